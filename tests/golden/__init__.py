@@ -1,0 +1,1 @@
+"""Programs, and what PaddlePaddle made of them."""

@@ -1,0 +1,106 @@
+"""What a golden case is: a function that builds programs, and how to make up what it is fed.
+
+The same source is built under PaddlePaddle (which records) and under FluidLite (which is compared), so
+nothing here or in `programs/` may import either: `fluid` always comes in as an argument.
+"""
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+
+Fed = Tuple[np.ndarray, List[List[int]]]
+Feed = Callable[[np.random.RandomState, int, Dict[str, Fed]], Fed]
+Build = Callable[[Any], "Built"]
+
+CASES: Dict[str, Build] = {}
+STEPS = 10
+
+
+@dataclass
+class Run:
+    """One `Executor.run`: a program, what it is fed, what is fetched."""
+
+    program: Any
+    feeds: Dict[str, Feed]
+    fetch: List[Any]
+
+
+@dataclass
+class Built:
+    """The runs of every step, in order, and the runs that follow the last step."""
+
+    steps: List[Run]
+    after: List[Run] = field(default_factory=list)
+
+
+def case(build: Build) -> Build:
+    """Register a build function under its own name."""
+    return named(build.__name__, build)
+
+
+def named(name: str, build: Build) -> Build:
+    if name in CASES:
+        raise ValueError("two golden cases are called " + name)
+    CASES[name] = build
+    return build
+
+
+def load_cases() -> Dict[str, Build]:
+    package = importlib.import_module(__package__ + ".programs")
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(info.name)
+    return CASES
+
+
+def construct(fluid: Any, build: Build) -> Tuple[Built, Any]:
+    """What the case builds in fresh programs under fresh names, and its startup program."""
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 7
+    with fluid.unique_name.guard(), fluid.program_guard(main, startup):
+        return build(fluid), startup
+
+
+def train(fluid: Any, feeds: Dict[str, Feed], *fetch: Any) -> Built:
+    return Built([Run(fluid.default_main_program(), feeds, list(fetch))])
+
+
+# ------------------------------------------------------------------------ feeds
+def floats(*shape: int, low: float = -1.0, high: float = 1.0) -> Feed:
+    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+        return rng.uniform(low, high, shape).astype("float32"), []
+    return make
+
+
+def ids(*shape: int, below: int, dtype: str = "int64") -> Feed:
+    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+        return rng.randint(0, below, shape).astype(dtype), []
+    return make
+
+
+def fixed(value: Any, dtype: str = "float32", lengths: Optional[List[List[int]]] = None) -> Feed:
+    """The same array in every step."""
+    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+        return np.asarray(value, dtype), lengths or []
+    return make
+
+
+def sequences(count: int, longest: int, *width: int, below: Optional[int] = None,
+              like: Optional[str] = None) -> Feed:
+    """`count` sequences of 1 to `longest` rows; whole numbers if `below` is given, as long as those of `like`."""
+    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+        lengths = others[like][1] if like else [rng.randint(1, longest + 1, count).tolist()]
+        shape = (sum(lengths[-1]),) + width
+        if below is None:
+            return rng.uniform(-1, 1, shape).astype("float32"), lengths
+        return rng.randint(0, below, shape).astype("int64"), lengths
+    return make
+
+
+def make_feeds(feeds: Dict[str, Feed], rng: np.random.RandomState, step: int) -> Dict[str, Fed]:
+    made: Dict[str, Fed] = {}
+    for name, feed in feeds.items():
+        made[name] = feed(rng, step, made)
+    return made

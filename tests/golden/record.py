@@ -1,0 +1,196 @@
+"""Run the golden cases under PaddlePaddle and write one `runs/<case>.npz` each.
+
+From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
+
+    python -m golden.record [CASE ...]        without names: every case that has no file yet
+
+A file holds `meta` (JSON as bytes), `startup` and `program<i>` (serialised ProgramDesc as bytes; call stacks
+removed), the persistables of three moments (`init`: after the startup program; `final`: what ten steps changed;
+`after<i>`: what the i-th run after the last step changed), packed into one flat array `<moment>.<dtype>` each,
+and `feed/<i>/<k>` and `fetch/<i>/<k>`, all steps flattened into one array. Names, shapes and sequence lengths
+are in `meta`. One array a variable would triple the files: an entry of an archive costs 300 bytes.
+"""
+
+import json
+import os
+import sys
+import warnings
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import paddle
+import paddle.fluid as fluid
+from paddle.fluid import core
+from paddle.fluid.proto import framework_pb2
+
+from .cases import STEPS, Build, Built, Fed, Run, construct, load_cases, make_feeds
+
+RUNS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runs")
+LARGEST = 150 * 1000
+
+
+def program_bytes(program: Any) -> np.ndarray:
+    """The serialised program without call stacks, which only name folders of the recording machine."""
+    desc = framework_pb2.ProgramDesc.FromString(program.desc.serialize_to_string())
+    for block in desc.blocks:
+        for op in block.ops:
+            for attr in op.attrs:
+                if attr.name == "op_callstack":
+                    del attr.strings[:]
+    return np.frombuffer(desc.SerializeToString(), np.uint8)
+
+
+def persistables(programs: List[Any], scope: Any) -> Dict[str, np.ndarray]:
+    """Every initialised persistable dense variable of the programs, by name."""
+    values: Dict[str, np.ndarray] = {}
+    for program in programs:
+        for var in program.list_vars():
+            if not var.persistable or var.type != core.VarDesc.VarType.LOD_TENSOR:
+                continue
+            found = scope.find_var(var.name)
+            if found is not None and found.get_tensor()._is_initialized():
+                values[var.name] = np.array(found.get_tensor())
+    return values
+
+
+def distinct_seeds(startup: Any) -> Any:
+    """The startup program with another seed in every initialiser: one seed gives all layers the same numbers."""
+    copy = startup.clone()
+    for number, op in enumerate(copy.global_block().ops):
+        if op.has_attr("seed"):
+            op._set_attr("seed", number + 1)
+    return copy
+
+
+def to_tensor(fed: Fed) -> Any:
+    array, lengths = fed
+    if not lengths:
+        return array
+    return fluid.create_lod_tensor(array, lengths, fluid.CPUPlace())
+
+
+class Track:
+    """The values that one variable had in all steps, flattened into one array."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arrays: List[np.ndarray] = []
+        self.lengths: List[List[List[int]]] = []
+
+    def add(self, array: np.ndarray, lengths: List[List[int]]) -> None:
+        self.arrays.append(np.asarray(array))
+        self.lengths.append([[int(n) for n in level] for level in lengths])
+
+    def flat(self) -> np.ndarray:
+        return np.concatenate([array.ravel() for array in self.arrays])
+
+    def meta(self) -> Dict[str, Any]:
+        result: Dict[str, Any] = {"name": self.name, "shapes": [list(array.shape) for array in self.arrays]}
+        if any(self.lengths):
+            result["lengths"] = self.lengths
+        return result
+
+
+class RunRecord:
+    """What one `Run` was fed and what it gave, over all steps."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.program = program_bytes(run.program)
+        self.feeds = [Track(name) for name in run.feeds]
+        self.fetches = [Track(var if isinstance(var, str) else var.name) for var in run.fetch]
+
+    def step(self, exe: Any, rng: np.random.RandomState, step: int) -> None:
+        made = make_feeds(self.run.feeds, rng, step)
+        for track in self.feeds:
+            track.add(*made[track.name])
+        values = exe.run(self.run.program, feed={name: to_tensor(fed) for name, fed in made.items()},
+                         fetch_list=self.run.fetch, return_numpy=False)
+        for track, value in zip(self.fetches, values):
+            track.add(np.array(value), value.recursive_sequence_lengths())
+
+    def arrays(self, index: int) -> Dict[str, np.ndarray]:
+        result = {"program%d" % index: self.program}
+        for kind, tracks in (("feed", self.feeds), ("fetch", self.fetches)):
+            for number, track in enumerate(tracks):
+                if track.arrays:
+                    result["%s/%d/%d" % (kind, index, number)] = track.flat()
+        return result
+
+    def meta(self) -> Dict[str, Any]:
+        return {"feeds": [track.meta() for track in self.feeds], "fetches": [track.meta() for track in self.fetches]}
+
+
+def changed(before: Dict[str, np.ndarray], now: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    return {
+        name: value for name, value in now.items()
+        if name not in before or before[name].tobytes() != value.tobytes()
+    }
+
+
+class Moments:
+    """The persistables after the startup program, and what changed from one moment to the next."""
+
+    def __init__(self, programs: List[Any], scope: Any) -> None:
+        self.programs, self.scope = programs, scope
+        self.latest: Dict[str, np.ndarray] = {}
+        self.arrays: Dict[str, np.ndarray] = {}
+        self.index: Dict[str, List[Any]] = {}
+
+    def add(self, moment: str) -> None:
+        now = persistables(self.programs, self.scope)
+        fresh = changed(self.latest, now)
+        self.latest = now
+        self.index[moment] = [[name, str(value.dtype), list(value.shape)] for name, value in fresh.items()]
+        for dtype in sorted({str(value.dtype) for value in fresh.values()}):
+            parts = [value.ravel() for value in fresh.values() if str(value.dtype) == dtype]
+            self.arrays[moment + "." + dtype] = np.concatenate(parts)
+
+
+def record(built: Built, startup: Any) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
+    """Run the case: the arrays for the file, and what `meta` says."""
+    records = [RunRecord(run) for run in built.steps + built.after]
+    exe, rng, scope = fluid.Executor(fluid.CPUPlace()), np.random.RandomState(11), fluid.Scope()
+    moments = Moments([startup] + [one.run.program for one in records], scope)
+    with fluid.scope_guard(scope):
+        exe.run(distinct_seeds(startup))
+        moments.add("init")
+        for step in range(STEPS):
+            for one in records[:len(built.steps)]:
+                one.step(exe, rng, step)
+        moments.add("final")
+        for number, one in enumerate(records[len(built.steps):]):
+            one.step(exe, rng, STEPS)
+            moments.add("after%d" % number)
+    arrays = dict(moments.arrays, startup=program_bytes(startup))
+    for index, one in enumerate(records):
+        arrays.update(one.arrays(index))
+    return arrays, {"steps": STEPS, "step_runs": len(built.steps), "persistables": moments.index,
+                    "runs": [one.meta() for one in records]}
+
+
+def record_case(name: str, build: Build) -> None:
+    arrays, meta = record(*construct(fluid, build))
+    meta.update({"case": name, "paddle": paddle.__version__})
+    bad = [key for key, value in arrays.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
+    if bad:
+        print("  warning: not finite:", bad)
+    arrays["meta"] = np.frombuffer(json.dumps(meta, separators=(",", ":")).encode(), np.uint8)
+    path = os.path.join(RUNS, name + ".npz")
+    np.savez_compressed(path, **arrays)
+    size = os.path.getsize(path)
+    first = arrays.get("fetch/0/0", np.zeros(2))
+    print("%-28s %6d bytes%s  %s" % (name, size, "  TOO LARGE" if size > LARGEST else "", first[[0, -1]]))
+
+
+def main(names: List[str]) -> None:
+    warnings.simplefilter("ignore")
+    cases = load_cases()
+    os.makedirs(RUNS, exist_ok=True)
+    missing = [name for name in cases if not os.path.exists(os.path.join(RUNS, name + ".npz"))]
+    for name in names or missing:
+        record_case(name, cases[name])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -14,6 +14,7 @@ are in `meta`. One array a variable would triple the files: an entry of an archi
 import json
 import os
 import sys
+import traceback
 import warnings
 from typing import Any, Dict, List, Tuple
 
@@ -188,8 +189,14 @@ def main(names: List[str]) -> None:
     cases = load_cases()
     os.makedirs(RUNS, exist_ok=True)
     missing = [name for name in cases if not os.path.exists(os.path.join(RUNS, name + ".npz"))]
+    failed = []
     for name in names or missing:
-        record_case(name, cases[name])
+        try:
+            record_case(name, cases[name])
+        except Exception:  # the other cases are still worth having
+            traceback.print_exc()
+            failed.append(name)
+    sys.exit("failed: " + " ".join(failed) if failed else 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Program -> results: plans, arrays, devices, communicators."""

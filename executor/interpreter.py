@@ -1,0 +1,150 @@
+"""The naive interpreter: one op at a time, a fresh array per result. It defines what a program means."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.errors import NotFoundError, UninitializedError, did_you_mean
+from fluidlite.executor.kernels import Context, Kernel, unpack
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
+from fluidlite.place import Place, array_module
+from fluidlite.registry import EMPTY_VAR, Lod
+from fluidlite.scope import Scope
+from fluidlite.tensor import LoDTensor
+
+__all__ = ["Frame", "Interpreter"]
+
+
+class Frame:
+    """The values of one run of a block: persistable variables live in the scope, others here, outer ones in the parent."""
+
+    def __init__(self, block: Block, scope: Scope, parent: Frame | None = None) -> None:
+        self.block = block
+        self.scope = scope
+        self.parent = parent
+        self.values: dict[str, Any] = {}
+        self.lods: dict[str, Lod] = {}
+
+    def _owner(self, name: str) -> Frame:
+        """The frame whose block declares `name`; this one where none does."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.values or name in frame.block.vars:
+                return frame
+            frame = frame.parent
+        return self
+
+    def _persistable(self, name: str) -> bool:
+        var = self.block._find_var_recursive(name)
+        return var is not None and var.persistable
+
+    def find(self, name: str) -> Any:
+        """The value of `name`, or None where nothing has written it."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.values:
+                return frame.values[name]
+            if name in frame.block.vars and not frame.block.vars[name].persistable:
+                break
+            frame = frame.parent
+        held = self.scope.find_var(name)
+        if held is None or held.value is None:
+            return None
+        return held.value.array if isinstance(held.value, LoDTensor) else held.value
+
+    def lod(self, name: str) -> Lod:
+        """The level of detail of `name`."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.values:
+                return frame.lods.get(name, ())
+            frame = frame.parent
+        held = self.scope.find_var(name)
+        return held.value._lod if held is not None and isinstance(held.value, LoDTensor) else ()
+
+    def set(self, name: str, value: Any, lod: Lod | None = None) -> None:
+        """Write `name` where it is declared."""
+        if self._persistable(name):
+            held = self.scope.find_var(name) or self.scope.var(name)
+            old = held.value.array if isinstance(held.value, LoDTensor) else None
+            if old is not None and hasattr(value, "shape") and old.shape == value.shape and old.dtype == value.dtype:
+                if old is not value:
+                    old[...] = value
+            else:
+                held.set(value)
+            if lod is not None and isinstance(held.value, LoDTensor):
+                held.value._lod = lod
+            return
+        owner = self._owner(name)
+        owner.values[name] = value
+        if lod is not None:
+            owner.lods[name] = lod
+
+    def child(self, block: Block) -> Frame:
+        """A frame for a sub-block of this one."""
+        return Frame(block, self.scope, self)
+
+
+class Interpreter:
+    """Runs blocks op by op on one place."""
+
+    def __init__(self, place: Place, scope: Scope, random: Any) -> None:
+        self.place, self.scope, self.random = place, scope, random
+        self.xp = array_module(place)
+        self.kernels: dict[int, Kernel] = {}
+
+    def run_block(self, block: Block, frame: Frame) -> None:
+        """Run every op of `block` in `frame`."""
+        for op in block.ops:
+            self.run_op(op, frame)
+
+    def kernel(self, op: Operator) -> Kernel:
+        """The op's kernel, made once."""
+        found = self.kernels.get(id(op))
+        if found is None or found.op is not op:
+            found = self.kernels[id(op)] = Kernel(op)
+        return found
+
+    def run_op(self, op: Operator, frame: Frame) -> None:
+        """Run one op: read its inputs from the frame, write its outputs back."""
+        kernel = self.kernel(op)
+        values = {slot: [self._read(op, slot, name, frame) for name in names] for slot, names in op.inputs.items()}
+        lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
+        context = Context(op, self.xp, self.scope, self.place, self.random, frame)
+        context.interpreter = self
+        returned = kernel(context, values, lods)
+        shared = lods.get(kernel.definition.lod or "") or [()]
+        for index, (slot, names) in enumerate(op.outputs.items()):
+            for name, item in zip(names, returned.get(slot, ()), strict=False):
+                value, lod = unpack(item)
+                if value is not None and name != EMPTY_VAR:
+                    first = slot == next(iter(kernel.definition.outputs), None)
+                    frame.set(name, value, lod if lod is not None else (shared[0] if first and kernel.definition.lod else ()))
+
+    def _read(self, op: Operator, slot: str, name: str, frame: Frame) -> Any:
+        if name == EMPTY_VAR:
+            return None
+        value = frame.find(name)
+        if value is None and not self._may_be_missing(op, slot, name):
+            raise missing(op, slot, name, frame)
+        return value
+
+    @staticmethod
+    def _may_be_missing(op: Operator, slot: str, name: str) -> bool:
+        definition = op.definition
+        assert definition is not None
+        return slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
+
+
+def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedError | NotFoundError:
+    """The error for a variable that nobody wrote: it says what to do, and where the op was built."""
+    var = frame.block._find_var_recursive(name)
+    where = f"\n  {op.call_text()}\n  built at {op.where}"
+    if var is None:
+        known = list(frame.block.visible_names())
+        return NotFoundError(f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}{where}")
+    if var.persistable:
+        return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value; run the startup program "
+                                  f"(exe.run(fluid.default_startup_program())) or load it first{where}")
+    hint = "feed it" if var.is_data else "no op before this one writes it"
+    return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value: {hint}{where}")

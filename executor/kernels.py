@@ -1,0 +1,92 @@
+"""Calling one op's kernel on arrays: what the interpreter does for every op, and a plan for those it cannot lower."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.ir.operator import Operator
+from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
+
+__all__ = ["Context", "Kernel", "unpack"]
+
+
+class Context:
+    """What a kernel may ask of its run (`fluidlite.registry.KernelContext`), plus the frame that sub-blocks run in."""
+
+    def __init__(self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None) -> None:
+        self.op = op
+        self.xp = xp
+        self.scope = scope
+        self.place = place
+        self.random = random
+        self.frame = frame
+        self.interpreter: Any = None
+
+    def rng(self, seed: int = 0) -> Any:
+        """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
+        return np.random.default_rng(seed) if seed else self.random
+
+
+class Kernel:
+    """The kernel of one Operator with its attributes bound: `kernel(context, values, lods)` by slot."""
+
+    def __init__(self, op: Operator) -> None:
+        definition = op.definition
+        if definition is None:
+            raise UnknownOpError(f'Operator "{op.type}" has not been registered.\n  built at {op.where}')
+        if definition.compute is None:
+            raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
+        self.op, self.definition = op, definition
+        self.function: Callable[..., Any] = definition.compute
+        self.arguments = definition.arguments["kernel"]
+        self.constants = {name: op.attrs.get(key, definition.attr_defs[key].default)
+                          for name, kind, key in self.arguments if kind == "attr"}
+        self.constants.update({name: self.wants() for name, kind, _ in self.arguments if kind == "wants"})
+
+    def wants(self) -> frozenset[str]:
+        """Output slots that name a variable."""
+        return frozenset(slot for slot, names in self.op.outputs.items() if any(name != EMPTY_VAR for name in names))
+
+    def __call__(self, context: Context, values: Mapping[str, list[Any]], lods: Mapping[str, list[Lod]]) -> dict[str, list[Any]]:
+        """Values (or `WithLod`s) of the outputs by slot, one for each name; None where a value was not computed."""
+        arguments = dict(self.constants)
+        for name, kind, key in self.arguments:
+            if kind == "in":
+                arguments[name] = _slot_value(self.definition, key, values)
+            elif kind == "lod":
+                found = lods.get(key) or [()]
+                arguments[name] = found if self.definition.inputs[key].many else found[0]
+            elif kind == "xp":
+                arguments[name] = context.xp
+            elif kind == "ctx":
+                arguments[name] = context
+        try:
+            returned = self.definition.by_slot(self.function(**arguments))
+        except (FluidError, EOFException):
+            raise
+        except Exception as error:
+            raise KernelError(self.failure(error, values)) from error
+        return {slot: list(value) if self.definition.outputs[slot].many else [value] for slot, value in returned.items()
+                if value is not None}
+
+    def failure(self, error: Exception, values: Mapping[str, list[Any]]) -> str:
+        """The message for an exception inside the kernel: op, shapes found, the user's line."""
+        def show(value: Any) -> str:
+            return f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+        shapes = ", ".join(f"{slot}={' '.join(map(show, found))}" for slot, found in values.items() if found)
+        return f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with {shapes}\n  built at {self.op.where}"
+
+
+def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> Any:
+    found = values.get(slot)
+    if definition.inputs[slot].many:
+        return found or []
+    return found[0] if found else None
+
+
+def unpack(value: Any) -> tuple[Any, Lod | None]:
+    """A kernel's output as (value, level of detail or None)."""
+    return (value.value, value.lod) if isinstance(value, WithLod) else (value, None)

@@ -1,0 +1,47 @@
+"""FluidLite: write `import fluidlite as fluid` where a program said `import paddle.fluid as fluid`."""
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# name -> module that has it; imported at first use, so that `import fluidlite` stays fast
+_NAMES = {
+    "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program default_startup_program device_guard "
+                           "name_scope program_guard in_dygraph_mode",
+    "fluidlite.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
+    "fluidlite.scope": "Scope global_scope scope_guard",
+    "fluidlite.tensor": "LoDTensor LoDTensorArray SelectedRows",
+    "fluidlite.executor.executor": "Executor",
+    "fluidlite.param_attr": "ParamAttr WeightNormParamAttr",
+    "fluidlite.backward": "append_backward gradients",
+    "fluidlite.data_feeder": "DataFeeder",
+    "fluidlite.io": "save load load_program_state set_program_state",
+    "fluidlite.layers.data": "data embedding one_hot",
+    "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
+    "fluidlite.flags": "get_flags set_flags require_version",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = frozenset((
+    "backward", "average", "clip", "core", "data_feeder", "dataset", "debugger", "evaluator", "executor", "framework", "initializer", "io",
+    "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
+    "transpiler", "unique_name", "compiler", "contrib", "incubate"))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Tensor":
+        name = "LoDTensor"
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"fluidlite.{name}")
+    else:
+        from fluidlite.errors import did_you_mean
+        raise AttributeError(f"module 'fluidlite' has no attribute {name!r}{did_you_mean(name, [*_HOME, *_MODULES])}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES, "Tensor"})

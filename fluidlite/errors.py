@@ -1,0 +1,87 @@
+"""Every error that FluidLite raises on purpose.
+
+    FluidError
+    ├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
+    │   ├── ShapeError           shapes or dtypes do not fit an op
+    │   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
+    │   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
+    │   ├── UninitializedError   a variable is read before anything wrote it
+    │   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
+    │   ├── NanInfError          check_nan_inf found a NaN or an infinity
+    │   └── KernelError          an op's kernel raised
+    ├── FeedError                also ValueError and TypeError: what was fed does not fit
+    ├── FormatError              also ValueError: a file or message is not what it should be
+    ├── MissingExtraError        also ImportError: an optional dependency is not installed
+    └── EOFException             a reader has no more data
+"""
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
+    "NanInfError", "NotFoundError", "ProgramEditError", "ShapeError", "UninitializedError", "UnknownOpError",
+    "did_you_mean",
+]
+
+
+class FluidError(Exception):
+    """Root of all errors raised by FluidLite."""
+
+    def __str__(self) -> str:          # KeyError would print the repr of its argument
+        return str(self.args[0]) if self.args else ""
+
+
+class EnforceNotMet(FluidError, RuntimeError):
+    """A program cannot be built or run."""
+
+
+class ShapeError(EnforceNotMet, ValueError):
+    """The shapes or dtypes of an op's inputs do not fit together."""
+
+
+class UnknownOpError(EnforceNotMet, ValueError):
+    """No op of that type is registered."""
+
+
+class NotFoundError(EnforceNotMet, ValueError, KeyError):
+    """No variable of that name exists."""
+
+
+class UninitializedError(EnforceNotMet):
+    """A variable is read before anything has written it."""
+
+
+class ProgramEditError(EnforceNotMet, ValueError):
+    """An edit would leave a program that cannot run, or `verify()` found one."""
+
+
+class NanInfError(EnforceNotMet):
+    """A NaN or an infinity came out of an op while `FLAGS_check_nan_inf` was on."""
+
+
+class KernelError(EnforceNotMet):
+    """A kernel raised; the message names the op, its inputs and the user's line."""
+
+
+class FeedError(FluidError, ValueError, TypeError):
+    """What was fed does not fit the variable that it was fed to."""
+
+
+class FormatError(FluidError, ValueError):
+    """Bytes from a file or a message do not have the format that they should have."""
+
+
+class MissingExtraError(FluidError, ImportError):
+    """An optional dependency is missing; the message names the extra that brings it."""
+
+
+class EOFException(FluidError):
+    """A reader that is not iterable has come to the end of its pass."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A suffix such as "; did you mean 'fc_0.w_0'?", or "" when nothing known is near `name`."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,226 @@
+"""Blocks: variables by name and ops in order, edited only through insertion points."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fluidlite.dtypes import VarType, to_vartype
+from fluidlite.errors import NotFoundError, ProgramEditError, did_you_mean
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.variable import Parameter, Variable
+
+if TYPE_CHECKING:
+    from fluidlite.ir.program import Program
+
+__all__ = ["Block"]
+
+
+class Block:
+    """A list of ops and the variables that they use; a name not found here is looked up in the parent block.
+
+    The only ways to change `ops`: `append_op`, `_prepend_op`, `_insert_op`, `insert_before`, `insert_after`,
+    `remove_op`. Each bumps the program's version, by which plans are cached.
+    """
+
+    def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
+        self.program = program
+        self.idx = idx
+        self.parent_idx = parent_idx
+        self.forward_block_idx = -1
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+        self.removed_vars: dict[str, Variable] = {}
+
+    @property
+    def id(self) -> int:
+        """The position of this block in its program."""
+        return self.idx
+
+    @property
+    def desc(self) -> Any:
+        """A view with the methods of Paddle's BlockDesc."""
+        from fluidlite.ir.desc import BlockDesc
+        return BlockDesc(self)
+
+    @property
+    def parent(self) -> Block | None:
+        """The enclosing block."""
+        return None if self.parent_idx < 0 else self.program.blocks[self.parent_idx]
+
+    # ------------------------------------------------------------------ variables
+    def var(self, name: str) -> Variable:
+        """The variable of this block (not its parents) called `name`; NotFoundError with the nearest name."""
+        if not isinstance(name, str):
+            raise TypeError(f"var require string as parameter, but get {type(name)} instead.")
+        found = self.vars.get(name)
+        if found is None:
+            raise NotFoundError(f"var {name} not in this block{did_you_mean(name, self.vars)}")
+        return found
+
+    def has_var(self, name: str) -> bool:
+        """Whether this block itself has the variable."""
+        return name in self.vars
+
+    def _find_var_recursive(self, name: str) -> Variable | None:
+        block: Block | None = self
+        while block is not None:
+            if name in block.vars:
+                return block.vars[name]
+            block = block.parent
+        return None
+
+    def _var_recursive(self, name: str) -> Variable:
+        found = self._find_var_recursive(name)
+        if found is None:
+            raise NotFoundError(f"Var {name} is not found recursively{did_you_mean(name, self.visible_names())}")
+        return found
+
+    def visible_names(self) -> Iterator[str]:
+        """Names of the variables of this block and its parents."""
+        block: Block | None = self
+        while block is not None:
+            yield from block.vars
+            block = block.parent
+
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters of this block, in order of creation."""
+        return list(self.iter_parameters())
+
+    def iter_parameters(self) -> Iterator[Parameter]:
+        """The parameters of this block, one by one."""
+        return (var for var in self.vars.values() if isinstance(var, Parameter))
+
+    def create_var(self, *args: Any, **attrs: Any) -> Variable:
+        """A new variable, or the one that has this name already (ValueError when its declaration differs)."""
+        known = self.vars.get(attrs.get("name") or "")
+        if known is None:
+            var = Variable(self, *args, **attrs)
+            if attrs.get("initializer") is not None:
+                attrs["initializer"](var, self)
+            self.vars[var.name] = var
+            self.program.bump_version()
+            return var
+        _check_same_declaration(known, attrs)
+        return known
+
+    def create_parameter(self, *args: Any, **attrs: Any) -> Parameter:
+        """A parameter in the global block; its `initializer` writes the op that fills it."""
+        home = self.program.global_block()
+        initializer = attrs.pop("initializer", None)
+        param = Parameter(home, *args, **attrs)
+        home.vars[param.name] = param
+        self.program.bump_version()
+        if initializer is not None and not self._already_initialized(param):
+            param.op = initializer(param, self)
+            param.stop_gradient = False
+        return param
+
+    def _already_initialized(self, param: Parameter) -> bool:
+        """Whether an earlier op of this (startup) block fills `param`, as happens with shared parameters."""
+        writers = [op for op in self.ops if param.name in op.output_arg_names]
+        if len(writers) > 1:
+            raise RuntimeError(f"param {param.name} is inited by multiple init ops {[op.type for op in writers]}")
+        return len(writers) == 1
+
+    def _rename_var(self, name: str, new_name: str) -> Variable:
+        if name not in self.vars:
+            raise ValueError(f"var {name} is not in current block{did_you_mean(name, self.vars)}")
+        var = self.vars.pop(name)
+        var.name = new_name
+        self.vars[new_name] = var
+        for op in self.ops:
+            op._rename_input(name, new_name)
+            op._rename_output(name, new_name)
+        return var
+
+    def _remove_var(self, name: str) -> None:
+        self.vars.pop(name, None)
+        self.program.bump_version()
+
+    def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
+        """Declare in this block what another program's block declares."""
+        if var.type in (VarType.STEP_SCOPES, VarType.RAW):
+            return self.create_var(name=var.name, persistable=var.persistable, type=var.type)
+        return self.create_var(name=var.name, shape=var.shape, dtype=var._dtype, type=var.type, lod_level=var.lod_level,
+                               persistable=True if force_persistable else var.persistable, is_data=var.is_data,
+                               need_check_feed=var.need_check_feed)
+
+    # ------------------------------------------------------------------ ops
+    def append_op(self, type: str | None = None, inputs: Mapping[str, Any] | None = None,
+                  outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+        """Add an op at the end; its outputs' shapes and dtypes are inferred."""
+        return self._insert_op(len(self.ops), type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+
+    def _prepend_op(self, type: str | None = None, inputs: Mapping[str, Any] | None = None,
+                    outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+        return self._insert_op(0, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+
+    def _insert_op(self, index: int, type: str | None = None, inputs: Mapping[str, Any] | None = None,
+                   outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+        op = Operator.build(self, type, inputs, outputs, attrs)
+        op.infer()
+        return self.adopt(index, op)
+
+    def adopt(self, index: int, op: Operator) -> Operator:
+        """Insert an op object at `index` as it is: unknown outputs are declared, nothing is inferred."""
+        op.block = self
+        for name in op.output_arg_names:
+            var = self._find_var_recursive(name)
+            if var is not None:
+                var.op = op
+        self.ops.insert(index, op)
+        self.program.bump_version()
+        return op
+
+    def insert_before(self, anchor: Operator, **op: Any) -> Operator:
+        """Insert a new op right in front of `anchor`."""
+        return self._insert_op(anchor.idx, **op)
+
+    def insert_after(self, anchor: Operator, **op: Any) -> Operator:
+        """Insert a new op right behind `anchor`."""
+        return self._insert_op(anchor.idx + 1, **op)
+
+    def remove_op(self, op: Operator) -> None:
+        """Take `op` out; ProgramEditError while a later op still reads what only it computes."""
+        rest = [other for other in self.ops if other is not op]
+        written = {name for other in rest for name in other.output_arg_names}
+        for reader in self.ops[op.idx + 1:]:
+            lost = [name for name in reader.input_arg_names if name in op.output_arg_names and name not in written]
+            if lost:
+                raise ProgramEditError(f"cannot remove op {op.type!r}: op {reader.type!r} still reads {lost[0]!r}")
+        self._remove_op(op.idx)
+
+    def _remove_op(self, index: int, sync: bool = True) -> None:
+        del self.ops[index]
+        self.program.bump_version()
+
+    # ------------------------------------------------------------------ printing
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """This block's text, which `fluidlite.ir.text.parse` reads back as part of a program."""
+        from fluidlite.ir.text import block_text
+        return block_text(self)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__
+
+
+def _check_same_declaration(var: Variable, attrs: Mapping[str, Any]) -> None:
+    shape, dtype = attrs.get("shape"), attrs.get("dtype")
+    if shape is not None and tuple(shape) != var.shape:
+        raise ValueError(f"Variable '{var.name}' has been created before. The previous shape is {var.shape}, "
+                         f"the new shape is {tuple(shape)}. They are not matched.")
+    if dtype is not None and var._dtype is not None and to_vartype(dtype) != var._dtype:
+        raise ValueError(f"Variable '{var.name}' has been created before. The previous data type is {var._dtype}, "
+                         f"the new data type is {to_vartype(dtype)}. They are not matched.")
+    kind = attrs.get("type")
+    if kind is not None and kind != var.type:
+        raise ValueError(f"Variable '{var.name}' has been created before. The previous type is {var.type}, "
+                         f"the new type is {kind}. They are not matched")
+    level = attrs.get("lod_level")
+    if level is not None and level != var.lod_level:
+        raise ValueError(f"Variable '{var.name}' has been created before. The previous lod_level is {var.lod_level}, "
+                         f"the new lod_level is {level}. They are not matched")
+    if attrs.get("persistable") and not var.persistable:
+        var.persistable = True

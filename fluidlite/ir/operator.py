@@ -1,0 +1,359 @@
+"""Operators: one step of a block, by op type, slots of variable names, and attributes."""
+from __future__ import annotations
+
+import enum
+import functools
+import linecache
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import fluidlite
+from fluidlite import registry
+from fluidlite.dtypes import VarType
+from fluidlite.errors import EnforceNotMet, ShapeError, did_you_mean
+from fluidlite.ir.variable import Variable
+from fluidlite.registry import AttrType, Op, Spec
+
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+
+__all__ = ["OpRole", "Operator", "ROLE_ATTR", "ROLE_VAR_ATTR", "Where", "user_location"]
+
+ROLE_ATTR = "op_role"
+ROLE_VAR_ATTR = "op_role_var"
+NAMESCOPE_ATTR = "op_namescope"
+CALLSTACK_ATTR = "op_callstack"
+DEVICE_ATTR = "op_device"
+_COMMON_TYPES = {ROLE_ATTR: AttrType.INT, ROLE_VAR_ATTR: AttrType.STRINGS, NAMESCOPE_ATTR: AttrType.STRING,
+                 CALLSTACK_ATTR: AttrType.STRINGS, DEVICE_ATTR: AttrType.STRING}
+
+
+class OpRole(enum.IntFlag):
+    """What an op is there for; transpilers decide by it."""
+
+    Forward = 0
+    Backward = 1
+    Optimize = 2
+    RPC = 4
+    Dist = 8
+    LRSched = 16
+    Loss = 256
+    NotSpecified = 4096
+
+
+class Where(NamedTuple):
+    """A place in the user's source."""
+
+    file: str
+    line: int
+    function: str = "<module>"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def callstack(self) -> list[str]:
+        """The two lines of a traceback that Paddle keeps in `op_callstack`."""
+        source = linecache.getline(self.file, self.line).strip()
+        return [f'  File "{self.file}", line {self.line}, in {self.function}\n', f"    {source}\n"]
+
+
+@functools.cache
+def _package_folders() -> tuple[str, ...]:
+    roots = {str(pathlib.Path(path).resolve()) for path in fluidlite.__path__}
+    for name in ("fluidlite.executor", "fluidlite.transpiler", "fluidlite.layers"):
+        module = sys.modules.get(name)
+        roots.update(str(pathlib.Path(path).resolve()) for path in getattr(module, "__path__", ()))
+    return tuple(roots)
+
+
+@functools.cache
+def _is_ours(file: str) -> bool:
+    return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
+
+
+def user_location() -> Where | None:
+    """The innermost frame outside FluidLite."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back                                  # type: ignore[assignment]
+    return None if frame is None else Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _names(value: Any) -> list[str]:
+    """Variables, names, or lists of them, as names."""
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple, set)):
+        return [_name(item) for item in value]
+    return [_name(value)]
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, Variable):
+        return item.name
+    if isinstance(item, bytes):
+        return item.decode()
+    if isinstance(item, str):
+        return item
+    name = getattr(item, "name", None)
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"an op's slot takes Variables or names, not {item!r} of type {type(item).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    """Attribute values as plain Python, so that NumPy scalars do not leak into programs."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, enum.IntEnum):
+        return int(value)
+    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    if hasattr(value, "tolist") and hasattr(value, "dtype") and not isinstance(value, Variable):
+        return value.tolist()
+    return value
+
+
+class Operator:
+    """One op of a block. `inputs` and `outputs` map slots to lists of variable names; `attrs` holds plain values.
+
+    Made by `Block.append_op` and its like, which check the slots, fill in defaults and infer the outputs' shapes.
+    """
+
+    def __init__(self, block: Block, desc: Any = None, type: str | None = None, inputs: Mapping[str, Any] | None = None,
+                 outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+        if type is None:
+            raise ValueError("`type` to initialized an Operator can not be None.")
+        self.block = block
+        self.type = type
+        self.where = user_location()
+        self.attr_types: dict[str, AttrType] = {}
+        self.inputs: dict[str, list[str]] = {slot: _names(value) for slot, value in (inputs or {}).items() if value is not None}
+        self.outputs: dict[str, list[str]] = {slot: _names(value) for slot, value in (outputs or {}).items() if value is not None}
+        self.attrs: dict[str, Any] = {name: _plain(value) for name, value in (attrs or {}).items() if value is not None}
+        self.definition: Op | None = registry.find(type)
+
+    @classmethod
+    def build(cls, block: Block, type: str | None, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Any] | None,
+              attrs: Mapping[str, Any] | None) -> Operator:
+        """A checked op of a registered type, with defaults and the program's current role filled in."""
+        op = cls(block, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+        definition = registry.get(op.type)
+        op._check_slots(definition)
+        op._fill_attrs(definition)
+        return op
+
+    def _check_slots(self, definition: Op) -> None:
+        for kind, given, slots in (("input", self.inputs, definition.inputs), ("output", self.outputs, definition.outputs)):
+            for name, slot in slots.items():
+                found = given.get(name)
+                if not found and not slot.optional:
+                    raise ValueError(f'Incorrect setting for {kind}(s) of operator "{self.type}". Need: [{name}] Given: '
+                                     f'{sorted(given)}\n  built at {self.where}')
+                if found and len(found) > 1 and not slot.many:
+                    raise ValueError(f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
+                                     f"in operator {self.type!r}\n  built at {self.where}")
+            for name in given:
+                if name not in slots:
+                    raise ValueError(f'operator "{self.type}" has no {kind} slot {name!r}{did_you_mean(name, slots)}\n'
+                                     f"  built at {self.where}")
+
+    def _fill_attrs(self, definition: Op) -> None:
+        for name, attr in definition.attr_defs.items():
+            if name not in self.attrs:
+                if attr.required:
+                    raise ValueError(f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}')
+                self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
+            elif attr.type == AttrType.FLOAT and isinstance(self.attrs[name], int):
+                self.attrs[name] = float(self.attrs[name])
+        self.block.program.stamp(self)
+
+    def infer(self) -> None:
+        """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""
+        definition = self.definition
+        if definition is None or (definition.shape_rule is None and not self.type.endswith("_grad")):
+            return
+        try:
+            specs = definition.infer({slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()}, self.attrs)
+        except EnforceNotMet as error:
+            raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
+        except (IndexError, ZeroDivisionError) as error:
+            raise ShapeError(f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}") from error
+        for slot, names in self.outputs.items():
+            for name, spec in zip(names, specs.get(slot, ()), strict=False):
+                var = self.block._find_var_recursive(name)
+                if var is not None and spec is not None:
+                    var.set_spec(spec)
+        self._share_lod(definition, specs)
+
+    def _share_lod(self, definition: Op, specs: Mapping[str, list[Spec]]) -> None:
+        slot = next(iter(definition.outputs), None)
+        source = self.inputs.get(definition.lod or "")
+        if slot is None or not source or not self.outputs.get(slot) or not specs.get(slot):
+            return
+        out = self.block._find_var_recursive(self.outputs[slot][0])
+        var = self.block._find_var_recursive(source[0])
+        if out is not None and var is not None and specs[slot][0].lod_level is None:
+            out._lod_level = var.lod_level
+
+    def _spec(self, name: str) -> Spec | None:
+        var = self.block._find_var_recursive(name)
+        return None if var is None else var.spec
+
+    # ------------------------------------------------------------------ Paddle's reading interface
+    @property
+    def idx(self) -> int:
+        """This op's position in its block."""
+        return next(i for i, op in enumerate(self.block.ops) if op is self)
+
+    @property
+    def desc(self) -> Any:
+        """A view with the methods of Paddle's OpDesc."""
+        from fluidlite.ir.desc import OpDesc
+        return OpDesc(self)
+
+    def input(self, name: str) -> list[str]:
+        """Names in the input slot `name`; empty where the slot is absent."""
+        return list(self.inputs.get(name, ()))
+
+    def output(self, name: str) -> list[str]:
+        """Names in the output slot `name`; empty where the slot is absent."""
+        return list(self.outputs.get(name, ()))
+
+    @property
+    def input_names(self) -> list[str]:
+        """The input slots."""
+        return list(self.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The output slots."""
+        return list(self.outputs)
+
+    @property
+    def input_arg_names(self) -> list[str]:
+        """All variables read, slot after slot."""
+        return [name for names in self.inputs.values() for name in names]
+
+    @property
+    def output_arg_names(self) -> list[str]:
+        """All variables written, slot after slot."""
+        return [name for names in self.outputs.values() for name in names]
+
+    @property
+    def attr_names(self) -> list[str]:
+        """Names of all attributes, the op's defaults included."""
+        return [*self.attrs, CALLSTACK_ATTR] if CALLSTACK_ATTR not in self.attrs else list(self.attrs)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether the op carries the attribute `name`."""
+        return name in self.attrs or name == CALLSTACK_ATTR
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute; a sub-block comes as a Block."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == CALLSTACK_ATTR:
+            return self.where.callstack() if self.where else []
+        raise ValueError(f"operator {self.type!r} has no attribute {name!r}{did_you_mean(name, self.attrs)}")
+
+    def attr_type(self, name: str) -> AttrType:
+        """The type of an attribute."""
+        if name in self.attr_types:
+            return self.attr_types[name]
+        if name in _COMMON_TYPES:
+            return _COMMON_TYPES[name]
+        if self.definition is not None and name in self.definition.attr_defs:
+            return self.definition.attr_defs[name].type
+        return registry.infer_attr_type(self.attr(name))
+
+    def all_attrs(self) -> dict[str, Any]:
+        """All attributes, name -> value."""
+        return {name: self.attr(name) for name in self.attr_names}
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        self.attrs[name] = _plain(value)
+        if name in self.attr_types and self.attr_types[name] != AttrType.LONGS:
+            del self.attr_types[name]
+        self.block.program.bump_version()
+
+    _update_desc_attr = _set_attr
+    _update_desc_plain_attr = _set_attr
+
+    def _remove_attr(self, name: str) -> None:
+        self.attrs.pop(name, None)
+        self.block.program.bump_version()
+
+    def _block_attr(self, name: str) -> Block:
+        block: Block = self.attrs[name]
+        return block
+
+    def _block_attr_id(self, name: str) -> int:
+        return int(self.attrs[name].idx)
+
+    def _blocks_attr(self, name: str) -> list[Block]:
+        return list(self.attrs[name])
+
+    def _blocks_attr_ids(self, name: str) -> list[int]:
+        return [int(block.idx) for block in self.attrs[name]]
+
+    def sub_blocks(self) -> list[Block]:
+        """Blocks that this op runs."""
+        found: list[Block] = []
+        for name, value in self.attrs.items():
+            if self.attr_type(name) == AttrType.BLOCK:
+                found.append(value)
+            elif self.attr_type(name) == AttrType.BLOCKS:
+                found.extend(value)
+        return found
+
+    # ------------------------------------------------------------------ editing
+    def set_input(self, slot: str, names: list[str]) -> None:
+        """Replace the names in an input slot."""
+        self.inputs[slot] = list(names)
+        self.block.program.bump_version()
+
+    def set_output(self, slot: str, names: list[str]) -> None:
+        """Replace the names in an output slot."""
+        self.outputs[slot] = list(names)
+        self.block.program.bump_version()
+
+    def _rename_input(self, old: str, new: str) -> None:
+        self.inputs = {slot: [new if name == old else name for name in names] for slot, names in self.inputs.items()}
+        self.block.program.bump_version()
+
+    def _rename_output(self, old: str, new: str) -> None:
+        self.outputs = {slot: [new if name == old else name for name in names] for slot, names in self.outputs.items()}
+        self.block.program.bump_version()
+
+    # ------------------------------------------------------------------ roles and printing
+    @property
+    def role(self) -> OpRole:
+        """What this op is there for."""
+        return OpRole(int(self.attrs.get(ROLE_ATTR, 0)))
+
+    @property
+    def role_vars(self) -> list[str]:
+        """[parameter, gradient, ...] on the op that makes or applies a parameter's gradient."""
+        return list(self.attrs.get(ROLE_VAR_ATTR, ()))
+
+    def call_text(self) -> str:
+        """`out = mul(X=img, Y=fc_w)`: the op as an error message shows it, with shapes."""
+        def show(name: str) -> str:
+            var = self.block._find_var_recursive(name)
+            dense = var is not None and var.type in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
+            return f"{name}{list(var.shape)}" if var is not None and dense else name
+        inputs = ", ".join(f"{slot}={' '.join(map(show, names))}" for slot, names in self.inputs.items() if names)
+        return f"{', '.join(self.output_arg_names)} = {self.type}({inputs})"
+
+    def to_string(self, throw_on_error: bool = True) -> str:
+        """This op, as it stands in the text of a program."""
+        from fluidlite.ir.text import operator_text
+        return operator_text(self)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__

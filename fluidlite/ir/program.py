@@ -1,0 +1,359 @@
+"""Programs: blocks of ops, with the state that new ops are stamped with (role, name scope, device)."""
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.variable import Parameter, Variable
+
+__all__ = ["Program"]
+
+_serial = itertools.count()
+_PARAMETER_FIELDS = ("trainable", "optimize_attr", "regularizer", "gradient_clip_attr", "do_model_average", "need_clip",
+                     "is_distributed")
+
+
+class Program:
+    """One or more blocks; block 0 is the one that runs, the others are bodies of control-flow ops.
+
+    `serial` tells programs apart, `version` counts edits: together they key the plans made from a program.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = [Block(self, 0)]
+        self.current_block_idx = 0
+        self.serial = next(_serial)
+        self.version = 0
+        self.stamps_paused = False
+        self._seed = 0
+        self._current_role = OpRole.Forward
+        self._op_role_var: list[str] = []
+        self._is_distributed = False
+        self._is_chief = False
+        self._endpoints: list[str] = []
+        self._ps_endpoint: str | None = None
+        self._distributed_lookup_table: str | None = None
+        self._parameters_on_pservers: Any = None
+        self._appending_grad_times = 0
+        self._enable_dgc = False
+        self._use_lamb = False
+        self._nccl_comm_num = 1
+        self._use_hierarchical_allreduce = False
+        self._hierarchical_allreduce_inter_nranks = 0
+        self._trainers_endpoints: list[str] = []
+        self._fleet_opt: dict[str, Any] | None = None
+        self._pipeline_opt: dict[str, Any] | None = None
+        self._program_config: Any = None
+        self._is_start_up_program_ = False
+
+    # ------------------------------------------------------------------ versions and stamps
+    def bump_version(self) -> None:
+        """Say that this program has changed."""
+        self.version += 1
+
+    def stamp(self, op: Operator) -> None:
+        """Give a new op the current role, name scope and device, where it does not state its own."""
+        op.attrs.setdefault(ROLE_ATTR, int(self._current_role))
+        op.attrs.setdefault(ROLE_VAR_ATTR, list(self._op_role_var))
+        op.attrs.setdefault(NAMESCOPE_ATTR, current_name_scope())
+        op.attrs.setdefault(DEVICE_ATTR, current_device())
+
+    @property
+    def op_role(self) -> int:
+        """The role that new ops get."""
+        return int(self._current_role)
+
+    @op_role.setter
+    def op_role(self, role: int) -> None:
+        self._current_role = OpRole(int(role))
+
+    _op_role = op_role
+
+    @property
+    def op_role_var(self) -> list[str]:
+        """The parameter and gradient that new ops get."""
+        return self._op_role_var
+
+    @contextlib.contextmanager
+    def _with_role(self, role: OpRole, names: Sequence[str] = ()) -> Iterator[None]:
+        saved = self._current_role, self._op_role_var
+        self._current_role, self._op_role_var = role, list(names)
+        try:
+            yield
+        finally:
+            self._current_role, self._op_role_var = saved
+
+    def _backward_role_guard(self) -> contextlib.AbstractContextManager[None]:
+        return self._with_role(OpRole.Backward)
+
+    def _optimized_guard(self, param_and_grads: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
+        return self._with_role(OpRole.Optimize, [getattr(var, "name", var) for var in param_and_grads])
+
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> contextlib.AbstractContextManager[None]:
+        return self._with_role(OpRole.LRSched | OpRole.Optimize if is_with_opt else OpRole.LRSched)
+
+    # ------------------------------------------------------------------ blocks
+    def global_block(self) -> Block:
+        """The block that runs."""
+        return self.blocks[0]
+
+    def block(self, index: int) -> Block:
+        """The block at `index`."""
+        return self.blocks[index]
+
+    def current_block(self) -> Block:
+        """The block that layers append to."""
+        return self.blocks[self.current_block_idx]
+
+    @property
+    def num_blocks(self) -> int:
+        """The number of blocks."""
+        return len(self.blocks)
+
+    def _create_block(self, parent_idx: int | None = None) -> Block:
+        parent = self.current_block_idx if parent_idx is None else parent_idx
+        self.blocks.append(Block(self, len(self.blocks), parent))
+        self.current_block_idx = len(self.blocks) - 1
+        return self.current_block()
+
+    def _rollback(self) -> None:
+        self.current_block_idx = self.current_block().parent_idx
+
+    # ------------------------------------------------------------------ variables
+    @property
+    def random_seed(self) -> int:
+        """The seed of random ops that have none of their own; 0 means a different one each run."""
+        return self._seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        if not isinstance(seed, int):
+            raise ValueError("Program.random_seed's input seed must be an integer, but received %s." % type(seed))
+        self._seed = seed
+        self.bump_version()
+
+    def list_vars(self) -> Iterator[Variable]:
+        """All variables of all blocks."""
+        for block in self.blocks:
+            yield from block.vars.values()
+
+    def all_parameters(self) -> list[Parameter]:
+        """All parameters of all blocks, in order of creation."""
+        return [param for block in self.blocks for param in block.all_parameters()]
+
+    # ------------------------------------------------------------------ copies
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy; `for_test` drops the backward and optimizer ops and switches dropout, batch_norm, ... to inference."""
+        copy = Program()
+        copy.adopt(self)
+        if for_test:
+            from fluidlite.ir.prune import prune_backward, set_test_mode
+            prune_backward(copy)
+            set_test_mode(copy)
+        return copy
+
+    def adopt(self, other: Program) -> None:
+        """Become a deep copy of `other`: the way a rewritten program is put in the place of the original."""
+        self.blocks = [Block(self, block.idx, block.parent_idx) for block in other.blocks]
+        for block, source in zip(self.blocks, other.blocks, strict=True):
+            block.forward_block_idx = source.forward_block_idx
+            for var in source.vars.values():
+                block.vars[var.name] = copy_variable(var, block)
+        for block, source in zip(self.blocks, other.blocks, strict=True):
+            for op in source.ops:
+                block.adopt(len(block.ops), copy_operator(op, block))
+        self.current_block_idx = other.current_block_idx
+        self._copy_state(other)
+        self.bump_version()
+
+    def _copy_state(self, other: Program) -> None:
+        skip = {"blocks", "current_block_idx", "serial", "version"}
+        self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
+
+    def _copy_dist_param_info_from(self, other: Program) -> None:
+        for key in ("_is_distributed", "_is_chief", "_parameters_on_pservers", "_endpoints", "_ps_endpoint",
+                    "_distributed_lookup_table"):
+            setattr(self, key, getattr(other, key))
+
+    def _prune(self, targets: Any) -> Program:
+        return self._prune_with_input([], targets)
+
+    def _prune_with_input(self, feeded_var_names: Sequence[str], targets: Any) -> Program:
+        from fluidlite.ir.prune import prune
+        return prune(self, targets, feeded_var_names)
+
+    def _inference_optimize(self, prune_read_op: bool = True) -> Program:
+        from fluidlite.ir.prune import inference_copy
+        return inference_copy(self, prune_read_op)
+
+    # ------------------------------------------------------------------ text and bytes
+    @property
+    def desc(self) -> Any:
+        """A view with the methods of Paddle's ProgramDesc, `serialize_to_string()` among them."""
+        from fluidlite.ir.desc import ProgramDesc
+        return ProgramDesc(self)
+
+    @staticmethod
+    def parse_from_string(binary_str: bytes) -> Program:
+        """The program in Paddle's ProgramDesc bytes (a saved `__model__`); FormatError where they are none."""
+        from fluidlite.ir.proto import parse_program
+        return parse_program(binary_str)
+
+    def verify(self) -> None:
+        """Infer every shape again and check definition before use; ProgramEditError names what is wrong."""
+        from fluidlite.ir.verify import verify
+        verify(self)
+
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """This program's text; `fluidlite.ir.text.parse` reads it back."""
+        from fluidlite.ir.text import program_text
+        return program_text(self)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__
+
+
+def copy_variable(var: Variable, block: Block) -> Variable:
+    """The same declaration in another block; a Parameter stays one."""
+    common = dict(type=var.type, name=var.name, shape=var.shape, dtype=var._dtype, lod_level=var.lod_level,
+                  error_clip=var.error_clip, stop_gradient=var.stop_gradient, is_data=var.is_data,
+                  need_check_feed=var.need_check_feed, belong_to_optimizer=var.belong_to_optimizer)
+    if isinstance(var, Parameter):
+        common.update({name: getattr(var, name) for name in _PARAMETER_FIELDS})
+        return Parameter(block, **common)                                     # type: ignore[arg-type]
+    return Variable(block, persistable=var.persistable, **common)             # type: ignore[arg-type]
+
+
+def copy_operator(op: Operator, block: Block) -> Operator:
+    """The same op in another program: sub-blocks become that program's blocks of the same index."""
+    new = Operator.__new__(Operator)
+    new.__dict__.update(op.__dict__)
+    new.block = block
+    new.inputs = {slot: list(names) for slot, names in op.inputs.items()}
+    new.outputs = {slot: list(names) for slot, names in op.outputs.items()}
+    new.attr_types = dict(op.attr_types)
+    new.attrs = {name: _copy_attr(value, block.program) for name, value in op.attrs.items()}
+    return new
+
+
+def _copy_attr(value: Any, program: Program) -> Any:
+    if isinstance(value, Block):
+        return program.blocks[value.idx]
+    return [_copy_attr(item, program) for item in value] if isinstance(value, list) else value
+
+
+# ---------------------------------------------------------------------- default programs and guards
+class _NameScope:
+    def __init__(self, name: str = "", parent: _NameScope | None = None) -> None:
+        self.name, self.parent = name, parent
+        self.children: dict[str, int] = {}
+
+    def child(self, prefix: str) -> _NameScope:
+        """A scope below this one; the second one of the same name gets a number."""
+        count = self.children.get(prefix, 0)
+        self.children[prefix] = count + 1
+        return _NameScope(prefix if count == 0 else f"{prefix}_{count}", self)
+
+    def path(self) -> str:
+        """`/a/b/`."""
+        return "/" if self.parent is None else f"{self.parent.path()}{self.name}/"
+
+
+class _Defaults:
+    """What layers write to when nothing else is said."""
+
+    def __init__(self) -> None:
+        self.main = Program()
+        self.startup = Program()
+        self.startup._is_start_up_program_ = True
+        self.scope = _NameScope()
+        self.device = ""
+
+
+_defaults = _Defaults()
+
+
+def default_main_program() -> Program:
+    """The program that layers append to."""
+    return _defaults.main
+
+
+def default_startup_program() -> Program:
+    """The program that initialisers append to."""
+    return _defaults.startup
+
+
+def switch_main_program(program: Program) -> Program:
+    """Make `program` the default main program; returns the old one."""
+    old, _defaults.main = _defaults.main, program
+    return old
+
+
+def switch_startup_program(program: Program) -> Program:
+    """Make `program` the default startup program; returns the old one."""
+    old, _defaults.startup = _defaults.startup, program
+    return old
+
+
+@contextlib.contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Inside the `with`, layers append to `main_program` and initialisers to `startup_program`."""
+    for what, program in (("main_program", main_program), ("startup_program", startup_program)):
+        if not isinstance(program, Program) and not (what == "startup_program" and program is None):
+            raise TypeError(f"The type of '{what}' in 'fluid.program_guard' must be {Program}, but received {type(program)}.")
+    old_main = switch_main_program(main_program)
+    old_startup = switch_startup_program(startup_program) if startup_program is not None else None
+    if startup_program is not None:
+        startup_program._is_start_up_program_ = True
+    try:
+        yield
+    finally:
+        switch_main_program(old_main)
+        if old_startup is not None:
+            switch_startup_program(old_startup)
+
+
+@contextlib.contextmanager
+def name_scope(prefix: str | None = None) -> Iterator[None]:
+    """Ops made inside the `with` carry `/prefix/` in `op_namescope`; it helps to read a program, nothing else."""
+    if not prefix:
+        raise ValueError("namescope prefix can not be empty.")
+    _defaults.scope = _defaults.scope.child(prefix)
+    try:
+        yield
+    finally:
+        assert _defaults.scope.parent is not None
+        _defaults.scope = _defaults.scope.parent
+
+
+def current_name_scope() -> str:
+    """`/a/b/` for the scopes that are open."""
+    return _defaults.scope.path()
+
+
+@contextlib.contextmanager
+def device_guard(device: str | None = None) -> Iterator[None]:
+    """Ops made inside the `with` carry `device` ("cpu", "gpu", "gpu:1") in `op_device`."""
+    name, _, index = (device or "").partition(":")
+    if name == "cpu" and index:
+        raise ValueError("Should not set device id for cpu.")
+    if name not in ("cpu", "gpu", ""):
+        raise ValueError("The Attr(device) should be 'cpu' 'npu' or 'gpu', and it can also be empty string or None when there "
+                         f"is no need to specify device. But received {device}")
+    old, _defaults.device = _defaults.device, device or ""
+    try:
+        yield
+    finally:
+        _defaults.device = old
+
+
+def current_device() -> str:
+    """The device of `device_guard`, "" outside any."""
+    return _defaults.device

@@ -1,0 +1,126 @@
+"""Cutting a program down to what is needed: for given targets, for inference, for testing."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fluidlite.errors import NotFoundError, did_you_mean
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+
+__all__ = ["inference_copy", "prune", "prune_backward", "reads", "set_test_mode", "writes"]
+
+
+def reads(op: Operator) -> set[str]:
+    """Names that `op` reads, its sub-blocks' reads of outer variables included."""
+    names = set(op.input_arg_names)
+    for block in op.sub_blocks():
+        names |= {name for inner in block.ops for name in reads(inner) if name not in block.vars}
+    return names
+
+
+def writes(op: Operator) -> set[str]:
+    """Names that `op` writes, its sub-blocks' writes to outer variables included."""
+    names = set(op.output_arg_names)
+    for block in op.sub_blocks():
+        names |= {name for inner in block.ops for name in writes(inner) if name not in block.vars}
+    return names
+
+
+def target_names(program: Program, targets: Any) -> list[str]:
+    """Variables, names and ops as names of variables; NotFoundError for a name that the program lacks."""
+    found: list[str] = []
+    for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+        if isinstance(target, Operator):
+            found.extend(target.output_arg_names)
+        elif isinstance(target, (Variable, str)):
+            name = target if isinstance(target, str) else target.name
+            known = program.global_block().vars
+            if name not in known:
+                raise NotFoundError(f"the program has no variable {name!r}{did_you_mean(name, known)}")
+            found.append(name)
+        else:
+            raise ValueError(f"All targets of Program._prune_with_input() can only be Variable or Operator, not {type(target)}.")
+    return found
+
+
+def needed_ops(ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[str] = ()) -> list[Operator]:
+    """The ops that `targets` depend on, given that `feeds` are fed, in order."""
+    wanted, fed = set(targets) - set(feeds), set(feeds)
+    kept: list[Operator] = []
+    for op in reversed(ops):
+        if op.type in ("feed", "fetch") or not writes(op) & wanted:
+            continue
+        kept.append(op)
+        wanted |= reads(op) - fed
+    return kept[::-1]
+
+
+def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
+    """A copy that computes `targets` from `feeds` and holds nothing else."""
+    names = target_names(program, targets)
+    roots = [target for target in (targets if isinstance(targets, (list, tuple)) else [targets]) if isinstance(target, Operator)]
+    block = program.global_block()
+    keep = {id(op) for op in needed_ops(block.ops, names, feeds)} | {id(op) for op in roots if op.block is block}
+    flags = [id(op) in keep for op in block.ops]
+    copy = program.clone()
+    _keep_ops(copy.global_block(), [op for op, kept in zip(copy.global_block().ops, flags, strict=True) if kept], {*names, *feeds})
+    return copy
+
+
+def _keep_ops(block: Block, ops: list[Operator], extra: set[str]) -> None:
+    """Reduce the global block to `ops`, and to the variables that they or `extra` name."""
+    block.ops[:] = ops
+    used = set(extra)
+    for op in ops:
+        used |= set(op.input_arg_names) | set(op.output_arg_names) | reads(op) | writes(op)
+    block.vars = {name: var for name, var in block.vars.items() if name in used}
+    block.program.bump_version()
+
+
+def prune_backward(program: Program) -> None:
+    """Drop the ops of the backward pass and of the optimizer, and the variables that only they used (in place)."""
+    block = program.global_block()
+    dropped = OpRole.Backward | OpRole.Optimize
+    kept = [op for op in block.ops if not op.role & dropped]
+    if len(kept) == len(block.ops):
+        return
+    before = {name for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    after = {name for op in kept for name in (*op.input_arg_names, *op.output_arg_names, *reads(op), *writes(op))}
+    block.ops[:] = kept
+    block.vars = {name: var for name, var in block.vars.items()
+                  if name in after or name not in before or (var.persistable and not var.name.endswith("@GRAD"))}
+    for op in kept:
+        _forget_dead_sub_blocks(op)
+    program.bump_version()
+
+
+def _forget_dead_sub_blocks(op: Operator) -> None:
+    for name in ("grad_block",):
+        op.attrs.pop(name, None)
+
+
+def set_test_mode(program: Program) -> None:
+    """Switch every op that has an `is_test` attribute to inference (in place)."""
+    for block in program.blocks:
+        for op in block.ops:
+            if op.definition is not None and "is_test" in op.definition.attr_defs:
+                op._set_attr("is_test", True)
+            if op.type in ("batch_norm", "sync_batch_norm") and "use_global_stats" in op.attrs and op.attrs["use_global_stats"]:
+                op._set_attr("is_test", True)
+
+
+def inference_copy(program: Program, prune_read_op: bool = True) -> Program:
+    """A copy in test mode, without the ops in front of the last `read` op when `prune_read_op`, and with plain reads."""
+    copy = program.clone()
+    block = copy.global_block()
+    if prune_read_op:
+        reads_at = [i for i, op in enumerate(block.ops) if op.type == "read"]
+        last = reads_at[-1] + 1 if reads_at else 0
+        block.ops[:] = block.ops[last:]
+        block.vars = {name: var for name, var in block.vars.items() if var.type.name != "READER"}
+    set_test_mode(copy)
+    copy.bump_version()
+    return copy

@@ -1,0 +1,160 @@
+"""Variables and parameters: what a program says about a value before it exists."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fluidlite import unique_name
+from fluidlite.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.registry import Spec
+
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+    from fluidlite.ir.operator import Operator
+
+__all__ = ["Parameter", "Variable"]
+
+
+class Variable:
+    """A named value of a block: shape (-1 where unknown), dtype, level of detail, and whether it outlives a run.
+
+    Made by `Block.create_var`; arithmetic on Variables appends ops (see `fluidlite.layers.math_op_patch`).
+    """
+
+    def __init__(self, block: Block, type: VarType = VarType.LOD_TENSOR, name: str | None = None,
+                 shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, lod_level: int | None = None,
+                 capacity: int | None = None, persistable: bool | None = None, error_clip: Any = None,
+                 stop_gradient: bool = False, is_data: bool = False, need_check_feed: bool = False,
+                 belong_to_optimizer: bool = False, **unused: Any) -> None:
+        self.block = block
+        self.type = VarType(type)
+        self.name = unique_name.generate("_generated_var") if name is None else name
+        self._shape = () if shape is None else tuple(int(dim) for dim in shape)
+        self._dtype = None if dtype is None else to_vartype(dtype)
+        if self._dtype is None and self.type in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY):
+            self._dtype = VarType.FP32
+        self._lod_level = lod_level or 0
+        self._persistable = bool(persistable)
+        self.error_clip = error_clip
+        self._stop_gradient = stop_gradient
+        self.is_data = is_data
+        self.need_check_feed = need_check_feed
+        self.belong_to_optimizer = belong_to_optimizer
+        self.op: Operator | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions, -1 for one that is known only when the program runs."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, value: Iterable[int]) -> None:
+        self._shape = tuple(int(dim) for dim in value)
+        self.block.program.bump_version()
+
+    @property
+    def dtype(self) -> VarType:
+        """The element type."""
+        assert self._dtype is not None, f"variable {self.name} of kind {self.type} has no element type"
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: DTypeLike) -> None:
+        self._dtype = to_vartype(value)
+        self.block.program.bump_version()
+
+    @property
+    def lod_level(self) -> int:
+        """The number of nested sequence levels; 0 for a plain tensor."""
+        return self._lod_level
+
+    @lod_level.setter
+    def lod_level(self, value: int) -> None:
+        self._lod_level = value
+        self.block.program.bump_version()
+
+    @property
+    def persistable(self) -> bool:
+        """Whether the value stays in the scope after a run."""
+        return self._persistable
+
+    @persistable.setter
+    def persistable(self, value: bool) -> None:
+        self._persistable = bool(value)
+        self.block.program.bump_version()
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Whether `append_backward` stops here."""
+        return self._stop_gradient
+
+    @stop_gradient.setter
+    def stop_gradient(self, value: bool) -> None:
+        self._stop_gradient = bool(value)
+
+    @property
+    def grad_name(self) -> str:
+        """The name that this variable's gradient has."""
+        return self.name + "@GRAD"
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._shape)
+
+    @property
+    def spec(self) -> Spec:
+        """Shape, dtype, level of detail and kind in one value."""
+        return Spec(self._shape, VarType.FP32 if self._dtype is None else self._dtype, self._lod_level, self.type)
+
+    def set_spec(self, spec: Spec) -> None:
+        """Take over what a shape rule found."""
+        self._shape, self._dtype = tuple(spec.shape), spec.dtype
+        if spec.lod_level is not None:
+            self._lod_level = spec.lod_level
+        if self.type == VarType.LOD_TENSOR:
+            self.type = spec.kind
+
+    def _set_error_clip(self, error_clip: Any) -> None:
+        self.error_clip = error_clip
+
+    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+        """This variable's declaration, as it stands in the text of a program."""
+        from fluidlite.ir.text import variable_text
+        return variable_text(self)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    __str__ = __repr__
+
+    # Comparison operators build ops (fluidlite.layers.math_op_patch), so identity must stay usable for hashing.
+    __hash__ = object.__hash__
+
+
+class Parameter(Variable):
+    """A persistable variable that training updates.
+
+    `optimize_attr` holds {"learning_rate": factor}; `regularizer`, `gradient_clip_attr` and `do_model_average` come
+    from the `ParamAttr` that made it.
+    """
+
+    def __init__(self, block: Block, shape: Iterable[int], dtype: DTypeLike, type: VarType = VarType.LOD_TENSOR,
+                 **attrs: Any) -> None:
+        dims = None if shape is None else tuple(shape)
+        if dims is None or dtype is None:
+            raise ValueError("Parameter must set shape and dtype")
+        if not dims:
+            raise ValueError("The dimensions of shape for Parameter must be greater than 0")
+        for dim in dims:
+            if dim < 0:
+                raise ValueError(f"Each dimension of shape for Parameter must be greater than 0, but received {list(dims)}")
+        self.trainable = bool(attrs.pop("trainable", True))
+        self.optimize_attr = attrs.pop("optimize_attr", None) or {"learning_rate": 1.0}
+        self.regularizer = attrs.pop("regularizer", None)
+        self.gradient_clip_attr = attrs.pop("gradient_clip_attr", None)
+        self.do_model_average = attrs.pop("do_model_average", None)
+        self.need_clip = attrs.pop("need_clip", True)
+        self.is_distributed = bool(attrs.pop("is_distributed", False))
+        attrs["persistable"] = True
+        super().__init__(block, type=type, shape=dims, dtype=dtype, **attrs)

@@ -1,0 +1,204 @@
+"""Element-wise ops, declared once as scalar expressions.
+
+    unary("leaky_relu", "where(x > 0, x, alpha * x)", grad="where(x > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
+
+From the text come the portable kernel (NumPy or CuPy calls), the steps that a plan fuses, the CUDA text of a fused
+kernel, and the slots that the gradient op reads: `x` is slot X, `out` is Out, `dout` is Out@GRAD.
+"""
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import VarType
+from fluidlite.registry import Op, Spec, same_as
+
+__all__ = ["FUNCTIONS", "Node", "ScalarExpr", "binary_names", "parse", "unary"]
+
+# name -> (array function, CUDA text); an array function is called with the array module and the operands
+FUNCTIONS: dict[str, tuple[str, str]] = {
+    "exp": ("exp", "exp({0})"), "log": ("log", "log({0})"), "log1p": ("log1p", "log1p({0})"), "sqrt": ("sqrt", "sqrt({0})"),
+    "square": ("square", "({0} * {0})"), "abs": ("abs", "fabs({0})"), "sign": ("sign", "(({0} > 0) - ({0} < 0))"),
+    "floor": ("floor", "floor({0})"), "ceil": ("ceil", "ceil({0})"), "rint": ("rint", "rint({0})"), "sin": ("sin", "sin({0})"),
+    "cos": ("cos", "cos({0})"), "tan": ("tan", "tan({0})"), "asin": ("arcsin", "asin({0})"), "acos": ("arccos", "acos({0})"),
+    "atan": ("arctan", "atan({0})"), "sinh": ("sinh", "sinh({0})"), "cosh": ("cosh", "cosh({0})"), "tanh": ("tanh", "tanh({0})"),
+    "maximum": ("maximum", "max({0}, {1})"), "minimum": ("minimum", "min({0}, {1})"), "pow": ("power", "pow({0}, {1})"),
+    "where": ("where", "(({0}) ? ({1}) : ({2}))"), "add": ("add", "({0} + {1})"), "sub": ("subtract", "({0} - {1})"),
+    "mul": ("multiply", "({0} * {1})"), "div": ("divide", "({0} / {1})"), "neg": ("negative", "(-{0})"),
+    "gt": ("greater", "({0} > {1})"), "ge": ("greater_equal", "({0} >= {1})"), "lt": ("less", "({0} < {1})"),
+    "le": ("less_equal", "({0} <= {1})"), "eq": ("equal", "({0} == {1})"), "ne": ("not_equal", "({0} != {1})"),
+    "both": ("logical_and", "({0} && {1})"), "either": ("logical_or", "({0} || {1})"), "invert": ("logical_not", "(!{0})"),
+    "differ": ("logical_xor", "(!{0} != !{1})"), "fmod": ("fmod", "fmod({0}, {1})"),
+    "mod": ("remainder", "({0} - floor({0} / {1}) * {1})"), "floordiv": ("floor_divide", "floor({0} / {1})"),
+    "isnan": ("isnan", "isnan({0})"), "erf": ("erf", "erf({0})"),
+}
+PREDICATES = frozenset(("gt", "ge", "lt", "le", "eq", "ne", "both", "either", "invert", "differ", "isnan"))
+_OPERATORS: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.USub: "neg", ast.Gt: "gt", ast.GtE: "ge",
+    ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne", ast.BitAnd: "both", ast.BitOr: "either", ast.Mod: "mod",
+    ast.FloorDiv: "floordiv",
+}
+_MACROS: dict[str, str] = {"sigmoid": "1 / (1 + exp(-{0}))", "rsqrt": "1 / sqrt({0})"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One step of an expression: a function of operands, each a name, a number, or the index of an earlier node."""
+
+    function: str
+    operands: tuple[str | float | int | Ref, ...]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The result of node `index`."""
+
+    index: int
+
+
+class ScalarExpr:
+    """A parsed scalar expression: `names` it reads, `nodes` in order of evaluation, `result` (a Ref, a name or a number)."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names: list[str] = []
+        self.nodes: list[Node] = []
+        self.result = self._visit(ast.parse(text, mode="eval").body)
+
+    def _visit(self, tree: ast.expr) -> Any:
+        if isinstance(tree, ast.Name):
+            if tree.id not in self.names:
+                self.names.append(tree.id)
+            return tree.id
+        if isinstance(tree, ast.Constant):
+            return tree.value
+        if isinstance(tree, ast.UnaryOp) and isinstance(tree.operand, ast.Constant):
+            value: Any = tree.operand.value
+            return -value
+        function, operands = self._call(tree)
+        if function in _MACROS:
+            return self._visit(ast.parse(_MACROS[function].format(*(f"({ast.unparse(arg)})" for arg in operands)), mode="eval").body)
+        if function not in FUNCTIONS:
+            raise ValueError(f"scalar expression {self.text!r}: unknown function {function!r}")
+        return self._node(function, tuple(self._visit(operand) for operand in operands))
+
+    @staticmethod
+    def _call(tree: ast.expr) -> tuple[str, list[ast.expr]]:
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+            return tree.func.id, tree.args
+        if isinstance(tree, ast.BinOp):
+            return _OPERATORS[type(tree.op)], [tree.left, tree.right]
+        if isinstance(tree, ast.UnaryOp):
+            return _OPERATORS[type(tree.op)], [tree.operand]
+        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+            return _OPERATORS[type(tree.ops[0])], [tree.left, tree.comparators[0]]
+        raise ValueError(f"not a scalar expression: {ast.unparse(tree)}")
+
+    def _node(self, function: str, operands: tuple[Any, ...]) -> Ref:
+        if function == "pow" and operands[1] == 2:
+            function, operands = "square", operands[:1]
+        node = Node(function, operands)
+        if node in self.nodes:                     # a subexpression written twice is computed once
+            return Ref(self.nodes.index(node))
+        self.nodes.append(node)
+        return Ref(len(self.nodes) - 1)
+
+    def python(self) -> str:
+        """The expression as calls on an array module `xp`."""
+        return self._python(self.result)
+
+    def _python(self, operand: Any) -> str:
+        if isinstance(operand, Ref):
+            node = self.nodes[operand.index]
+            arguments = ", ".join(self._python(item) for item in node.operands)
+            if node.function == "erf":
+                return f"erf(xp, {arguments})"
+            return f"xp.{FUNCTIONS[node.function][0]}({arguments})"
+        return repr(operand) if not isinstance(operand, str) else operand
+
+    def cuda(self) -> str:
+        """The expression as CUDA C, over scalars of the same names."""
+        return self._cuda(self.result)
+
+    def _cuda(self, operand: Any) -> str:
+        if isinstance(operand, Ref):
+            node = self.nodes[operand.index]
+            return FUNCTIONS[node.function][1].format(*(self._cuda(item) for item in node.operands))
+        return f"T({operand!r})" if not isinstance(operand, str) else operand
+
+
+@functools.cache
+def parse(text: str) -> ScalarExpr:
+    """The parsed expression; the same text is parsed once."""
+    return ScalarExpr(text)
+
+
+def erf(xp: Any, x: Any) -> Any:
+    """The error function, from SciPy or from CuPy's copy of it."""
+    if xp is np:
+        from scipy import special
+    else:
+        from cupyx.scipy import special  # type: ignore[import-not-found,no-redef]
+    return special.erf(x)
+
+
+def function_of(expr: str, parameters: Sequence[str], rename: Mapping[str, str]) -> Callable[..., Any]:
+    """A Python function `f(xp, *parameters)` that evaluates `expr`; `rename` maps parameters to the expression's names."""
+    body = "".join(f"    {rename[name]} = {name}\n" for name in parameters if rename.get(name, name) != name)
+    source = f"def kernel({', '.join(['xp', *parameters])}):\n{body}    return {parse(expr).python()}\n"
+    namespace: dict[str, Any] = {"erf": erf}
+    exec(compile(source, f"<scalar expression {expr}>", "exec"), namespace)
+    function: Callable[..., Any] = namespace["kernel"]
+    return function
+
+
+_SLOT_NAMES = {"X": "x", "Out": "out", "dOut": "dout", "Y": "y"}
+
+
+def parameters_of(expr: str) -> list[str]:
+    """The kernel parameters that an expression needs: slots for x, y, out, dout, and attributes under their own names."""
+    slots = {value: key for key, value in _SLOT_NAMES.items()}
+    return [slots.get(name, name) for name in parse(expr).names]
+
+
+def binary_names() -> Mapping[str, str]:
+    """Slot -> name inside an expression."""
+    return _SLOT_NAMES
+
+
+def lower_as(expr: str, output: str) -> Callable[[Any], None]:
+    """A `lower` rule that emits `expr` as one element-wise step into the output slot `output`."""
+    slot_of = {"x": "X", "out": "Out", "dout": "Out@GRAD"}
+
+    def lower(e: Any) -> None:
+        operands = {name: e.x(slot_of[name]) if name in slot_of else e.attr(name) for name in parse(expr).names}
+        e.ew(expr, e.out(output), **operands)
+    return lower
+
+
+def unary(type: str, expr: str, grad: str | None = None, attrs: Mapping[str, Any] | None = None,
+          dtype: VarType | None = None) -> Op:
+    """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x, out and dout."""
+    op = Op(type, "X -> Out", attrs=attrs or {})
+    op.shape(same_as("X", dtype))
+    parameters = parameters_of(expr)
+    if "X" not in parameters:
+        parameters.append("X")
+    op.kernel(function_of(expr, parameters, _SLOT_NAMES))
+    op.lower(lower_as(expr, "Out"))
+    if grad is not None:
+        needed = parameters_of(grad)
+        if "dOut" not in needed:
+            needed.append("dOut")
+        grad_op = op.grad("X", shape=_like_out_grad)(function_of(grad, needed, _SLOT_NAMES))
+        grad_op.lower(lower_as(grad, "X@GRAD"))
+    return op
+
+
+def _like_out_grad(dOut: Spec) -> Spec:
+    return Spec(dOut.shape, dOut.dtype)

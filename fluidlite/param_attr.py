@@ -1,0 +1,80 @@
+"""ParamAttr: name, initialiser, learning-rate factor, regulariser and clipping of a parameter."""
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ParamAttr", "WeightNormParamAttr"]
+
+
+class ParamAttr:
+    """Attributes of the parameter that a layer makes.
+
+    `learning_rate` multiplies the global one; `regularizer` goes before the optimizer's; a parameter that is not
+    `trainable` gets no update.
+    """
+
+    def __init__(self, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0, regularizer: Any = None,
+                 trainable: bool = True, do_model_average: bool = True, gradient_clip: Any = None, need_clip: bool = True) -> None:
+        self.name = name
+        self.initializer = initializer
+        self.learning_rate = learning_rate
+        self.regularizer = regularizer
+        self.trainable = trainable
+        self.do_model_average = do_model_average
+        self.gradient_clip = gradient_clip
+        self.need_clip = need_clip
+
+    def _set_default_initializer(self, initializer: Any) -> None:
+        if initializer is None and self.initializer is None:
+            raise ValueError("ParamAttr.initializer is not set")
+        if self.initializer is None:
+            self.initializer = initializer
+
+    def _set_default_param_initializer(self) -> None:
+        from fluidlite.initializer import Xavier
+        self._set_default_initializer(Xavier())
+
+    def _set_default_bias_initializer(self) -> None:
+        from fluidlite.initializer import Constant
+        self._set_default_initializer(Constant(0.0))
+
+    @staticmethod
+    def _to_attr(arg: Any) -> Any:
+        """A ParamAttr from what layers take: None, a name, an initialiser, a ParamAttr, True or False, or a list."""
+        from fluidlite.initializer import Initializer
+        from fluidlite.regularizer import WeightDecayRegularizer
+        if arg is None or arg is True:
+            return ParamAttr()
+        if isinstance(arg, (list, tuple)):
+            return [ParamAttr._to_attr(item) for item in arg]
+        if isinstance(arg, ParamAttr):
+            return arg
+        if isinstance(arg, str):
+            return ParamAttr(name=arg)
+        if isinstance(arg, Initializer):
+            return ParamAttr(initializer=arg)
+        if isinstance(arg, WeightDecayRegularizer):
+            return ParamAttr(regularizer=arg)
+        if arg is False:
+            return False
+        raise TypeError(f"{type(arg)} cast to ParamAttr")
+
+    def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
+        kwargs = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate}, "regularizer": self.regularizer,
+                  "trainable": self.trainable, "gradient_clip_attr": self.gradient_clip,
+                  "do_model_average": self.do_model_average, "need_clip": self.need_clip}
+        if with_initializer:
+            kwargs["initializer"] = self.initializer
+        return kwargs
+
+
+class WeightNormParamAttr(ParamAttr):
+    """A parameter w reparameterised as g * v / |v|, the norm taken over all dimensions but `dim` (all when None)."""
+
+    params_with_weight_norm: list[Any] = []
+
+    def __init__(self, dim: int | None = None, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0,
+                 regularizer: Any = None, trainable: bool = True, do_model_average: bool = False, gradient_clip: Any = None) -> None:
+        super().__init__(name=name, initializer=initializer, learning_rate=learning_rate, regularizer=regularizer,
+                         trainable=trainable, do_model_average=do_model_average, gradient_clip=gradient_clip)
+        self.dim = dim

@@ -1,0 +1,104 @@
+"""Places: which device a program runs on, and the array module that does the work there."""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import MissingExtraError
+
+__all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Place", "array_module", "cpu_places", "cuda_pinned_places", "cuda_places",
+           "get_cuda_device_count", "is_compiled_with_cuda"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where arrays live."""
+
+    def is_cpu_place(self) -> bool:
+        """Whether this is host memory."""
+        return isinstance(self, CPUPlace)
+
+    def is_gpu_place(self) -> bool:
+        """Whether this is a CUDA device."""
+        return isinstance(self, CUDAPlace)
+
+    def is_cuda_pinned_place(self) -> bool:
+        """Whether this is page-locked host memory."""
+        return isinstance(self, CUDAPinnedPlace)
+
+
+@dataclass(frozen=True)
+class CPUPlace(Place):
+    """Host memory, NumPy arrays."""
+
+    def __repr__(self) -> str:
+        return "CPUPlace"
+
+
+@dataclass(frozen=True)
+class CUDAPlace(Place):
+    """CUDA device `device_id`, CuPy arrays."""
+
+    device_id: int = 0
+
+    def __repr__(self) -> str:
+        return f"CUDAPlace({self.device_id})"
+
+    def get_device_id(self) -> int:
+        """The number of the device."""
+        return self.device_id
+
+
+@dataclass(frozen=True)
+class CUDAPinnedPlace(Place):
+    """Page-locked host memory: what is fed from here reaches the device without a copy in between."""
+
+    def __repr__(self) -> str:
+        return "CUDAPinnedPlace"
+
+
+def _cupy() -> Any:
+    try:
+        import cupy  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise MissingExtraError("a CUDAPlace needs CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])") from error
+    return cupy
+
+
+def array_module(place: Place) -> Any:
+    """NumPy for host memory, CuPy for a device; MissingExtraError where CuPy is not installed."""
+    return _cupy() if isinstance(place, CUDAPlace) else np
+
+
+def get_cuda_device_count() -> int:
+    """The number of CUDA devices; 0 without CuPy or without a driver."""
+    try:
+        return int(_cupy().cuda.runtime.getDeviceCount())
+    except (MissingExtraError, RuntimeError):
+        return 0
+
+
+def is_compiled_with_cuda() -> bool:
+    """Whether programs can run on a CUDA device here."""
+    return get_cuda_device_count() > 0
+
+
+def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
+    """`device_count` CPU places; by default as many as the environment variable CPU_NUM says, or 1."""
+    return [CPUPlace()] * (device_count or int(os.environ.get("CPU_NUM", 1)))
+
+
+def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
+    """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all."""
+    if device_ids is None:
+        selected = os.environ.get("FLAGS_selected_gpus")
+        device_ids = [int(text) for text in selected.split(",")] if selected else list(range(get_cuda_device_count()))
+    return [CUDAPlace(index) for index in device_ids]
+
+
+def cuda_pinned_places(device_count: int | None = None) -> list[CUDAPinnedPlace]:
+    """Pinned places; by default as many as CPU_NUM says, or 1."""
+    return [CUDAPinnedPlace()] * (device_count or int(os.environ.get("CPU_NUM", 1)))

@@ -1,0 +1,442 @@
+"""What an op is: one `Op` object an op type, holding its slots, attributes, shape rule, gradient rule and kernels.
+
+An op is declared in one block of a family file in `fluidlite/ops`:
+
+    mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
+
+    @mul.shape
+    def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec: ...
+
+    @mul.kernel
+    def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array: ...
+
+    @mul.grad("X Y")                        # makes the op mul_grad: X Y Out@GRAD -> X@GRAD Y@GRAD
+    def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> tuple[Array, Array]: ...
+
+Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. The functions name what they need as
+parameters and get nothing else:
+
+    X, Out            the value of a slot (its `Spec` in a shape rule; a list for `X*`; None where it is absent)
+    dOut              the slot Out@GRAD
+    X_lod             the level-of-detail offsets of slot X's value: () or a tuple of offset tuples
+    axis              an attribute
+    xp                the array module, NumPy or CuPy
+    wants             the output slots that somebody reads (a frozenset): the rest may be returned as None
+    ctx               the `KernelContext` of the run: random generators, scope, the Operator itself
+
+A kernel returns the value of its first output, a tuple in the order of the output slots, or a dict slot -> value; a
+`WithLod(value, lod)` in place of a value sets the level of detail. An output that a kernel does not mention keeps
+the level of detail of the input slot named by `lod=`.
+"""
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from fluidlite.dtypes import VarType
+from fluidlite.errors import ShapeError, UnknownOpError, did_you_mean
+
+__all__ = ["Attr", "AttrType", "BOOLEANS", "BLOCK", "BLOCKS", "EMPTY_VAR", "FLOATS", "GRAD_SUFFIX", "INTS", "LONG", "LONGS",
+           "KernelContext", "Lod", "Op", "Slot", "Spec", "STRINGS", "WithLod", "find", "get", "grad_name", "infer_attr_type",
+           "known_types", "required", "same_as"]
+
+GRAD_SUFFIX = "@GRAD"
+EMPTY_VAR = "@EMPTY@"
+Lod: TypeAlias = "tuple[tuple[int, ...], ...]"
+Function: TypeAlias = "Callable[..., Any]"
+
+
+class AttrType(enum.IntEnum):
+    """Paddle's numbering of attribute types."""
+
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    INTS = 3
+    FLOATS = 4
+    STRINGS = 5
+    BOOLEAN = 6
+    BOOLEANS = 7
+    BLOCK = 8
+    LONG = 9
+    BLOCKS = 10
+    LONGS = 11
+
+
+_REQUIRED: Any = object()
+
+
+class Attr(NamedTuple):
+    """Type and default of one attribute; the default of a required attribute is a marker."""
+
+    type: AttrType
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether a program must give this attribute."""
+        return self.default is _REQUIRED
+
+
+def required(type_: AttrType) -> Attr:
+    """An attribute without a default."""
+    return Attr(type_, _REQUIRED)
+
+
+def LONG(default: int) -> Attr:
+    """A 64-bit integer attribute."""
+    return Attr(AttrType.LONG, default)
+
+
+def LONGS(default: Iterable[int] = ()) -> Attr:
+    """A list of 64-bit integers."""
+    return Attr(AttrType.LONGS, list(default))
+
+
+def INTS(default: Iterable[int] = ()) -> Attr:
+    """A list of 32-bit integers."""
+    return Attr(AttrType.INTS, list(default))
+
+
+def FLOATS(default: Iterable[float] = ()) -> Attr:
+    """A list of floats."""
+    return Attr(AttrType.FLOATS, list(default))
+
+
+def STRINGS(default: Iterable[str] = ()) -> Attr:
+    """A list of strings."""
+    return Attr(AttrType.STRINGS, list(default))
+
+
+def BOOLEANS(default: Iterable[bool] = ()) -> Attr:
+    """A list of booleans."""
+    return Attr(AttrType.BOOLEANS, list(default))
+
+
+BLOCK = required(AttrType.BLOCK)
+BLOCKS = required(AttrType.BLOCKS)
+_SCALAR_TYPES = ((bool, AttrType.BOOLEAN), (int, AttrType.INT), (float, AttrType.FLOAT), (str, AttrType.STRING))
+_LIST_TYPES = {AttrType.BOOLEAN: AttrType.BOOLEANS, AttrType.INT: AttrType.INTS, AttrType.FLOAT: AttrType.FLOATS,
+               AttrType.STRING: AttrType.STRINGS, AttrType.LONG: AttrType.LONGS, AttrType.BLOCK: AttrType.BLOCKS}
+
+
+def infer_attr_type(value: Any) -> AttrType:
+    """The attribute type that Paddle gives to a Python value that no op declares."""
+    if isinstance(value, (list, tuple)):
+        kinds = {infer_attr_type(item) for item in value} or {AttrType.INT}
+        widest = AttrType.FLOAT if kinds == {AttrType.INT, AttrType.FLOAT} else max(kinds)
+        return _LIST_TYPES[widest]
+    for python_type, attr_type in _SCALAR_TYPES:
+        if isinstance(value, python_type):
+            if attr_type == AttrType.INT and not -2**31 <= value < 2**31:
+                return AttrType.LONG
+            return attr_type
+    if hasattr(value, "ops") and hasattr(value, "idx"):
+        return AttrType.BLOCK
+    raise TypeError(f"an attribute cannot hold {value!r} of type {type(value).__name__}")
+
+
+class Spec(NamedTuple):
+    """Shape and dtype of a value, with -1 for a dimension that is not known; `lod_level` None means "as shared"."""
+
+    shape: tuple[int, ...]
+    dtype: VarType = VarType.FP32
+    lod_level: int | None = None
+    kind: VarType = VarType.LOD_TENSOR
+
+    @property
+    def static(self) -> bool:
+        """Whether every dimension is known and the value is a dense array."""
+        return self.kind == VarType.LOD_TENSOR and all(dim >= 0 for dim in self.shape)
+
+    def with_shape(self, shape: Iterable[int]) -> Spec:
+        """The same dtype in another shape, dense."""
+        return Spec(tuple(int(dim) for dim in shape), self.dtype)
+
+
+class Slot(NamedTuple):
+    """One input or output slot: `many` variables allowed, `optional` when it may be absent."""
+
+    name: str
+    many: bool = False
+    optional: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Slot:
+        """`X`, `X*`, `X?` or `X*?`."""
+        return cls(text.rstrip("*?"), "*" in text, "?" in text)
+
+
+class WithLod(NamedTuple):
+    """A kernel's output together with its level of detail, as offsets."""
+
+    value: Any
+    lod: Lod
+
+
+class KernelContext(Protocol):
+    """What a kernel may ask of the run that it is part of."""
+
+    op: Any                                   # the Operator
+    scope: Any                                # the Scope of the run
+    place: Any
+
+    def rng(self, seed: int) -> Any:
+        """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
+
+
+class Emitter(Protocol):
+    """What a `lower` rule writes its statements to; see `fluidlite.executor.emitter`."""
+
+
+class GradContext(Protocol):
+    """What a `grad_rule` writes its ops to; see `fluidlite.backward`."""
+
+
+def grad_name(name: str) -> str:
+    """The name of the gradient of a variable or slot."""
+    return name + GRAD_SUFFIX
+
+
+class _Argument(NamedTuple):
+    parameter: str
+    kind: str                                 # "in", "out", "lod", "attr", or "xp" / "wants" / "ctx"
+    key: str
+
+
+def _slot_of(parameter: str, slots: Mapping[str, Slot]) -> str | None:
+    """The slot that a parameter names: itself, or with a leading d for each @GRAD."""
+    stem, suffix = parameter, ""
+    while True:
+        if stem + suffix in slots:
+            return stem + suffix
+        if not stem.startswith("d") or len(stem) < 2:
+            return None
+        stem, suffix = stem[1:], suffix + GRAD_SUFFIX
+
+
+@dataclass(eq=False)
+class Op:
+    """Everything known about one op type; see the module's docstring for how to declare one.
+
+    Parameters
+    ----------
+    type: Paddle's name.
+    slots: `"X Y? -> Out XShape?"`.
+    attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
+    lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for none.
+    effect: the op does something beyond writing its outputs, so it must run.
+    random: two runs may differ.
+    """
+
+    type: str
+    slots: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    lod: str | None = ""
+    effect: bool = False
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        left, _, right = self.slots.partition("->")
+        self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
+        self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
+        self.attr_defs: dict[str, Attr] = {
+            name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value) for name, value in self.attrs.items()}
+        self.shape_rule: Function | None = None
+        self.compute: Function | None = None
+        self.lower_rule: Function | None = None
+        self.grad_rule_fn: Function | None = None
+        self.grad_slots: tuple[str, ...] = ()
+        self.arguments: dict[str, tuple[_Argument, ...]] = {}
+        if self.lod == "":
+            self.lod = next(iter(self.inputs), None)
+        if self.type in _OPS:
+            raise ValueError(f"op {self.type!r} is declared twice")
+        _OPS[self.type] = self
+
+    def _bind(self, role: str, function: Function) -> Function:
+        """Remember what each parameter of `function` stands for."""
+        self.arguments[role] = tuple(self._argument(name) for name in inspect.signature(function).parameters)
+        return function
+
+    def _argument(self, name: str) -> _Argument:
+        if name in ("xp", "wants", "ctx"):
+            return _Argument(name, name, name)
+        for kind, slots in (("in", self.inputs), ("out", self.outputs)):
+            slot = _slot_of(name, slots)
+            if slot is not None:
+                return _Argument(name, kind, slot)
+        if name.endswith("_lod"):
+            slot = _slot_of(name[:-4], self.inputs)
+            if slot is not None:
+                return _Argument(name, "lod", slot)
+        if name.removesuffix("_") in self.attr_defs:      # lambda_ stands for the attribute lambda
+            return _Argument(name, "attr", name.removesuffix("_"))
+        raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
+
+    def shape(self, function: Function) -> Function:
+        """Declare the shape rule: specs in, spec(s) out."""
+        self.shape_rule = self._bind("shape", function)
+        return function
+
+    def kernel(self, function: Function) -> Function:
+        """Declare the portable kernel: arrays in, array(s) out."""
+        self.compute = self._bind("kernel", function)
+        return function
+
+    def lower(self, function: Function) -> Function:
+        """Declare how a plan with known shapes runs this op: a function that writes statements to an `Emitter`."""
+        self.lower_rule = function
+        return function
+
+    def grad(self, wrt: str, *, type: str = "", attrs: Mapping[str, Any] | None = None,
+             shape: Function | None = None, **flags: Any) -> Callable[[Function], Op]:
+        """Declare `<type>_grad` by its kernel, whose parameters say what it reads; `wrt` are the inputs that get gradients.
+
+        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. Gives the new Op.
+        """
+        def declare(function: Function) -> Op:
+            wrt_slots = [Slot.parse(text) for text in wrt.split()]
+            needed = self._needed_slots(function)
+            outputs = [grad_name(slot.name) + ("*" if self.inputs[slot.name].many else "") + "?" for slot in wrt_slots]
+            grad_op = Op(type or self.type + "_grad", f"{' '.join(needed)} -> {' '.join(outputs)}",
+                         attrs={**self.attr_defs, **(attrs or {})}, **flags)
+            grad_op.kernel(function)
+            grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None
+            grad_op.lod = None
+            self.grad_slots = tuple(slot.name for slot in wrt_slots)
+            self.grad_rule_fn = self.grad_rule_fn or _default_grad_rule
+            return grad_op
+        return declare
+
+    def _needed_slots(self, function: Function) -> list[str]:
+        """The input slots of the gradient op, in Paddle's order: forward inputs, forward outputs, output gradients."""
+        everything = {**self.inputs, **self.outputs, **{grad_name(n): Slot(grad_name(n), s.many, s.optional)
+                                                        for n, s in self.outputs.items()}}
+        named = set()
+        for parameter in inspect.signature(function).parameters:
+            stem = parameter[:-4] if parameter.endswith("_lod") else parameter
+            slot = _slot_of(stem, everything)
+            if slot is not None:
+                named.add(slot)
+        return [name + "*" * everything[name].many + "?" for name in everything if name in named]
+
+    def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
+        """Declare a gradient rule that emits ops itself: a function of a `GradContext`."""
+        def declare(function: Function) -> Function:
+            self.grad_slots = tuple(wrt.split())
+            self.grad_rule_fn = function
+            return function
+        return declare
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether `append_backward` goes through this op."""
+        return self.grad_rule_fn is not None
+
+    def infer(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, list[Spec]]:
+        """Output specs by slot; raises ShapeError where the inputs do not fit."""
+        if self.shape_rule is None:
+            return self._infer_gradient(inputs)
+        found = self.shape_rule(**self._spec_arguments(inputs, attrs))
+        return {name: list(value) if isinstance(value, list) else [value]
+                for name, value in self.by_slot(found).items() if value is not None}
+
+    def _spec_arguments(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, Any]:
+        arguments: dict[str, Any] = {}
+        for parameter, kind, key in self.arguments["shape"]:
+            if kind == "in":
+                specs = inputs.get(key) or []
+                arguments[parameter] = specs if self.inputs[key].many else (specs[0] if specs else None)
+                if not specs and not self.inputs[key].optional:
+                    raise ShapeError(f"op {self.type!r}: input slot {key} is empty")
+            elif kind == "attr":
+                arguments[parameter] = attrs.get(key, self.attr_defs[key].default)
+        return arguments
+
+    def _infer_gradient(self, inputs: Mapping[str, list[Spec | None]]) -> dict[str, list[Spec]]:
+        """A gradient has the shape of what it is the gradient of; without that, of the gradient that came in."""
+        specs: dict[str, list[Spec]] = {}
+        incoming = next((values for name, values in inputs.items() if name.endswith(GRAD_SUFFIX) and values), [])
+        for name in self.outputs:
+            source = inputs.get(name.removesuffix(GRAD_SUFFIX)) if name.endswith(GRAD_SUFFIX) else None
+            source = source or (incoming if name.endswith(GRAD_SUFFIX) else None)
+            if source:
+                specs[name] = [spec for spec in source if spec is not None]
+        return specs
+
+    def by_slot(self, returned: Any) -> dict[str, Any]:
+        """What a rule or kernel returned, as slot -> value."""
+        if isinstance(returned, dict):
+            return returned
+        if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):
+            return dict(zip(self.outputs, returned, strict=False))
+        return {next(iter(self.outputs)): returned} if self.outputs else {}
+
+
+def _default_grad_rule(context: Any) -> None:
+    context.default()
+
+
+def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
+    """The shape rule of an op whose (first) output looks like its input slot `slot`."""
+    def rule(**specs: Any) -> Spec:
+        spec: Spec = specs[slot]
+        return Spec(spec.shape, spec.dtype if dtype is None else dtype)
+    rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(slot, inspect.Parameter.KEYWORD_ONLY)])
+    return rule
+
+
+_OPS: dict[str, Op] = {}
+_FAMILIES: dict[str, str] = {}                # module name -> its text, for the families not imported yet
+
+
+def _family_texts() -> dict[str, str]:
+    """Texts of the family files, read once: an op is found by its quoted name without importing every family."""
+    if not _FAMILIES:
+        folder = pathlib.Path(__file__).parent / "ops"
+        for path in sorted(folder.glob("*.py")):
+            if path.stem != "__init__":
+                _FAMILIES[path.stem] = path.read_text(encoding="utf8")
+    return _FAMILIES
+
+
+def _declares(text: str, op_type: str) -> bool:
+    return f'"{op_type}"' in text
+
+
+def find(op_type: str) -> Op | None:
+    """The op of that type, importing its family at first use; None where there is none."""
+    if op_type in _OPS:
+        return _OPS[op_type]
+    stem = op_type
+    while True:
+        for module, text in _family_texts().items():
+            if _declares(text, stem):
+                importlib.import_module(f"fluidlite.ops.{module}")
+                if op_type in _OPS:
+                    return _OPS[op_type]
+        if not stem.endswith("_grad"):
+            return None
+        stem = stem.removesuffix("_grad")
+
+
+def get(op_type: str) -> Op:
+    """The op of that type; UnknownOpError with the nearest name where there is none."""
+    op = find(op_type)
+    if op is None:
+        raise UnknownOpError(f'Operator "{op_type}" has not been registered.{did_you_mean(op_type, known_types())}')
+    return op
+
+
+def known_types() -> list[str]:
+    """All registered op types, sorted; imports every family."""
+    for module in _family_texts():
+        importlib.import_module(f"fluidlite.ops.{module}")
+    return sorted(_OPS)

@@ -1,0 +1,131 @@
+"""Scopes: where variables live between runs."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
+
+__all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]
+
+
+class ScopeVariable:
+    """A named place that holds one value; the first accessor decides its kind."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value: Any = None
+
+    def get_tensor(self) -> LoDTensor:
+        """The LoDTensor held here, made empty if nothing is held yet."""
+        if self.value is None:
+            self.value = LoDTensor()
+        if not isinstance(self.value, LoDTensor):
+            raise TypeError(f"variable {self.name!r} holds a {type(self.value).__name__}, not a LoDTensor")
+        return self.value
+
+    def get_selected_rows(self) -> SelectedRows:
+        """The SelectedRows held here, made empty if nothing is held yet."""
+        if not isinstance(self.value, SelectedRows):
+            self.value = SelectedRows()
+        return self.value
+
+    def get_lod_tensor_array(self) -> LoDTensorArray:
+        """The list of LoDTensors held here, made empty if nothing is held yet."""
+        if not isinstance(self.value, LoDTensorArray):
+            self.value = LoDTensorArray()
+        return self.value
+
+    def set(self, value: Any) -> None:
+        """Hold a run-time value: an array becomes a LoDTensor."""
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, (SelectedRows, LoDTensor)):
+            if isinstance(self.value, LoDTensor):
+                self.value.array = value
+            else:
+                self.value = LoDTensor(value)
+                rebinds.count += 1
+            return
+        if value is not self.value:
+            rebinds.count += 1
+        self.value = value
+
+    def set_int(self, value: int) -> None:
+        """Hold a Python integer."""
+        self.value = value
+
+    def get_int(self) -> int:
+        """The integer held here."""
+        return int(self.value)
+
+    def is_initialized(self) -> bool:
+        """Whether anything is held here."""
+        return self.value is not None and (not isinstance(self.value, LoDTensor) or self.value.array is not None)
+
+
+class Scope:
+    """Variables by name; a name not found here is looked up in the parent."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.parent = parent
+        self.variables: dict[str, ScopeVariable] = {}
+        self.kids: list[Scope] = []
+
+    def var(self, name: str) -> ScopeVariable:
+        """The variable of this scope itself, made if it is not there."""
+        found = self.variables.get(name)
+        if found is None:
+            found = self.variables[name] = ScopeVariable(name)
+        return found
+
+    def find_var(self, name: str) -> ScopeVariable | None:
+        """The variable of this scope or of a parent, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.variables:
+                return scope.variables[name]
+            scope = scope.parent
+        return None
+
+    def new_scope(self) -> Scope:
+        """A scope below this one."""
+        kid = Scope(self)
+        self.kids.append(kid)
+        return kid
+
+    def drop_kids(self) -> None:
+        """Forget the scopes below this one."""
+        self.kids.clear()
+
+    def erase(self, names: list[str]) -> None:
+        """Forget variables of this scope."""
+        for name in [names] if isinstance(names, str) else names:
+            self.variables.pop(name, None)
+        rebinds.count += 1
+
+    def local_var_names(self) -> list[str]:
+        """Names of this scope's own variables."""
+        return list(self.variables)
+
+
+_current = [Scope()]
+
+
+def global_scope() -> Scope:
+    """The scope that runs use when none is named."""
+    return _current[-1]
+
+
+def _switch_scope(scope: Scope) -> Scope:
+    old, _current[-1] = _current[-1], scope
+    return old
+
+
+@contextlib.contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Inside the `with`, `scope` is the global scope."""
+    old = _switch_scope(scope)
+    try:
+        yield
+    finally:
+        _switch_scope(old)

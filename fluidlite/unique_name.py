@@ -1,0 +1,50 @@
+"""Names for variables that the user did not name: `key_0`, `key_1`, ... with one counter a key."""
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+
+__all__ = ["generate", "guard", "switch"]
+
+
+class UniqueNameGenerator:
+    """Counters by key, with an optional prefix in front of every name."""
+
+    def __init__(self, prefix: str | None = None) -> None:
+        self.ids: dict[str, int] = defaultdict(int)
+        self.prefix = prefix or ""
+
+    def __call__(self, key: str) -> str:
+        number = self.ids[key]
+        self.ids[key] += 1
+        return f"{self.prefix}{key}_{number}"
+
+
+generator = UniqueNameGenerator()
+
+
+def generate(key: str) -> str:
+    """The next unused name that starts with `key`."""
+    return generator(key)
+
+
+def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
+    """Start new counters (or take `new_generator`'s); returns the old generator so that it can be put back."""
+    global generator
+    old = generator
+    generator = new_generator if new_generator is not None else UniqueNameGenerator()
+    return old
+
+
+@contextlib.contextmanager
+def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[None]:
+    """Use new counters inside the `with`; a string is a prefix for the names made there."""
+    if isinstance(new_generator, (str, bytes)):
+        prefix = new_generator.decode() if isinstance(new_generator, bytes) else new_generator
+        new_generator = UniqueNameGenerator(prefix)
+    old = switch(new_generator)
+    try:
+        yield
+    finally:
+        switch(old)

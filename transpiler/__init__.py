@@ -1,0 +1,1 @@
+"""Program -> Programs, one for each role of a cluster."""

@@ -104,3 +104,38 @@ def make_feeds(feeds: Dict[str, Feed], rng: np.random.RandomState, step: int) ->
     for name, feed in feeds.items():
         made[name] = feed(rng, step, made)
     return made
+
+
+# ------------------------------------------------------------- groups of layers
+Layer = Callable[[Any], Any]
+
+
+def as_list(value: Any) -> List[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def each_layer(fluid: Any, source: Any, made: Dict[str, Layer]) -> Tuple[Any, List[Any]]:
+    """Every layer over its own copy of `source`; the sum of squared outputs, and what to fetch.
+
+    The copies keep the gradients apart: `<copy>@GRAD` is the gradient of one layer only.
+    """
+    parts, fetch = [], []
+    for layer in made.values():
+        copy = fluid.layers.scale(source, scale=1.0)
+        outs = as_list(layer(copy))
+        parts += [fluid.layers.reduce_mean(fluid.layers.square(out)) for out in outs]
+        fetch += outs + [copy.name + "@GRAD"]
+    return fluid.layers.sums(parts), fetch
+
+
+def layer_group(fluid: Any, shape: Tuple[int, ...], made: Dict[str, Layer], low: float = -1.0) -> Built:
+    """Each layer over a trained tensor plus fed data, all gradients fetched, ten steps of SGD."""
+    data = fluid.data(name="data", shape=list(shape), dtype="float32")
+    offset = fluid.layers.create_parameter(
+        shape=list(shape), dtype="float32", name="offset",
+        default_initializer=fluid.initializer.Constant(0.0))
+    loss, fetch = each_layer(fluid, fluid.layers.elementwise_add(data, offset), made)
+    fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
+    block = fluid.default_main_program().global_block()  # some layers stop the gradient: then it has no name
+    fetch = [one for one in fetch if not isinstance(one, str) or block.has_var(one)]
+    return train(fluid, {"data": floats(*shape, low=low)}, loss, *fetch)

@@ -184,18 +184,26 @@ def record_case(name: str, build: Build) -> None:
     print("%-28s %6d bytes%s  %s" % (name, size, "  TOO LARGE" if size > LARGEST else "", first[[0, -1]]))
 
 
+def recorded_in_child(name: str, build: Build) -> bool:
+    """Whether the case was recorded; in a child, because a wrong program can end the process."""
+    child = os.fork()
+    if child == 0:
+        try:
+            record_case(name, build)
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)
+        sys.stdout.flush()
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
 def main(names: List[str]) -> None:
     warnings.simplefilter("ignore")
     cases = load_cases()
     os.makedirs(RUNS, exist_ok=True)
     missing = [name for name in cases if not os.path.exists(os.path.join(RUNS, name + ".npz"))]
-    failed = []
-    for name in names or missing:
-        try:
-            record_case(name, cases[name])
-        except Exception:  # the other cases are still worth having
-            traceback.print_exc()
-            failed.append(name)
+    failed = [name for name in names or missing if not recorded_in_child(name, cases[name])]
     sys.exit("failed: " + " ".join(failed) if failed else 0)
 
 

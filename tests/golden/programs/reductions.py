@@ -44,7 +44,8 @@ def searches(fluid: Any) -> Built:
         layers.reduce_all(positive, dim=1), layers.reduce_any(positive, dim=0, keep_dim=True),
         layers.reduce_all(even), layers.logical_and(positive, even), layers.logical_or(positive, even),
         layers.logical_xor(positive, even), layers.logical_not(even), layers.less_equal(x, layers.reverse(x, axis=1)),
-        layers.greater_equal(whole, layers.ones([3, 4], "int64")), layers.not_equal(whole, layers.ones([3, 4], "int64")),
+        layers.greater_equal(whole, layers.ones([3, 4], "int64")),
+        layers.not_equal(whole, layers.ones([3, 4], "int64")),
         layers.less_than(x, layers.transpose(layers.transpose(x, [1, 0]), [1, 0])), layers.isfinite(x),
         layers.has_nan(x), layers.has_inf(x), layers.where(positive), layers.reduce_sum(whole, dim=1),
         layers.reduce_max(whole), layers.cumsum(x, axis=0), layers.cast(positive, "int32"),
@@ -123,7 +124,8 @@ def constants_all(fluid: Any) -> Built:
     written = layers.create_tensor(dtype="float32")
     layers.assign(x, written)
     fetch = [
-        layers.fill_constant([2, 3], "float32", 1.5), layers.fill_constant([2], "int64", 7), layers.zeros([2, 2], "int32"),
+        layers.fill_constant([2, 3], "float32", 1.5), layers.fill_constant([2], "int64", 7),
+        layers.zeros([2, 2], "int32"),
         layers.ones([3], "float64"), layers.ones_like(x), layers.zeros_like(x), layers.eye(3), layers.eye(2, 3, [2]),
         layers.linspace(0.0, 1.0, 5, "float32"), layers.range(0, 10, 3, "int64"), layers.diag(
             layers.fill_constant([3], "float32", 2.0)),

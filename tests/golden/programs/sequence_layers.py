@@ -68,7 +68,8 @@ def sequence_nested(fluid: Any) -> Built:
             layers.sequence_pool(layers.sequence_pool(x, "sum"), "sum"), x, ref_level=0),
         "expand_inner": lambda x: layers.sequence_expand(
             layers.lod_reset(layers.sequence_pool(x, "sum"), target_lod=[0, 1, 2, 3]), x, ref_level=1),
-        "append": lambda x: layers.sequence_pool(layers.lod_append(x, [1, 2, 1, 2, 2]), "last"),
+        "append": lambda x: layers.sequence_pool(
+            layers.lod_append(layers.lod_reset(x, target_lod=[0, 3, 8]), list(range(9))), "last"),
     }
     return sequence_group(fluid, made, NESTED)
 

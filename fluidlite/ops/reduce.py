@@ -1,0 +1,134 @@
+"""Reductions: sums, means, extremes and products over dimensions, and the norms made of them."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.errors import ShapeError
+from fluidlite.registry import INTS, KernelContext, Lod, Op, Spec, WithLod
+
+REDUCE_ATTRS: dict[str, Any] = {"dim": INTS([0]), "keep_dim": False, "reduce_all": False, "in_dtype": -1, "out_dtype": -1}
+
+
+def scalar_shape(ctx: KernelContext, slot: str = "Out") -> tuple[int, ...]:
+    """The shape of a full reduction: [1], or [] where the program says so, as those of Paddle 2.x do."""
+    var = ctx.op.block._find_var_recursive(ctx.op.outputs[slot][0])
+    return () if var is not None and var.shape == () else (1,)
+
+
+def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
+    """The dimensions that go away, as numbers from 0; ShapeError where `dim` names one that is not there."""
+    dims = [dim] if isinstance(dim, int) else dim
+    if reduce_all or not dims:
+        return tuple(range(rank))
+    for axis in dims:
+        if not -rank <= axis < max(rank, 1):
+            raise ShapeError(f"op {type!r}: dim names dimension {axis}, but X has {rank} dimensions")
+    return tuple(sorted({axis % rank for axis in dims})) if rank else ()
+
+
+def _reduced_shape(shape: Sequence[int], axes: Sequence[int], keep_dim: bool) -> tuple[int, ...]:
+    if keep_dim:
+        return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
+
+
+def _spread(X: Array, dim: Sequence[int], reduce_all: bool, *reduced: Array) -> tuple[Array, ...]:
+    """`reduced` arrays in the rank of X, so that they broadcast against it."""
+    shape = _reduced_shape(X.shape, reduced_axes("reduce", X.ndim, dim, reduce_all), True)
+    return tuple(array.reshape(shape) for array in reduced)
+
+
+def _reduction(type: str, compute: Callable[[Any, Array, tuple[int, ...]], Array], dtype: VarType | None = None) -> Op:
+    """The op `X -> Out` that applies `compute(xp, x, axes)`, which keeps the reduced dimensions as ones."""
+    op = Op(type, "X -> Out", attrs=REDUCE_ATTRS, lod=None)
+
+    @op.shape
+    def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int) -> Spec:
+        axes = reduced_axes(type, len(X.shape), dim, reduce_all)
+        # the rows stay what they were unless dimension 0 goes away, and with them their sequences
+        return Spec(_reduced_shape(X.shape, axes, keep_dim), VarType(out_dtype) if out_dtype >= 0 else dtype or X.dtype,
+                    None if 0 in axes else X.lod_level)
+
+    @op.kernel
+    def _(xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int,
+          ctx: KernelContext) -> Array | WithLod:
+        axes = reduced_axes(type, X.ndim, dim, reduce_all)
+        x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
+        full = len(axes) == X.ndim and not keep_dim
+        out = compute(xp, x, axes).reshape(scalar_shape(ctx) if full else _reduced_shape(X.shape, axes, keep_dim))
+        return WithLod(out, X_lod) if X_lod and 0 not in axes else out
+    return op
+
+
+def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
+    if x.dtype.kind == "f":
+        return x.mean(axis=axes, keepdims=True, dtype=x.dtype)
+    total = x.sum(axis=axes, keepdims=True, dtype=x.dtype)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return (xp.sign(total) * (abs(total) // count)).astype(x.dtype)   # C++ divides integers towards zero
+
+
+reduce_sum = _reduction("reduce_sum", lambda xp, x, axes: x.sum(axis=axes, keepdims=True, dtype=x.dtype))
+reduce_mean = _reduction("reduce_mean", _mean)
+reduce_max = _reduction("reduce_max", lambda xp, x, axes: x.max(axis=axes, keepdims=True))
+reduce_min = _reduction("reduce_min", lambda xp, x, axes: x.min(axis=axes, keepdims=True))
+reduce_prod = _reduction("reduce_prod", lambda xp, x, axes: x.prod(axis=axes, keepdims=True, dtype=x.dtype))
+reduce_all = _reduction("reduce_all", lambda xp, x, axes: x.all(axis=axes, keepdims=True))
+reduce_any = _reduction("reduce_any", lambda xp, x, axes: x.any(axis=axes, keepdims=True))
+frobenius_norm = _reduction("frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True)))
+
+
+@reduce_sum.grad("X")
+def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+    d, = _spread(X, dim, reduce_all, dOut)
+    return xp.broadcast_to(d, X.shape).astype(X.dtype)
+
+
+@reduce_mean.grad("X")
+def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+    d, = _spread(X, dim, reduce_all, dOut)
+    count = X.size // max(d.size, 1)
+    return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
+
+
+def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+    """Every element that equals the extreme gets the whole gradient, as in Paddle."""
+    out, d = _spread(X, dim, reduce_all, Out, dOut)
+    return (out == X) * d
+
+
+reduce_max.grad("X")(_gradient_of_extreme)
+reduce_min.grad("X")(_gradient_of_extreme)
+
+
+@reduce_prod.grad("X")
+def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+    out, d = _spread(X, dim, reduce_all, Out, dOut)
+    return d * out * (1 / X)
+
+
+@frobenius_norm.grad("X")
+def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+    out, d = _spread(X, dim, reduce_all, Out, dOut)
+    return d * X / out
+
+
+def _whole(X: Spec) -> Spec:
+    return X.with_shape((1,))
+
+
+mean = Op("mean", "X -> Out", lod=None)
+mean.shape(_whole)
+
+
+@mean.kernel
+def _(X: Array, ctx: KernelContext) -> Array:
+    return X.mean(dtype=X.dtype).reshape(scalar_shape(ctx))
+
+
+@mean.grad("X")
+def _(xp: Any, X: Array, dOut: Array) -> Array:
+    return xp.broadcast_to(dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X.shape).astype(X.dtype)

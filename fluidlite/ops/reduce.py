@@ -41,7 +41,7 @@ def _spread(X: Array, dim: Sequence[int], reduce_all: bool, *reduced: Array) -> 
     return tuple(array.reshape(shape) for array in reduced)
 
 
-def _reduction(type: str, compute: Callable[[Any, Array, tuple[int, ...]], Array], dtype: VarType | None = None) -> Op:
+def _reduction(type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None) -> Op:
     """The op `X -> Out` that applies `compute(xp, x, axes)`, which keeps the reduced dimensions as ones."""
     op = Op(type, "X -> Out", attrs=REDUCE_ATTRS, lod=None)
 
@@ -54,7 +54,7 @@ def _reduction(type: str, compute: Callable[[Any, Array, tuple[int, ...]], Array
 
     @op.kernel
     def _(xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int,
-          ctx: KernelContext) -> Array | WithLod:
+          ctx: KernelContext) -> Any:
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
         full = len(axes) == X.ndim and not keep_dim
@@ -63,7 +63,7 @@ def _reduction(type: str, compute: Callable[[Any, Array, tuple[int, ...]], Array
     return op
 
 
-def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
+def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Any:
     if x.dtype.kind == "f":
         return x.mean(axis=axes, keepdims=True, dtype=x.dtype)
     total = x.sum(axis=axes, keepdims=True, dtype=x.dtype)
@@ -82,19 +82,19 @@ frobenius_norm = _reduction("frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x
 
 
 @reduce_sum.grad("X")
-def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     d, = _spread(X, dim, reduce_all, dOut)
     return xp.broadcast_to(d, X.shape).astype(X.dtype)
 
 
 @reduce_mean.grad("X")
-def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     d, = _spread(X, dim, reduce_all, dOut)
     count = X.size // max(d.size, 1)
     return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
 
 
-def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     """Every element that equals the extreme gets the whole gradient, as in Paddle."""
     out, d = _spread(X, dim, reduce_all, Out, dOut)
     return (out == X) * d
@@ -105,13 +105,13 @@ reduce_min.grad("X")(_gradient_of_extreme)
 
 
 @reduce_prod.grad("X")
-def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
     return d * out * (1 / X)
 
 
 @frobenius_norm.grad("X")
-def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Array:
+def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
     return d * X / out
 
@@ -125,10 +125,10 @@ mean.shape(_whole)
 
 
 @mean.kernel
-def _(X: Array, ctx: KernelContext) -> Array:
+def _(X: Array, ctx: KernelContext) -> Any:
     return X.mean(dtype=X.dtype).reshape(scalar_shape(ctx))
 
 
 @mean.grad("X")
-def _(xp: Any, X: Array, dOut: Array) -> Array:
+def _(xp: Any, X: Array, dOut: Array) -> Any:
     return xp.broadcast_to(dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X.shape).astype(X.dtype)

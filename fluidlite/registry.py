@@ -41,9 +41,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from fluidlite.dtypes import VarType
 from fluidlite.errors import ShapeError, UnknownOpError, did_you_mean
 
-__all__ = ["Attr", "AttrType", "BOOLEANS", "BLOCK", "BLOCKS", "EMPTY_VAR", "FLOATS", "GRAD_SUFFIX", "INTS", "LONG", "LONGS",
-           "KernelContext", "Lod", "Op", "Slot", "Spec", "STRINGS", "WithLod", "find", "get", "grad_name", "infer_attr_type",
-           "known_types", "required", "same_as"]
+__all__ = ["Attr", "AttrType", "BOOLEANS", "BLOCK", "BLOCKS", "EMPTY_VAR", "FLOATS", "GRAD_SUFFIX", "GradContext", "INTS", "LONG",
+           "LONGS", "KernelContext", "Lod", "Op", "Slot", "Spec", "STRINGS", "WithLod", "find", "get", "grad_name",
+           "infer_attr_type", "known_types", "required", "same_as"]
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY_VAR = "@EMPTY@"
@@ -195,7 +195,39 @@ class Emitter(Protocol):
 
 
 class GradContext(Protocol):
-    """What a `grad_rule` writes its ops to; see `fluidlite.backward`."""
+    """What a gradient rule (`@op.grad_rule("X Y")`) reads the forward op from and writes its gradient ops to.
+
+        @dropout.grad_rule("X")
+        def _(context: GradContext) -> None:
+            context.emit("dropout_grad", {"Mask": context.output("Mask"), "Out@GRAD": context.out_grad("Out")},
+                         {"X@GRAD": context.in_grad("X")})
+
+    A rule is called once for each forward op on the way to the loss, last op first, and emits its ops in the order in
+    which they run. It never adds up partial gradients: `fluidlite.backward` renames and sums them.
+    """
+
+    op: Any                                   # the forward Operator
+    grad_block: Any                           # the Block with the gradient ops of the op's sub-block; None without one
+    no_grad: Any                              # names of the gradients that must not be made (a set)
+
+    def input(self, slot: str) -> list[str]:
+        """Names in an input slot of the forward op; empty where the slot is absent."""
+
+    def output(self, slot: str) -> list[str]:
+        """Names in an output slot of the forward op; empty where the slot is absent."""
+
+    def out_grad(self, slot: str) -> list[str]:
+        """Names of the gradients of the variables in an output slot."""
+
+    def in_grad(self, slot: str) -> list[str]:
+        """Names of the gradients to write for an input slot, with "@EMPTY@" for those that nobody needs."""
+
+    def emit(self, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
+             attrs: Mapping[str, Any] | None = None) -> Any:
+        """Add a gradient op; `attrs` None copies the forward op's. Role, device, name scope and user line are set."""
+
+    def default(self) -> Any:
+        """Add the op that `Op.grad` declared: the slots its kernel reads, and X@GRAD for each slot of `wrt`."""
 
 
 def grad_name(name: str) -> str:
@@ -232,6 +264,7 @@ class Op:
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for none.
     effect: the op does something beyond writing its outputs, so it must run.
     random: two runs may differ.
+    sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
     """
 
     type: str
@@ -240,6 +273,7 @@ class Op:
     lod: str | None = ""
     effect: bool = False
     random: bool = False
+    sparse: str = ""
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")
@@ -252,6 +286,7 @@ class Op:
         self.lower_rule: Function | None = None
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
+        self.grad_type = self.type + "_grad"
         self.arguments: dict[str, tuple[_Argument, ...]] = {}
         if self.lod == "":
             self.lod = next(iter(self.inputs), None)
@@ -309,6 +344,7 @@ class Op:
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None
             grad_op.lod = None
+            self.grad_type = grad_op.type
             self.grad_slots = tuple(slot.name for slot in wrt_slots)
             self.grad_rule_fn = self.grad_rule_fn or _default_grad_rule
             return grad_op
@@ -342,10 +378,14 @@ class Op:
     def infer(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, list[Spec]]:
         """Output specs by slot; raises ShapeError where the inputs do not fit."""
         if self.shape_rule is None:
-            return self._infer_gradient(inputs)
-        found = self.shape_rule(**self._spec_arguments(inputs, attrs))
-        return {name: list(value) if isinstance(value, list) else [value]
-                for name, value in self.by_slot(found).items() if value is not None}
+            specs = self._infer_gradient(inputs)
+        else:
+            found = self.by_slot(self.shape_rule(**self._spec_arguments(inputs, attrs)))
+            specs = {name: list(value) if isinstance(value, list) else [value]
+                     for name, value in found.items() if value is not None}
+        if self.sparse in specs and attrs.get("is_sparse"):
+            specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
+        return specs
 
     def _spec_arguments(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, Any]:
         arguments: dict[str, Any] = {}

@@ -66,8 +66,30 @@ class Block:
         while block is not None:
             if name in block.vars:
                 return block.vars[name]
+            if block.forward_block_idx >= 0:
+                return next((seen.vars[name] for seen in self._visible_blocks() if name in seen.vars), None)
             block = block.parent
         return None
+
+    def _visible_blocks(self) -> Iterator[Block]:
+        """This block, then breadth first the blocks around it and those whose gradients they hold."""
+        queue, seen = [self.idx], set()
+        while queue:
+            index = queue.pop(0)
+            if index >= 0 and index not in seen:
+                seen.add(index)
+                block = self.program.blocks[index]
+                yield block
+                queue += [block.parent_idx, block.forward_block_idx]
+
+    @property
+    def backward_block_idx(self) -> int:
+        """The block that holds this block's gradient ops; -1 where there is none."""
+        return next((block.idx for block in self.program.blocks if block.forward_block_idx == self.idx), -1)
+
+    def _set_forward_block_idx(self, idx: int) -> None:
+        self.forward_block_idx = idx
+        self.program.bump_version()
 
     def _var_recursive(self, name: str) -> Variable:
         found = self._find_var_recursive(name)
@@ -76,11 +98,9 @@ class Block:
         return found
 
     def visible_names(self) -> Iterator[str]:
-        """Names of the variables of this block and its parents."""
-        block: Block | None = self
-        while block is not None:
+        """Names of the variables that ops of this block can use."""
+        for block in self._visible_blocks():
             yield from block.vars
-            block = block.parent
 
     def all_parameters(self) -> list[Parameter]:
         """The parameters of this block, in order of creation."""

@@ -103,6 +103,11 @@ def _name(item: Any) -> str:
     raise TypeError(f"an op's slot takes Variables or names, not {item!r} of type {type(item).__name__}")
 
 
+def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Slot -> names in the order that Paddle keeps slots in, which is the alphabet's."""
+    return {slot: _names(value) for slot, value in sorted((given or {}).items()) if value is not None}
+
+
 def _plain(value: Any) -> Any:
     """Attribute values as plain Python, so that NumPy scalars do not leak into programs."""
     if isinstance(value, (list, tuple)):
@@ -130,8 +135,8 @@ class Operator:
         self.type = type
         self.where = user_location()
         self.attr_types: dict[str, AttrType] = {}
-        self.inputs: dict[str, list[str]] = {slot: _names(value) for slot, value in (inputs or {}).items() if value is not None}
-        self.outputs: dict[str, list[str]] = {slot: _names(value) for slot, value in (outputs or {}).items() if value is not None}
+        self.inputs = _slots(inputs)
+        self.outputs = _slots(outputs)
         self.attrs: dict[str, Any] = {name: _plain(value) for name, value in (attrs or {}).items() if value is not None}
         self.definition: Op | None = registry.find(type)
 

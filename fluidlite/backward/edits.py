@@ -1,0 +1,167 @@
+"""Three edits of a list of gradient ops: add up partial gradients, cut dead branches, cut what hangs in the air."""
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
+from fluidlite.ir.operator import Operator
+from fluidlite.registry import EMPTY_VAR
+
+__all__ = ["add_up", "cut_dead_branches", "cut_disconnected"]
+
+
+# ---------------------------------------------------------------------- partial gradients
+@dataclass
+class _Partials:
+    """The names that hold parts of one gradient so far; `first` is the op that wrote the first one."""
+
+    names: list[str] = field(default_factory=list)
+    first: int = 0
+    renamed: int = 0
+
+
+class _Accumulator:
+    """Goes through gradient ops in order, gives every further writer of a gradient its own name, and sums before a reader."""
+
+    def __init__(self, ops: list[Operator], block_idx: int) -> None:
+        self.ops, self.block_idx = ops, block_idx
+        self.partials: dict[str, _Partials] = defaultdict(_Partials)
+        self.sums: list[tuple[int, Operator]] = []            # (position, op)
+
+    def run(self) -> list[Operator]:
+        """The ops with the sums among them."""
+        for index, op in enumerate(self.ops):
+            for name in reads_of(op):
+                if len(self.partials[name].names) > 1:
+                    self._sum(name, index)
+                    self.partials[name].names = [name]
+            for slot in op.outputs:
+                for position, name in enumerate(op.outputs[slot]):
+                    if is_gradient(name) and name != EMPTY_VAR and name not in op.input_arg_names:
+                        self._write(index, slot, position, name)
+        for name, partials in self.partials.items():
+            if len(partials.names) > 1:
+                self._sum(name, len(self.ops))
+        return self._merged()
+
+    def _sum(self, name: str, index: int) -> None:
+        like = self.ops[min(index, len(self.ops) - 1)]
+        op = helper_op(like.block, like, "sum", {"X": self.partials[name].names}, {"Out": [name]}, {"use_mkldnn": False})
+        self.sums.append((index, op))
+
+    def _merged(self) -> list[Operator]:
+        waiting, merged = deque(self.sums), []
+        for index, op in enumerate(self.ops):
+            while waiting and waiting[0][0] == index:
+                merged.append(waiting.popleft()[1])
+            merged.append(op)
+        return merged + [op for _, op in waiting]
+
+    def _write(self, index: int, slot: str, position: int, name: str) -> None:
+        partials = self.partials[name]
+        if not partials.names:
+            partials.names, partials.first = [name], index
+            return
+        if len(partials.names) == 1:
+            new = self._next(name)
+            partials.names[0] = new
+            rename(self.ops[partials.first:index], name, new)
+            rename([op for _, op in self.sums], name, new)
+            self._rename_earlier_outputs(self.ops[index], slot, position, name, new)
+        new = self._next(name)
+        self.ops[index].outputs[slot][position] = new
+        partials.names.append(new)
+
+    def _next(self, name: str) -> str:
+        number = self.partials[name].renamed
+        self.partials[name].renamed += 1
+        return f"{name}@RENAME@block{self.block_idx}@{number}"
+
+    @staticmethod
+    def _rename_earlier_outputs(op: Operator, slot: str, position: int, old: str, new: str) -> None:
+        """Where one op writes the same gradient twice, its first output gets the new name too."""
+        for other, names in op.outputs.items():
+            stop = position if other == slot else len(names)
+            names[:stop] = [new if name == old else name for name in names[:stop]]
+            if other == slot:
+                return
+
+
+def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
+    """Rename gradients that several ops write to `x@GRAD@RENAME@block0@0`, ... and sum them where they are needed."""
+    return _Accumulator(ops, block_idx).run()
+
+
+# ---------------------------------------------------------------------- dead branches
+def _is_dead(op: Operator, no_grad: set[str]) -> bool:
+    """Whether nobody wants what `op` computes, or it has nothing to compute it from."""
+    written, read = op.output_arg_names, reads_of(op)
+    if no_grad.issuperset(written):
+        return True
+    if read and no_grad.issuperset(read):
+        no_grad.update(written)
+        return True
+    return False
+
+
+def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operator]:
+    """Without the ops that only make gradients in `no_grad`, or make theirs from such; the others read zeros instead."""
+    kept: list[Operator] = []
+    for op in [op for op in ops if not _is_dead(op, no_grad)]:
+        for name in reads_of(op):
+            if name in no_grad:
+                kept.append(helper_op(op.block, op, "fill_zeros_like", {"X": [forward_name(name)]}, {"Out": [name]}, {}))
+        kept.append(op)
+    return kept
+
+
+# ---------------------------------------------------------------------- disconnected parts
+class _Value:
+    """One version of a variable, with the ops that read it."""
+
+    def __init__(self) -> None:
+        self.readers: list[_Node] = []
+
+
+class _Node:
+    """A gradient op with the versions that it reads and writes."""
+
+    def __init__(self, op: Operator, latest: dict[str, _Value]) -> None:
+        self.op = op
+        self.inputs = [latest.setdefault(name, _Value()) for name in op.input_arg_names]
+        for value in self.inputs:
+            value.readers.append(self)
+        self.outputs = [_Value() for _ in op.output_arg_names]
+        latest.update(zip(op.output_arg_names, self.outputs, strict=True))
+
+
+def _lone_part(head: _Node) -> set[_Node]:
+    """Everything behind `head`, if that reads nothing but what comes from `head`; else nothing."""
+    ready, part, queue = set(head.inputs), {head}, deque([head])
+    while queue:
+        node = queue.popleft()
+        if not node.inputs or not ready.issuperset(node.inputs):
+            return set()
+        queue.extend(reader for value in node.outputs for reader in value.readers if reader not in part)
+        part.update(reader for value in node.outputs for reader in value.readers)
+        ready.update(node.outputs)
+    return part
+
+
+def cut_disconnected(ops: Sequence[Operator], forward: Iterable[Operator], given: Iterable[str] = ()) -> list[Operator]:
+    """Without the parts that start from gradients that no op makes and that touch nothing else.
+
+    `given` are gradients known to exist. If nothing would be left, everything is kept.
+    """
+    known = {name for op in forward for name in (*op.input_arg_names, *op.output_arg_names)} | set(given)
+    latest: dict[str, _Value] = {}
+    heads = []
+    for op in ops:
+        node = _Node(op, latest)
+        if known.isdisjoint(op.input_arg_names):
+            heads.append(node)
+        known.update(op.output_arg_names)
+    cut = {id(node.op) for head in heads for node in _lone_part(head)}
+    return [op for op in ops if id(op) not in cut] if len(cut) < len(ops) else list(ops)

@@ -1,0 +1,105 @@
+"""Which ops lie between inputs and targets, and which variables on the way get no gradient."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fluidlite.backward.rules import has_gradient
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.registry import grad_name
+
+__all__ = ["dead_ends", "find_path", "stopped_gradients", "sub_block_path"]
+
+
+def stopped_gradients(program: Program) -> dict[int, set[str]]:
+    """For each block the gradients of its variables that are marked `stop_gradient`."""
+    return {block.idx: {grad_name(var.name) for var in block.vars.values() if var.stop_gradient} for block in program.blocks}
+
+
+def _encloses(outer: Block, inner: Block) -> bool:
+    block = inner.parent
+    while block is not None and block is not outer:
+        block = block.parent
+    return block is not None
+
+
+def _names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
+    """Names in `block` that `targets` depend on, where the targets may live in a block inside of `block`."""
+    inner = targets[0].block if targets else block
+    if _encloses(inner, block):
+        return set()
+    names = {target.name for target in targets}
+    while inner.idx != block.idx:
+        outer, found = inner.parent, set[str]()
+        assert outer is not None
+        for op in reversed(inner.ops):
+            if not names.isdisjoint(op.output_arg_names):
+                names.update(op.input_arg_names)
+                found.update(name for name in op.input_arg_names if name not in inner.vars and name in outer.vars)
+        inner, names = outer, found
+    return names
+
+
+def find_path(block: Block, targets: Sequence[Variable], inputs: Iterable[Variable], no_grad: set[str]) -> list[Operator]:
+    """The ops of `block` between `inputs` (none: everything) and `targets` that a gradient can go through.
+
+    `no_grad` are names of variables where it stops; with `inputs`, stopped variables beside the path are added to it.
+    """
+    from_inputs = {var.name for var in inputs}
+    ops = list(block.ops)
+    restricted = bool(from_inputs)
+    if restricted:
+        ops = _reachable(ops, from_inputs, no_grad)
+    path = _reaching(ops, _names_in(block, targets), no_grad)
+    if restricted:
+        for name in (name for op in path for name in op.input_arg_names if name not in from_inputs):
+            var = block._find_var_recursive(name)
+            if var is not None and var.stop_gradient:
+                no_grad.add(name)
+    return path
+
+
+def _reachable(ops: Iterable[Operator], names: set[str], no_grad: set[str]) -> list[Operator]:
+    """The ops that depend on `names`, to which what they write is added."""
+    found = []
+    for op in ops:
+        if has_gradient(op) and not names.isdisjoint(op.input_arg_names):
+            names.update(name for name in op.output_arg_names if name not in no_grad)
+            found.append(op)
+    return found
+
+
+def _reaching(ops: Sequence[Operator], names: set[str], no_grad: set[str]) -> list[Operator]:
+    """The ops that `names` depend on."""
+    found = []
+    for op in reversed(ops):
+        if has_gradient(op) and not names.isdisjoint(op.output_arg_names):
+            names.update(name for name in op.input_arg_names if name not in no_grad)
+            found.append(op)
+    return found[::-1]
+
+
+def dead_ends(block: Block, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]) -> set[str]:
+    """Variables written on the path that the targets do not depend on. What a sub-block writes is never among them."""
+    needed, found = _names_in(block, targets), set()
+    for op in reversed(path):
+        if not op.has_attr("sub_block"):
+            for name in op.output_arg_names:
+                var = block._find_var_recursive(name)
+                if name not in needed and name not in op.input_arg_names and var is not None and not var.stop_gradient:
+                    found.add(name)
+        needed.update(name for name in op.input_arg_names if name not in no_grad)
+    return found
+
+
+def sub_block_path(block: Block, op: Operator, no_grad: set[str]) -> list[Operator]:
+    """The ops of `op`'s sub-block that get gradients: all in a loop; in a branch, those that its results depend on."""
+    if op.type != "conditional_block":
+        return block.ops
+    exits = [inner for name in op.output_arg_names for inner in block.ops
+             if inner.type == "assign" and name in inner.output_arg_names]
+    results = [block.vars[name] for inner in exits for name in inner.input_arg_names if name in block.vars]
+    path = find_path(block, results, [], no_grad)
+    return path + [inner for inner in dict.fromkeys(exits) if inner not in path]

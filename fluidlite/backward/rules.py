@@ -1,0 +1,120 @@
+"""From one forward op to its gradient ops: what a gradient rule is given, and what it gives."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fluidlite import registry
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
+
+__all__ = ["Context", "forward_name", "has_gradient", "helper_op", "is_gradient", "reads_of", "rename"]
+
+
+def has_gradient(op: Operator) -> bool:
+    """Whether a gradient flows through ops of this type."""
+    return op.definition is not None and op.definition.differentiable
+
+
+def is_gradient(name: str) -> bool:
+    """Whether a variable is called like a gradient."""
+    return GRAD_SUFFIX in name
+
+
+def forward_name(name: str) -> str:
+    """What `name` is a gradient of: the part in front of the first @GRAD, the name itself where there is none."""
+    return name.partition(GRAD_SUFFIX)[0]
+
+
+def reads_of(op: Operator) -> list[str]:
+    """The gradients that a gradient op reads."""
+    return [name for name in op.input_arg_names if is_gradient(name)]
+
+
+def rename(ops: Sequence[Operator], old: str, new: str) -> None:
+    """Call the variable `old` of `ops` `new`."""
+    for op in ops:
+        op._rename_input(old, new)
+        op._rename_output(old, new)
+
+
+def helper_op(block: Block, like: Operator, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
+              attrs: Mapping[str, Any]) -> Operator:
+    """An op that the backward pass needs besides gradients, as if written where `like` was."""
+    common = {ROLE_ATTR: int(OpRole.Backward), DEVICE_ATTR: "", NAMESCOPE_ATTR: like.attrs.get(NAMESCOPE_ATTR, "/")}
+    op = Operator(block, type=type, inputs=inputs, outputs=outputs, attrs={**common, **attrs})
+    op.where = like.where
+    return op
+
+
+class Context:
+    """The `GradContext` of one forward op; afterwards `ops` holds its gradient ops and `grad_of` what they make.
+
+    `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's sub-block.
+    """
+
+    def __init__(self, op: Operator, no_grad: set[str], grad_block: Block | None = None) -> None:
+        self.op = op
+        self.no_grad = no_grad
+        self.grad_block = grad_block
+        self.ops: list[Operator] = []
+        self.grad_of: dict[str, str] = {}
+        if op.definition is not None and op.definition.grad_rule_fn is not None:
+            op.definition.grad_rule_fn(self)
+
+    def input(self, slot: str) -> list[str]:
+        """Names in an input slot of the forward op."""
+        return self.op.input(slot)
+
+    def output(self, slot: str) -> list[str]:
+        """Names in an output slot of the forward op."""
+        return self.op.output(slot)
+
+    def out_grad(self, slot: str) -> list[str]:
+        """Names of the gradients of an output slot."""
+        return [EMPTY_VAR if name == EMPTY_VAR else grad_name(name) for name in self.op.output(slot)]
+
+    def in_grad(self, slot: str) -> list[str]:
+        """Names of the gradients of an input slot, EMPTY_VAR where none must be made."""
+        names = []
+        for name in self.op.input(slot):
+            wanted = name != EMPTY_VAR and grad_name(name) not in self.no_grad
+            names.append(grad_name(name) if wanted else EMPTY_VAR)
+            if wanted:
+                self.grad_of[grad_name(name)] = name
+        return names
+
+    def emit(self, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
+             attrs: Mapping[str, Any] | None = None) -> Operator:
+        """Add a gradient op with the forward op's attributes, or with `attrs` and the forward op's device and scope."""
+        if attrs is None:
+            attrs = {**self.op.attrs, ROLE_VAR_ATTR: []}
+        else:
+            attrs = {**{name: self.op.attrs[name] for name in (DEVICE_ATTR, NAMESCOPE_ATTR) if name in self.op.attrs}, **attrs}
+        outputs = {slot: self._alone(names) for slot, names in outputs.items()}
+        op = Operator(self.op.block, type=type, inputs=inputs, outputs=outputs, attrs={**attrs, ROLE_ATTR: int(OpRole.Backward)})
+        op.where = self.op.where
+        op.attr_types = {name: kind for name, kind in self.op.attr_types.items() if name in op.attrs}
+        self.ops.append(op)
+        return op
+
+    @staticmethod
+    def _alone(names: list[str]) -> list[str]:
+        """A slot of one variable is left empty where Paddle's is, instead of holding EMPTY_VAR."""
+        return [] if list(names) == [EMPTY_VAR] else list(names)
+
+    def default(self) -> Operator:
+        """Add the declared gradient op: forward inputs, forward outputs and output gradients, as far as it reads them."""
+        assert self.op.definition is not None
+        gradient = registry.get(self.op.definition.grad_type)
+        inputs = {slot: names for slot in gradient.inputs if (names := self._source(slot))}
+        outputs = {grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.op.input(slot)}
+        return self.emit(gradient.type, inputs, outputs)
+
+    def _source(self, slot: str) -> list[str]:
+        if slot in self.op.inputs:
+            return self.input(slot)
+        if slot in self.op.outputs:
+            return self.output(slot)
+        return self.out_grad(slot.removesuffix(GRAD_SUFFIX))

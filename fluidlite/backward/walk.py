@@ -1,0 +1,176 @@
+"""Writing the gradient ops of a block into a program, and declaring the variables that they make."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fluidlite import unique_name
+from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected
+from fluidlite.backward.paths import sub_block_path
+from fluidlite.backward.rules import Context, forward_name, is_gradient, reads_of
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.registry import EMPTY_VAR
+
+__all__ = ["Backward", "Callback", "declare_gradients", "rename_known_gradients"]
+
+Callback = Callable[..., Any]
+_WRITES_FROM_NOTHING = "rnn_memory_helper_grad"       # its input is put in place by recurrent_grad while it runs
+
+
+@dataclass
+class Backward:
+    """One call of `append_backward` or `gradients`: what it must not touch, and what it has made so far.
+
+    no_grad: block -> gradients that must not be made. grad_of: gradient -> the variable that it belongs to.
+    given: gradients that exist, when a program gets gradients for a second time; None the first time.
+    """
+
+    program: Program
+    no_grad: dict[int, set[str]]
+    callbacks: Sequence[Callback] = ()
+    given: set[str] | None = None
+    grad_of: dict[str, Any] = field(default_factory=dict)
+
+    def append(self, block: Block, path: Sequence[Operator], target: Block) -> None:
+        """Write the gradient ops of `path`, ops of `block`, into `target`."""
+        ops = self._gradient_ops(block, path)
+        ops = add_up(ops, block.idx)
+        ops = cut_dead_branches(ops, self.no_grad[block.idx])
+        self.write(cut_disconnected(ops, path, self.given or ()), target)
+
+    def write(self, ops: Sequence[Operator], target: Block) -> None:
+        """Append finished ops to `target`, calling the callbacks after each."""
+        for op in ops:
+            op.attrs["op_role"] = int(OpRole.Backward)
+            target.adopt(len(target.ops), op)
+            if self.callbacks:
+                self.grad_of["__current_op_desc__"] = op.desc
+                for callback in self.callbacks:
+                    callback(block=target, context=self.grad_of)
+
+    def _gradient_ops(self, block: Block, path: Sequence[Operator]) -> list[Operator]:
+        ops: list[Operator] = []
+        renamed: dict[str, str] = {}
+        for op in reversed(path):
+            context = Context(op, self.no_grad[block.idx], self._sub_block_gradients(op))
+            if self.program._appending_grad_times > 1:
+                self._rename_again(context, block, renamed)
+            ops += self._connected(context)
+        return ops
+
+    def _sub_block_gradients(self, op: Operator) -> Block | None:
+        """A new block with the gradient ops of `op`'s sub-block."""
+        if not op.has_attr("sub_block"):
+            return None
+        forward = op._block_attr("sub_block")
+        target = self.program._create_block()
+        target._set_forward_block_idx(forward.idx)
+        given, self.given = self.given, None             # inside a loop a gradient may come from the next round
+        self.append(forward, sub_block_path(forward, op, self.no_grad[forward.idx]), target)
+        self.given = given
+        self.program._rollback()
+        return target
+
+    def _rename_again(self, context: Context, block: Block, renamed: dict[str, str]) -> None:
+        """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`."""
+        is_forward = not (context.op.has_attr(ROLE_VAR_ATTR) and context.op.role == OpRole.Backward)
+        for op in context.ops:
+            for name in op.input_arg_names if is_forward else ():
+                if name in renamed:
+                    op._rename_input(name, renamed[name])
+            for name in op.output_arg_names:
+                if is_gradient(name) and name in block.vars:
+                    renamed[name] = "grad/" * self.program._appending_grad_times + name
+                    op._rename_output(name, renamed[name])
+                    if name in context.grad_of:
+                        context.grad_of[renamed[name]] = context.grad_of.pop(name)
+
+    def _connected(self, context: Context) -> list[Operator]:
+        """The ops of `context` that read a gradient which exists; all of them in a first pass."""
+        ops = context.ops
+        if self.given is not None:
+            ops = []
+            for op in context.ops:
+                read = reads_of(op)
+                if not read:                             # made from nothing, as the gradient of increment is
+                    break
+                if not self.given.isdisjoint(read):
+                    ops.append(op)
+                    self.given.update(op.output_arg_names)
+            else:
+                if not ops:
+                    return []
+        self.grad_of.update(context.grad_of)
+        return ops
+
+
+def rename_known_gradients(block: Block, start: int, grad_of: dict[str, Any], renamed: Mapping[str, str]) -> None:
+    """From op `start` on, give new names to gradients that `block` has already, and apply `renamed` to what is read."""
+    names = dict(renamed)
+    for op in block.ops[start:]:
+        for name in op.input_arg_names:
+            if name in names:
+                op._rename_input(name, names[name])
+        for name in op.output_arg_names:
+            if is_gradient(name) and name in block.vars:
+                names[name] = unique_name.generate(name)
+                op._rename_output(name, names[name])
+    for name, new in names.items():
+        if name in grad_of:
+            grad_of[new] = grad_of.pop(name)
+
+
+# ---------------------------------------------------------------------- declarations
+def declare_gradients(block: Block, start: int, grad_of: Mapping[str, Any], found: dict[str, tuple[str, Block]]) -> None:
+    """Declare what the ops from `start` on write, and drop ops that compute from gradients that do not exist.
+
+    `found` receives for each variable the name of its gradient and the block that has it.
+    """
+    carried = _carried_by_loop(block)
+    for op in block.ops[start:]:
+        for sub_block in op.sub_blocks():
+            declare_gradients(sub_block, 0, grad_of, found)
+        if _computes_nothing(op, block, carried):
+            block._remove_op(op.idx)
+            continue
+        new = [name for name in dict.fromkeys(op.output_arg_names)
+               if name != EMPTY_VAR and block._find_var_recursive(name) is None]
+        for name in new:
+            block.create_var(name=name)
+            if name in grad_of:
+                found[grad_of[name]] = (name, block)
+        _infer(op, new)
+
+
+def _carried_by_loop(block: Block) -> set[str]:
+    """Names that the op running `block` both reads and writes: they exist although nothing declares them yet."""
+    for other in block.program.blocks:
+        for op in other.ops:
+            if any(sub_block is block for sub_block in op.sub_blocks()):
+                return set(op.input_arg_names) & set(op.output_arg_names)
+    return set()
+
+
+def _computes_nothing(op: Operator, block: Block, carried: set[str]) -> bool:
+    if all(name == EMPTY_VAR for name in op.output_arg_names):
+        return True
+    read = reads_of(op)
+    exists = any(name in carried or block._find_var_recursive(name) is not None for name in read)
+    return bool(read) and not exists and op.type != _WRITES_FROM_NOTHING
+
+
+def _infer(op: Operator, new: Sequence[str]) -> None:
+    """Shapes and kinds from the op's rule; a gradient looks like its variable, whatever the rule says."""
+    block = op.block
+    if all(name == EMPTY_VAR or block._find_var_recursive(name) is not None for name in op.input_arg_names):
+        op.infer()
+    for name in new:
+        var, forward = block.vars[name], block._find_var_recursive(forward_name(name))
+        var.op = op
+        if forward is not None and forward is not var:
+            var.shape = forward.shape
+            if forward._dtype is not None:
+                var.dtype = forward.dtype

@@ -1,65 +1,246 @@
-"""`Executor`: runs programs on a place."""
+"""`Executor`: runs programs on a place, by plans that are made once and kept."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.interpreter import Frame, Interpreter, missing
+from fluidlite import flags
+from fluidlite.executor import feeding
+from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
+from fluidlite.executor.plan import BoundPlan, compile_plan
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_main_program
+from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CPUPlace
-from fluidlite.scope import Scope, global_scope
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
+from fluidlite.profiler import recorder
+from fluidlite.scope import Scope, global_scope, scope_guard
+from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
-__all__ = ["Executor", "global_scope"]
+__all__ = ["Executor", "global_scope", "scope_guard"]
+
+MAX_PLANS = 64            # a plan holds its buffers, so old ones are dropped
 
 
 class Executor:
-    """Runs programs on `place` (default: the CPU). PROVISIONAL: the plan-based executor replaces this file."""
+    """Runs programs on `place` (default: the first CUDA device if there is one, else the CPU).
 
-    def __init__(self, place: Any = None) -> None:
-        self.place = place if place is not None else CPUPlace()
+    A program that runs for the first time with nothing fed and nothing fetched, such as a startup program, goes through
+    the naive interpreter; everything else through a plan: generated Python, made once for each version of the program,
+    form of the feeds, list of fetches and scope.
+    """
+
+    def __init__(self, place: Place | None = None) -> None:
+        self.place: Place = place if place is not None else (CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace())
+        self.xp = array_module(self.place)
         self.random = np.random.default_rng()
+        self._plans: OrderedDict[tuple[Any, ...], list[BoundPlan]] = OrderedDict()
+        self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
+        self._seen: set[tuple[int, int]] = set()
+        self._closed = False
+        self._default_job = None
 
     def close(self) -> None:
-        """End the job."""
+        """End the job: parameter servers are told, and this executor runs nothing any more."""
+        self._closed = True
+        self._plans.clear()
 
     def run(self, program: Any = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
             fetch_var_name: str = "fetch", scope: Scope | None = None, return_numpy: bool = True,
             use_program_cache: bool = False, return_merged: bool = True, use_prune: bool = False) -> list[Any]:
-        """Run `program` once with `feed` (name -> array or LoDTensor) and return the values in `fetch_list`."""
-        program = program if program is not None else default_main_program()
-        assert isinstance(program, Program)
-        scope = scope or global_scope()
+        """Run `program` once and return the values in `fetch_list`.
+
+        Parameters
+        ----------
+        program: a Program or CompiledProgram; the default main program when None.
+        feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need.
+        fetch_list: Variables, names, or what `minimize` returned (its ops are run, not fetched).
+        scope: where persistable variables live; the global scope when None.
+        return_numpy: arrays, or LoDTensors when False; either way they keep their values in later runs.
+        use_prune: run only the ops that the fetches need.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Executor")
+        program = default_main_program() if program is None else program
+        scope = scope if scope is not None else global_scope()
+        if not isinstance(program, Program):
+            return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
+        names, targets = split_fetches(fetch_list)
+        if use_prune and (names or targets):
+            return self._run(program, feed, names, scope, return_numpy, targets)
+        return self._run(program, feed, names, scope, return_numpy, None)
+
+    def _run_compiled(self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool) -> list[Any]:
+        run = getattr(compiled, "_run", None)
+        if run is None:
+            raise TypeError(f"Executor.run takes a Program or a CompiledProgram, not {type(compiled).__name__}")
+        result: list[Any] = run(self, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy, return_merged=return_merged)
+        return result
+
+    # ------------------------------------------------------------------ one run of a plain program
+    def _run(self, program: Program, feed: Any, names: list[str], scope: Scope, return_numpy: bool,
+             prune_to: list[Operator] | None) -> list[Any]:
+        if feed is None:
+            feed = {}
+        elif not isinstance(feed, dict):
+            feed = merge_feed_list(feed)
+        if not names and not feed and self._first_run(program):
+            self._interpret(program, feed, names, scope)
+            return []
+        if flags.check_nan_inf():
+            values = self._interpret(program, feed, names, scope)
+        else:
+            values = self._run_plan(program, feed, names, scope, prune_to)
+        return [present(value, lod, return_numpy) for value, lod in values]
+
+    def _first_run(self, program: Program) -> bool:
+        key = (program.serial, program.version)
+        if key in self._seen:
+            return False
+        if len(self._seen) > 4096:
+            self._seen.clear()
+        self._seen.add(key)
+        return True
+
+    def _run_plan(self, program: Program, feed: dict[str, Any], names: list[str], scope: Scope,
+                  prune_to: list[Operator] | None) -> Any:
+        signature = self._signature(program, feed, names)
+        arguments, form = signature.arguments(feed)
+        key = (program.serial, program.version, signature, form, id(scope), None if prune_to is None else tuple(map(id, prune_to)),
+               recorder.active)
+        while True:
+            bound = self._acquire(key, program, feed, form, signature, scope, prune_to)
+            try:
+                if bound.current():
+                    with np.errstate(all="ignore"):
+                        return bound.run(arguments)
+            finally:
+                bound.lock.release()
+            self._plans.pop(key, None)
+
+    def _signature(self, program: Program, feed: Mapping[str, Any], names: list[str]) -> feeding.Signature:
+        key = (program.serial, program.version, tuple(feed), tuple(names))
+        found = self._signatures.get(key)
+        if found is None:
+            if len(self._signatures) > 1024:
+                self._signatures.clear()
+            found = self._signatures[key] = feeding.Signature(program.global_block(), list(feed), names, self.xp)
+        return found
+
+    def _acquire(self, key: tuple[Any, ...], program: Program, feed: Mapping[str, Any], form: Any, signature: feeding.Signature,
+                 scope: Scope, prune_to: list[Operator] | None) -> BoundPlan:
+        """A bound plan that no other thread is running, its lock taken."""
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = []
+            while len(self._plans) > MAX_PLANS:
+                self._plans.popitem(last=False)
+        for bound in found:
+            if bound.scope is scope and bound.lock.acquire(blocking=False):
+                return bound
+        if found and found[0].scope is scope:
+            plan = found[0].plan
+        else:
+            found.clear()
+            block = program.global_block()
+            ops = block.ops if prune_to is None else pruned(block.ops, signature.fetches, prune_to, signature.names)
+            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, feeding.blas_threads(), recorder.active)
+        bound = BoundPlan(plan, scope, self.place, self.random)
+        bound.lock.acquire()
+        found.append(bound)
+        return bound
+
+    def _interpret(self, program: Program, feed: Mapping[str, Any], names: Sequence[str], scope: Scope) -> list[tuple[Any, Any]]:
+        """Run op by op: startup programs, and every program while FLAGS_check_nan_inf is on."""
+        block = program.global_block()
+        signature = self._signature(program, feed, list(names))
+        arguments, form = signature.arguments(feed)
+        frame = Frame(block, scope)
+        rest = iter(arguments)
+        for name, (_, _, has_lod) in zip(signature.names, form, strict=True):
+            frame.values[name] = next(rest)
+            frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
-        frame = Frame(program.global_block(), scope)
-        for name, value in (feed or {}).items():
-            _feed(frame, name, value)
+        interpreter.check_values = flags.check_nan_inf()
         with np.errstate(all="ignore"):
-            interpreter.run_block(program.global_block(), frame)
-        return [_fetch(frame, item, return_numpy) for item in _names(fetch_list)]
+            interpreter.run_block(block, frame)
+        return [(fetch(frame, name), frame.lod(name)) for name in names]
+
+    # ------------------------------------------------------------------ looking inside
+    def explain(self, program: Program | None = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None,
+                scope: Scope | None = None) -> str:
+        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped. Runs nothing."""
+        from fluidlite.executor.explain import explain
+        program = program or default_main_program()
+        scope = scope if scope is not None else global_scope()
+        names, _ = split_fetches(fetch_list)
+        signature = self._signature(program, dict(feed or {}), names)
+        _, form = signature.arguments(dict(feed or {}))
+        plan = compile_plan(program.global_block(), program.global_block().ops, signature.specs(form), names, scope, feeding.blas_threads())
+        return explain(plan)
 
 
-def _names(fetch_list: Any) -> list[str]:
-    items = fetch_list if isinstance(fetch_list, (list, tuple)) else ([] if fetch_list is None else [fetch_list])
-    return [item.name if isinstance(item, Variable) else item for item in items]
-
-
-def _feed(frame: Frame, name: str, value: Any) -> None:
-    var = frame.block.var(name)
-    if isinstance(value, LoDTensor):
-        frame.values[name], frame.lods[name] = value.array, value._lod
-        return
-    from fluidlite.dtypes import to_numpy
-    frame.values[name] = np.asarray(value, dtype=to_numpy(var.dtype) if not hasattr(value, "dtype") else None)
-
-
-def _fetch(frame: Frame, name: str, return_numpy: bool) -> Any:
+def fetch(frame: Frame, name: str) -> Any:
+    """The value of a fetched variable after the interpreter ran."""
     value = frame.find(name)
     if value is None:
-        raise missing(frame.block.ops[-1], "fetch", name, frame)
-    if isinstance(value, (list, SelectedRows)):
+        raise not_fetched(frame.block, name)
+    return value
+
+
+def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
+    """Names to fetch, and the optimizer ops of a `(optimize_ops, params_grads)` that `minimize` returned."""
+    names: list[str] = []
+    targets: list[Operator] = []
+    if fetch_list is None:
+        return names, targets
+    for item in fetch_list if isinstance(fetch_list, (list, tuple)) else [fetch_list]:
+        if isinstance(item, (Variable, str)):
+            names.append(item if isinstance(item, str) else item.name)
+        elif isinstance(item, (list, tuple)):
+            targets.extend(found for found in _flat(item) if isinstance(found, Operator))
+        elif isinstance(item, Operator):
+            targets.append(item)
+        elif isinstance(item, bytes):
+            names.append(item.decode())
+        else:
+            raise TypeError(f"a fetch is a Variable or a name, not {item!r} of type {type(item).__name__}")
+    return names, targets
+
+
+def _flat(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, (list, tuple)):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+def pruned(ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]) -> list[Operator]:
+    """The ops that the fetches and the target ops depend on, in order."""
+    wanted = {id(op) for op in targets}
+    names = {*fetches, *(name for op in targets for name in op.output_arg_names)}
+    keep = {id(op) for op in needed_ops(ops, names, feeds)} | wanted
+    return [op for op in ops if id(op) in keep]
+
+
+def merge_feed_list(feed: Any) -> dict[str, Any]:
+    """The one dict of a list feed on one device."""
+    if isinstance(feed, (list, tuple)) and len(feed) == 1 and isinstance(feed[0], dict):
+        return feed[0]
+    raise TypeError(f"feed must be a dict of name -> value (or a list of one such dict on one device), not {type(feed).__name__}")
+
+
+def present(value: Any, lod: Any, return_numpy: bool) -> Any:
+    """A fetched value, copied so that later runs do not change it."""
+    if isinstance(value, (SelectedRows, LoDTensorArray)) or not hasattr(value, "dtype"):
         return value
-    return host(value).copy() if return_numpy else LoDTensor(host(value).copy(), frame.lod(name))
+    if return_numpy:
+        if lod:
+            raise RuntimeError("Some of your fetched tensors hold LoD information. They can not be completely cast to Python "
+                               "ndarray. Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
+        return value.copy() if isinstance(value, np.ndarray) else host(value)
+    return LoDTensor(value.copy(), lod or ())

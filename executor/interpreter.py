@@ -12,7 +12,7 @@ from fluidlite.registry import EMPTY_VAR, Lod
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
 
-__all__ = ["Frame", "Interpreter"]
+__all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
 
 class Frame:
@@ -92,6 +92,7 @@ class Interpreter:
         self.place, self.scope, self.random = place, scope, random
         self.xp = array_module(place)
         self.kernels: dict[int, Kernel] = {}
+        self.check_values = False
 
     def run_block(self, block: Block, frame: Frame) -> None:
         """Run every op of `block` in `frame`."""
@@ -148,3 +149,11 @@ def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedEr
                                   f"(exe.run(fluid.default_startup_program())) or load it first{where}")
     hint = "feed it" if var.is_data else "no op before this one writes it"
     return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value: {hint}{where}")
+
+
+def not_fetched(block: Block, name: str) -> UninitializedError | NotFoundError:
+    """The error for a fetch of what no op writes."""
+    var = block._find_var_recursive(name)
+    if var is None:
+        return NotFoundError(f"cannot fetch {name!r}: the program has no such variable{did_you_mean(name, list(block.visible_names()))}")
+    return UninitializedError(f"cannot fetch {name!r}: no op of the program writes it and the scope holds no value for it")

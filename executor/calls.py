@@ -1,0 +1,90 @@
+"""Callables that generated plans use for ops without a lowering rule."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.executor.interpreter import Frame, Interpreter
+from fluidlite.executor.kernels import Context, Kernel, unpack
+from fluidlite.ir.operator import Operator
+from fluidlite.registry import EMPTY_VAR, Lod
+
+__all__ = ["BlockCall", "KernelCall"]
+
+
+class KernelCall:
+    """`call(values[, lods])` runs an op's portable kernel: values by position in, values (then lods) by position out."""
+
+    def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.op, self.kernel = op, Kernel(op)
+        self.with_lod = False
+        position = {name: index for index, name in enumerate(inputs)}
+        self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in op.inputs.items()}
+        self.outputs = list(outputs)
+        self.context: Any = None
+        self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
+
+    @staticmethod
+    def may_make_lod(op: Operator) -> bool:
+        """Whether the op's kernel sets a level of detail by itself."""
+        code = getattr(getattr(op.definition, "compute", None), "__code__", None)
+        return code is not None and "WithLod" in code.co_names
+
+    def bind(self, interpreter: Interpreter) -> None:
+        """Fix scope, place and random source."""
+        self.context = Context(self.op, interpreter.xp, interpreter.scope, interpreter.place, interpreter.random,
+                               Frame(self.op.block, interpreter.scope))
+        self.context.interpreter = interpreter
+
+    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+        by_slot = {slot: [values[index] if index >= 0 else None for index in indices] for slot, indices in self.slots.items()}
+        lods_by_slot = {slot: [lods[index] if index >= 0 else () for index in indices]
+                        for slot, indices in self.slots.items()} if lods else {}
+        returned = self.kernel(self.context, by_slot, lods_by_slot)
+        found: dict[str, Any] = {}
+        found_lods: dict[str, Lod] = {}
+        shared_from, first = self.shared
+        for slot, names in self.op.outputs.items():
+            for name, item in zip(names, returned.get(slot, ()), strict=False):
+                if name != EMPTY_VAR and item is not None:
+                    value, lod = unpack(item)
+                    found[name] = detach(value, values)
+                    shared = lods_by_slot.get(shared_from or "") if slot == first else None
+                    found_lods[name] = lod if lod is not None else (shared[0] if shared else ())
+        result = [found.get(name) for name in self.outputs]
+        return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
+
+
+def detach(value: Any, inputs: Sequence[Any]) -> Any:
+    """`value`, copied where it shows the memory of an input, which the plan may reuse or change later."""
+    if not isinstance(value, np.ndarray) or (value.base is None and not any(value is item for item in inputs)):
+        return value
+    if any(isinstance(item, np.ndarray) and np.may_share_memory(value, item) for item in inputs):
+        return value.copy()
+    return value
+
+
+class BlockCall:
+    """`call(values[, lods])` runs an op with sub-blocks in the interpreter, in a frame that holds `values`."""
+
+    def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.op, self.inputs, self.outputs = op, list(inputs), list(outputs)
+        self.with_lod = False
+        self.interpreter: Any = None
+
+    def bind(self, interpreter: Interpreter) -> None:
+        """Fix scope, place and random source."""
+        self.interpreter = interpreter
+
+    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+        frame = Frame(self.op.block, self.interpreter.scope)
+        for index, (name, value) in enumerate(zip(self.inputs, values, strict=True)):
+            var = self.op.block._find_var_recursive(name)
+            if value is not None and (var is None or not var.persistable):
+                frame.values[name] = value
+                frame.lods[name] = lods[index] if lods else ()
+        self.interpreter.run_op(self.op, frame)
+        result = [detach(frame.find(name), values) for name in self.outputs]
+        return result + [frame.lod(name) for name in self.outputs] if self.with_lod else result

@@ -1,0 +1,69 @@
+"""Ops that make values from attributes."""
+from __future__ import annotations
+
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+
+
+@lowering("fill_constant")
+def _(e: Emitter) -> None:
+    if any(e.op.inputs.get(slot) for slot in ("ShapeTensor", "ShapeTensorList", "ValueTensor")):
+        raise CannotLower("tensors as attributes")
+    shape = tuple(e.attr("shape"))
+    if any(dim < 0 for dim in shape):
+        raise CannotLower("shape")
+    text = e.attr("str_value")
+    dtype = to_numpy(VarType(e.attr("dtype")))
+    e.fill("Out", dtype.type(text if text else e.attr("value")).item(), shape, dtype)
+
+
+@lowering("fill_zeros_like")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    e.fill("Out", 0, x.shape or (), x.dtype)
+
+
+@lowering("scale")
+def _(e: Emitter) -> None:
+    if e.op.inputs.get("ScaleTensor"):
+        raise CannotLower("ScaleTensor")
+    x, scale, bias = e.need("X"), e.attr("scale"), e.attr("bias")
+    if x.dtype is None or x.dtype.kind != "f":
+        raise CannotLower("integers")
+    out = e.out("Out", x.shape, x.dtype, inplace=True)
+    if bias == 0.0:
+        e.elementwise("x * scale", out, x=x, scale=scale)
+    elif e.attr("bias_after_scale"):
+        e.elementwise("x * scale + bias" if scale != 1.0 else "x + bias", out, x=x, scale=scale, bias=bias)
+    else:
+        e.elementwise("(x + bias) * scale", out, x=x, scale=scale, bias=bias)
+
+
+@lowering("cast")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    dtype = to_numpy(VarType(e.attr("out_dtype")))
+    out = e.out("Out", x.shape, dtype)
+    if x.dtype == dtype:
+        e.elementwise("x", out, x=x)
+    else:
+        e.line(f"copyto({out}, {x}, casting='unsafe')", [x], [out])
+
+
+@lowering("sum")
+def _(e: Emitter) -> None:
+    parts = e.many("X")
+    if any(part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts) or len(parts) > 20:
+        raise CannotLower("shapes differ")
+    names = [f"x{index}" for index in range(len(parts))]
+    out = e.out("Out", parts[0].shape, parts[0].dtype, inplace=True)
+    e.elementwise(" + ".join(names), out, **dict(zip(names, parts, strict=True)))
+
+
+@lowering("increment")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    if x.dtype is None:
+        raise CannotLower("dtype")
+    step = e.attr("step") if x.dtype.kind == "f" else int(e.attr("step"))
+    e.elementwise("x + step", e.out("Out", x.shape, x.dtype, inplace=True), x=x, step=step)

@@ -1,0 +1,97 @@
+"""Matrix products: BLAS calls into given buffers."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Value
+
+
+def matrix(e: Emitter, value: Value, cols: int) -> Value:
+    """`value` with its first `cols` dimensions as rows and the rest as columns."""
+    assert value.shape is not None
+    return e.reshape(value, (math.prod(value.shape[:cols]), math.prod(value.shape[cols:])))
+
+
+def transposed(e: Emitter, value: Value) -> Value:
+    """The transpose of a matrix, as a view."""
+    assert value.shape is not None
+    return e.view(value, "{}.T", value.shape[::-1])
+
+
+@lowering("mul")
+def _(e: Emitter) -> None:
+    x, y = e.need("X"), e.need("Y")
+    assert x.shape is not None and y.shape is not None
+    rows, cols = e.attr("x_num_col_dims"), e.attr("y_num_col_dims")
+    out = e.out("Out", x.shape[:rows] + y.shape[cols:], x.dtype)
+    e.call("dot", matrix(e, x, rows), matrix(e, y, cols), out=matrix(e, out, rows))
+
+
+@lowering("mul_grad")
+def _(e: Emitter) -> None:
+    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
+    rows, cols = e.attr("x_num_col_dims"), e.attr("y_num_col_dims")
+    left, right = matrix(e, x, rows), matrix(e, y, cols)
+    assert left.shape is not None and right.shape is not None
+    grad = e.reshape(d, (left.shape[0], right.shape[1]))
+    if e.wants("X@GRAD"):
+        e.call("dot", grad, transposed(e, right), out=matrix(e, e.out("X@GRAD", x.shape, x.dtype), rows))
+    if e.wants("Y@GRAD"):
+        e.call("dot", transposed(e, left), grad, out=matrix(e, e.out("Y@GRAD", y.shape, y.dtype), cols))
+
+
+def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
+    assert value.shape is not None
+    if len(value.shape) < 2:
+        raise CannotLower("matmul of a vector")
+    return e.view(value, "{}.swapaxes(-1, -2)", (*value.shape[:-2], value.shape[-1], value.shape[-2])) if transpose else value
+
+
+def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
+    """out = alpha * x @ y for operands of the same batch dimensions (or none on one side)."""
+    assert x.shape is not None and y.shape is not None and out.shape is not None
+    e.call("dot" if len(x.shape) == len(y.shape) == 2 else "matmul", x, y, out=out)
+    if alpha != 1.0:
+        e.call("multiply", out, e.constant(_scalar(alpha, out)), out=out)
+
+
+def _scalar(number: float, like: Value) -> object:
+    import numpy as np
+    return np.array(number, like.dtype)
+
+
+def _same_batch(x: Sequence[int], y: Sequence[int]) -> bool:
+    return tuple(x[:-2]) == tuple(y[:-2])
+
+
+@lowering("matmul")
+def _(e: Emitter) -> None:
+    x = _operand(e, e.need("X"), e.attr("transpose_X"))
+    y = _operand(e, e.need("Y"), e.attr("transpose_Y"))
+    assert x.shape is not None and y.shape is not None
+    if not _same_batch(x.shape, y.shape):
+        raise CannotLower("batches differ")
+    _product(e, x, y, e.out("Out", (*x.shape[:-1], y.shape[-1]), x.dtype), e.attr("alpha"))
+
+
+@lowering("matmul_grad")
+def _(e: Emitter) -> None:
+    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
+    assert x.shape is not None and y.shape is not None and d.shape is not None
+    if not _same_batch(x.shape, y.shape) or len(x.shape) < 2:
+        raise CannotLower("batches differ")
+    tx, ty, alpha = e.attr("transpose_X"), e.attr("transpose_Y"), e.attr("alpha")
+    if e.wants("X@GRAD"):
+        out = e.out("X@GRAD", x.shape, x.dtype)
+        if tx:
+            _product(e, _operand(e, y, ty), _operand(e, d, True), out, alpha)
+        else:
+            _product(e, d, _operand(e, y, not ty), out, alpha)
+    if e.wants("Y@GRAD"):
+        out = e.out("Y@GRAD", y.shape, y.dtype)
+        if ty:
+            _product(e, _operand(e, d, True), _operand(e, x, tx), out, alpha)
+        else:
+            _product(e, _operand(e, x, not tx), d, out, alpha)

@@ -1,0 +1,88 @@
+"""Lookup tables: rows gathered into a buffer; gradients by rows."""
+from __future__ import annotations
+
+import numpy as np
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Value
+from fluidlite.tensor import SelectedRows, merge_rows
+
+
+def _ids(e: Emitter) -> Value:
+    ids = e.need("Ids")
+    if ids.dtype != np.int64:
+        raise CannotLower("ids")
+    return e.reshape(ids, (ids.size,))
+
+
+@lowering("lookup_table", "lookup_table_v2")
+def _(e: Emitter) -> None:
+    table, ids = e.need("W"), e.need("Ids")
+    assert table.shape is not None and ids.shape is not None
+    padding = e.attr("padding_idx")
+    flat = _ids(e)
+    lead = ids.shape[:-1] if e.op.type == "lookup_table" else ids.shape
+    out = e.out("Out", (*lead, table.shape[1]), table.dtype)
+    rows = e.reshape(out, (flat.size, table.shape[1]))
+    check = e.bind("check_ids", IdCheck(table.shape[0], padding))
+    e.line(f"{check}({flat})\ntake({table}, {flat}, axis=0, out={rows}, mode='clip')", [table, flat], [rows])
+    if padding != -1:
+        padding = padding if padding >= 0 else table.shape[0] + padding
+        e.line(f"{rows}[{flat} == {padding}] = 0", [rows, flat], [rows])
+
+
+class IdCheck:
+    """Raises for ids outside the table: `take` would clip them to a row that they do not mean."""
+
+    def __init__(self, rows: int, padding: int) -> None:
+        self.rows, self.padding = rows, padding
+
+    def __call__(self, ids: np.ndarray) -> None:
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.rows):
+            outside = ids[((ids < 0) | (ids >= self.rows)) & (ids != self.padding)]
+            if len(outside):
+                raise ValueError(f"id {int(outside[0])} is outside the table of {self.rows} rows")
+
+
+@lowering("lookup_table_grad", "lookup_table_v2_grad")
+def _(e: Emitter) -> None:
+    table, d = e.need("W"), e.need("Out@GRAD")
+    assert table.shape is not None
+    ids = _ids(e)
+    rows = e.reshape(d, (ids.size, table.shape[1]))
+    if e.attr("is_sparse"):
+        make = e.bind("selected_rows", SparseRows(e.attr("padding_idx"), table.shape[0]))
+        out = e.local("W@GRAD")
+        e.line(f"{out} = {make}({ids}, {rows})", [ids, rows], [out])
+        return
+    out = e.out("W@GRAD", table.shape, table.dtype)
+    add = e.bind("add_rows", AddRows(e.attr("padding_idx"), table.shape[0]))
+    e.line(f"{add}({ids}, {rows}, {out})", [ids, rows], [out])
+
+
+class SparseRows:
+    """The row-sparse gradient of a table: the batch's ids and their gradient rows, copied out of the plan's buffers."""
+
+    def __init__(self, padding: int, height: int) -> None:
+        self.padding = padding if padding >= 0 or padding == -1 else height + padding
+        self.height = height
+
+    def __call__(self, ids: np.ndarray, rows: np.ndarray) -> SelectedRows:
+        values = rows.copy()
+        if self.padding != -1:
+            values[ids == self.padding] = 0
+        return SelectedRows(ids.copy(), self.height, values)
+
+
+class AddRows:
+    """The dense gradient of a table: zero, with each row of the batch added to its id's row."""
+
+    def __init__(self, padding: int, height: int) -> None:
+        self.padding = padding if padding >= 0 or padding == -1 else height + padding
+
+    def __call__(self, ids: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+        out.fill(0)
+        merged, sums = merge_rows(np, ids, rows)
+        out[merged] = sums
+        if self.padding != -1:
+            out[self.padding] = 0

@@ -1,0 +1,79 @@
+"""Reductions over axes."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Value
+
+_UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+
+
+def sum_to(e: Emitter, value: Value, shape: tuple[int, ...], out: Value) -> None:
+    """out (of `shape`) = value summed over the dimensions along which `shape` was broadcast, aligned on the right."""
+    assert value.shape is not None
+    padded = (1,) * (len(value.shape) - len(shape)) + tuple(shape)
+    axes = tuple(i for i, (have, want) in enumerate(zip(value.shape, padded, strict=True)) if have != want)
+    sum_axes(e, value, axes, out)
+
+
+def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> None:
+    """out = value summed over `axes`; leading or trailing axes of float32 go through BLAS."""
+    assert value.shape is not None
+    lead = axes == tuple(range(len(axes)))
+    trail = axes == tuple(range(len(value.shape) - len(axes), len(value.shape)))
+    kept = math.prod(dim for i, dim in enumerate(value.shape) if i not in axes)
+    if not axes:
+        e.line(f"copyto({e.reshape(out, value.shape)}, {value})", [value], [out])
+    elif (lead or trail) and value.dtype in (np.float32, np.float64):
+        count = math.prod(value.shape[axis] for axis in axes)
+        ones = e.constant(np.ones(count, value.dtype))
+        flat = e.reshape(value, (count, kept) if lead else (kept, count))
+        e.call("dot", *((ones, flat) if lead else (flat, ones)), out=e.reshape(out, (kept,)))
+    else:
+        target = e.reshape(out, tuple(dim for i, dim in enumerate(value.shape) if i not in axes))
+        e.line(f"add.reduce({value}, axis={axes}, out={target})", [value], [target])
+
+
+def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
+    dims = e.attr("dim")
+    if e.attr("reduce_all") or not dims:
+        return tuple(range(rank))
+    return tuple(sorted({dim % rank for dim in dims}))
+
+
+@lowering(*_UFUNC)
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    assert x.shape is not None
+    if x.dtype not in (np.float32, np.float64) or not x.shape or not x.size:
+        raise CannotLower("dtype")
+    axes = _axes(e, len(x.shape))
+    out = e.out("Out", e.inferred_shape("Out"), x.dtype)
+    kept = tuple(dim for i, dim in enumerate(x.shape) if i not in axes)
+    target = e.reshape(out, kept)
+    function = _UFUNC[e.op.type]
+    if function == "add" and kept:
+        sum_axes(e, x, axes, target)
+    else:
+        e.line(f"{function}.reduce({x}, axis={axes}, out={target})", [x], [target])
+    if e.op.type == "reduce_mean":
+        count = x.size // max(out.size, 1)
+        e.call("multiply", target, e.constant(np.array(1.0 / count, x.dtype)), out=target)
+
+
+@lowering("reduce_sum_grad", "reduce_mean_grad")
+def _(e: Emitter) -> None:
+    x, d = e.need("X"), e.need("Out@GRAD")
+    assert x.shape is not None
+    axes = _axes(e, len(x.shape))
+    out = e.out("X@GRAD", x.shape, x.dtype)
+    kept = tuple(1 if i in axes else dim for i, dim in enumerate(x.shape))
+    count = math.prod(x.shape[axis] for axis in axes)
+    grad = d if d.uniform is not None else e.reshape(d, kept)
+    if e.op.type == "reduce_mean_grad":
+        e.elementwise("d * a", out, d=grad, a=1.0 / count)
+    else:
+        e.elementwise("d", out, d=grad)

@@ -1,0 +1,109 @@
+"""Ops that only rename memory, and copies between shapes."""
+from __future__ import annotations
+
+import numpy as np
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Value
+
+_RESHAPES = ("reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2")
+
+
+def _no_tensors(e: Emitter) -> None:
+    for slot in ("Shape", "ShapeTensor", "AxesTensor", "AxesTensorList", "AxisTensor"):
+        if e.op.inputs.get(slot):
+            raise CannotLower(slot)
+
+
+@lowering(*_RESHAPES)
+def _(e: Emitter) -> None:
+    _no_tensors(e)
+    x = e.need("X")
+    shape = e.inferred_shape("Out")
+    e.alias("Out", e.reshape(x, shape))
+    _remember_shape(e, x)
+
+
+def _remember_shape(e: Emitter, x: Value) -> None:
+    """XShape is an array without elements whose shape, behind the leading 0, is that of X: all that the gradient needs."""
+    if e.op.outputs.get("XShape"):
+        assert x.shape is not None
+        e.alias("XShape", e.constant(np.empty((0, *x.shape), x.dtype)))
+
+
+def _forward_shape(e: Emitter) -> tuple[int, ...]:
+    remembered = e.x("XShape") if e.op.inputs.get("XShape") else None
+    shape = remembered.shape[1:] if remembered is not None and remembered.shape is not None else e.need("X").shape
+    assert shape is not None
+    return tuple(shape)
+
+
+@lowering(*(f"{name}_grad" for name in _RESHAPES))
+def _(e: Emitter) -> None:
+    d = e.need("Out@GRAD")
+    e.alias("X@GRAD", e.reshape(d, _forward_shape(e)))
+
+
+@lowering("transpose", "transpose2")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    assert x.shape is not None
+    axis = e.attr("axis")
+    shape = tuple(x.shape[i] for i in axis)
+    out = e.out("Out", shape, x.dtype)
+    view = e.view(x, f"{{}}.transpose({tuple(axis)})", shape)
+    e.line(f"copyto({out}, {view})", [view], [out])
+    _remember_shape(e, x)
+
+
+@lowering("transpose_grad", "transpose2_grad")
+def _(e: Emitter) -> None:
+    d = e.need("Out@GRAD")
+    assert d.shape is not None
+    axis = e.attr("axis")
+    back = tuple(axis.index(i) for i in range(len(axis)))
+    shape = tuple(d.shape[i] for i in back)
+    out = e.out("X@GRAD", shape, d.dtype)
+    view = e.view(d, f"{{}}.transpose({back})", shape)
+    e.line(f"copyto({out}, {view})", [view], [out])
+
+
+@lowering("assign")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    if x.name == e.op.outputs["Out"][0]:
+        raise CannotLower("onto itself")
+    out = e.out("Out", x.shape, x.dtype)
+    e.elementwise("x", out, x=x)
+
+
+@lowering("concat")
+def _(e: Emitter) -> None:
+    if e.op.inputs.get("AxisTensor"):
+        raise CannotLower("AxisTensor")
+    parts = e.many("X")
+    shapes = [part.shape for part in parts]
+    first = shapes[0]
+    assert first is not None
+    axis = e.attr("axis") % len(first)
+    total = sum(shape[axis] for shape in shapes if shape is not None)
+    out = e.out("Out", (*first[:axis], total, *first[axis + 1:]), parts[0].dtype)
+    e.line(f"concatenate(({', '.join(map(str, parts))},), axis={axis}, out={out})", parts, [out])
+
+
+@lowering("concat_grad")
+def _(e: Emitter) -> None:
+    if e.op.inputs.get("AxisTensor"):
+        raise CannotLower("AxisTensor")
+    parts, d = e.many("X"), e.need("Out@GRAD")
+    assert d.shape is not None
+    axis = e.attr("axis") % len(d.shape)
+    start = 0
+    for index, part in enumerate(parts):
+        assert part.shape is not None
+        stop = start + part.shape[axis]
+        if e.wants("X@GRAD", index):
+            piece = e.view(d, f"{{}}[{':, ' * axis}{start}:{stop}]", part.shape)
+            out = e.out("X@GRAD", part.shape, part.dtype, index=index)
+            e.line(f"copyto({out}, {piece})", [piece], [out])
+        start = stop

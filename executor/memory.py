@@ -1,0 +1,102 @@
+"""Where the buffers of a plan lie: a liveness scan over its steps places them in one pool, in place where that is safe."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fluidlite.executor.plan_ir import Step, Storage, Value
+
+__all__ = ["Layout", "assign"]
+
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Byte offset of each buffer in the pool, the pool's size, and what the buffers would take without sharing."""
+
+    offsets: dict[Value, int]
+    pool_bytes: int
+    total_bytes: int
+
+
+class _Pool:
+    """First-fit allocation in an address space that grows as needed."""
+
+    def __init__(self) -> None:
+        self.live: list[tuple[int, int]] = []          # (offset, size), ascending
+        self.peak = 0
+
+    def take(self, nbytes: int) -> int:
+        size = -(-max(nbytes, 1) // ALIGN) * ALIGN
+        offset = 0
+        for index, (start, length) in enumerate(self.live):
+            if start - offset >= size:
+                self.live.insert(index, (offset, size))
+                return offset
+            offset = start + length
+        self.live.append((offset, size))
+        self.peak = max(self.peak, offset + size)
+        return offset
+
+    def free(self, offset: int) -> None:
+        self.live = [entry for entry in self.live if entry[0] != offset]
+
+
+def _touched(step: Step) -> set[Value]:
+    """Buffers that a step reads or writes."""
+    return {value.root for value in (*step.reads, *step.writes) if value.root.storage == Storage.BUFFER}
+
+
+def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
+    last: dict[Value, int] = {}
+    for index, step in enumerate(steps):
+        last.update(dict.fromkeys(_touched(step), index))
+    last.update({value.root: len(steps) for value in kept if value.root.storage == Storage.BUFFER})
+    return last
+
+
+def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed: dict[Value, int]) -> Value | None:
+    """An input that dies in this element-wise step and whose memory the output can take over."""
+    if step.elementwise is None:
+        return None
+    operands = step.elementwise.operands
+    if step.elementwise.function == "where":           # written as two copies: only the last operand may be overwritten
+        operands = operands[2:]
+    for value in operands:
+        if (isinstance(value, Value) and value.root in placed and last.get(value.root) == index and value.shape == out.shape
+                and value.dtype == out.dtype and value.nbytes == value.root.nbytes
+                and sum(isinstance(item, Value) and item.root is value.root for item in step.elementwise.operands)
+                == sum(item is value for item in step.elementwise.operands)):
+            return value.root
+    return None
+
+
+def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
+    """Place every buffer; `kept` are the values that the fetches read after the last step."""
+    last = _last_use(steps, kept)
+    pool, placed, owner = _Pool(), {}, {}
+    offsets: dict[Value, int] = {}
+    total = 0
+    for index, step in enumerate(steps):
+        for value in (*step.writes, *step.reads):
+            root = value.root
+            if root.storage != Storage.BUFFER or root in offsets:
+                continue
+            total += root.nbytes
+            donor = _reusable(step, root, index, last, placed) if value in step.writes else None
+            if donor is not None:
+                offsets[root] = placed.pop(donor)
+                owner[offsets[root]] = root
+            else:
+                offsets[root] = pool.take(root.nbytes)
+            placed[root] = offsets[root]
+        for temp in step.temps:
+            offsets[temp] = pool.take(temp.nbytes)
+            total += temp.nbytes
+        for temp in step.temps:
+            pool.free(offsets[temp])
+        for root in _touched(step):
+            if last.get(root) == index and root in placed:
+                pool.free(placed.pop(root))
+    return Layout(offsets, pool.peak, total)

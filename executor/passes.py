@@ -1,0 +1,53 @@
+"""Passes over the steps of a plan: each takes steps and gives steps."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fluidlite.executor.plan_ir import Step, Storage, Value
+
+__all__ = ["drop_dead", "stale_aliases"]
+
+
+def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
+    """Leave out steps whose results nobody reads: not a later step, not a fetch, not a persistable variable."""
+    needed: set[Value] = set()
+    for value in kept:
+        _need(value, needed)
+    result: list[Step] = []
+    for step in reversed(steps):
+        if step.effect or any(value in needed or value.root.storage == Storage.PARAM for value in step.writes if not _is_view(step)) or (
+                _is_view(step) and step.writes[0] in needed):
+            result.append(step)
+            for value in step.reads:
+                _need(value, needed)
+    return result[::-1]
+
+
+def _need(value: Value, needed: set[Value]) -> None:
+    """`value` is needed, and so is what it is a view of."""
+    while value not in needed:
+        needed.add(value)
+        if value.base is None:
+            return
+        value = value.base
+
+
+def _is_view(step: Step) -> bool:
+    """Whether a step only names another look at memory."""
+    return not step.lines and step.elementwise is None
+
+
+def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:
+    """Whether a step or a fetch would read an old version of a persistable variable after a newer one was written."""
+    newest: dict[str, int] = {}
+    def stale(value: Value) -> bool:
+        root = value.root
+        return root.storage == Storage.PARAM and newest.get(root.name, -1) > root.number
+
+    for step in steps:
+        if any(stale(value) for value in step.reads):
+            return True
+        for value in step.writes:
+            if value.root.storage == Storage.PARAM and not _is_view(step):
+                newest[value.root.name] = max(value.root.number, newest.get(value.root.name, -1))
+    return any(stale(value) for value in kept)

@@ -1,0 +1,192 @@
+"""A plan: the generated Python for one program, feed signature, set of fetches and place, and its binding to a scope."""
+from __future__ import annotations
+
+import itertools
+import linecache
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
+from fluidlite.executor import passes, tiles
+from fluidlite.executor.builder import FeedSpec, PlanBuilder
+from fluidlite.executor.calls import BlockCall, KernelCall
+from fluidlite.executor.interpreter import Interpreter
+from fluidlite.executor.memory import Layout, assign
+from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.render import Scalars, Source, render
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
+from fluidlite.ops import scalar
+from fluidlite.place import Place, array_module
+from fluidlite.profiler import recorder
+from fluidlite.scope import Scope
+from fluidlite.tensor import LoDTensor, SelectedRows, rebinds
+
+__all__ = ["BoundPlan", "Plan", "compile_plan"]
+
+_numbers = itertools.count()
+
+
+@dataclass(eq=False)
+class Plan:
+    """What compiling gives: steps, memory layout and source, none of it tied to a scope."""
+
+    steps: list[Step]
+    feeds: dict[str, Value]
+    fetches: list[Value]
+    layout: Layout
+    source: Source
+    bound: dict[str, Any]
+    dropped: int
+    lowered: set[str]
+    filename: str = field(default_factory=lambda: f"<fluidlite plan {next(_numbers)}>")
+
+    def __post_init__(self) -> None:
+        self.text = self.source.text()
+        self.code = compile(self.text, self.filename, "exec")
+        linecache.cache[self.filename] = (len(self.text), None, self.text.splitlines(keepends=True), self.filename)
+        self.values = {value for step in self.steps for value in (*step.reads, *step.writes, *step.temps)} | set(self.fetches)
+        self.values |= {value.root for value in self.values}
+        self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
+
+    def operator_at(self, error: BaseException) -> Operator | None:
+        """The op whose generated line raised."""
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self.filename and line in self.source.ops:
+                return self.source.ops[line]
+        return None
+
+
+def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
+                 threads: int = 1, timed: bool = False) -> Plan:
+    """Lower the ops, run the passes, lay out the memory, write the source."""
+    for copy_params in (False, True):
+        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params)
+        steps = builder.build()
+        kept = [builder.fetched(name) for name in fetches]
+        if not passes.stale_aliases(steps, kept):
+            break
+    live = passes.drop_dead(steps, kept)
+    scalars = Scalars()
+    bound = {"erf": erf_into, **builder.bound}
+    live = tiles.group(live, kept, builder.values, scalars, threads, bound)
+    layout = assign(live, kept)
+    if timed:
+        bound["tick"] = Ticker(live)
+    source = render(live, builder.feeds, kept, scalars, bound, timed)
+    return Plan(live, builder.feeds, kept, layout, source, bound, len(steps) - len(live), builder.used_rules)
+
+
+class Ticker:
+    """Tells the profiler, after each step of a timed plan, which op ran since the last tick."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.names = [(step.op.type if step.op else "view", str(step.op.where) if step.op else "") for step in steps]
+        self.last = 0.0
+
+    def start(self) -> None:
+        """A run begins."""
+        self.last = time.perf_counter()
+
+    def __call__(self, number: int) -> None:
+        now = time.perf_counter()
+        recorder.record(*self.names[number], self.last, now)
+        self.last = time.perf_counter()
+
+
+class BoundPlan:
+    """A plan with its buffers, and with the arrays of one scope: `run(arguments)` is one step."""
+
+    def __init__(self, plan: Plan, scope: Scope, place: Place, random: Any) -> None:
+        self.plan, self.scope, self.place, self.random = plan, scope, place, random
+        self.xp = array_module(place)
+        self.lock = threading.Lock()
+        self.buffers = self._buffers()
+        self.arrays: dict[str, Any] = {}
+        self.seen = -1
+        self.step: Callable[..., Any] = lambda: ()
+
+    def _buffers(self) -> dict[int, Any]:
+        """The views of the pool that the prelude names; zeroed so that a first in-place read is no NaN by chance."""
+        pool = self.xp.zeros(self.plan.layout.pool_bytes + 64, dtype=np.uint8)
+        start = (-pool.ctypes.data) % 64 if self.xp is np else 0
+        views = {}
+        for value, offset in self.plan.layout.offsets.items():
+            piece = pool[start + offset:start + offset + value.nbytes]
+            views[value.number] = piece.view(value.dtype).reshape(value.shape)
+        return views
+
+    def current(self) -> bool:
+        """Whether the scope still holds the arrays that this plan is bound to; binds anew where others of the same form are."""
+        if self.seen == rebinds.count:
+            return True
+        arrays = {}
+        for name in self.plan.params:
+            held = self.scope.find_var(name)
+            if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
+                raise UninitializedError(f"variable {name!r} holds no value any more; run the startup program or load it")
+            arrays[name] = held.value.array
+        if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
+            if not self._fits(arrays):
+                return False
+            self._bind(arrays)
+        self.seen = rebinds.count
+        return True
+
+    def _fits(self, arrays: Mapping[str, Any]) -> bool:
+        return all(arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
+                   for value in self.plan.values if value.storage == Storage.PARAM)
+
+    def _bind(self, arrays: dict[str, Any]) -> None:
+        interpreter = Interpreter(self.place, self.scope, self.random)
+        for thing in self.plan.bound.values():
+            if isinstance(thing, (KernelCall, BlockCall)):
+                thing.bind(interpreter)
+        namespace: dict[str, Any] = {}
+        exec(self.plan.code, namespace)
+        constants = {value.number: self.xp.asarray(value.constant) for value in self.plan.values if value.storage == Storage.CONST}
+        self.step = namespace["make"](self.xp, self.buffers, arrays, constants, self.plan.bound, self._load, self._store)
+        self.arrays = arrays
+
+    def _load(self, name: str) -> Any:
+        held = self.scope.find_var(name)
+        return None if held is None else held.value
+
+    def _store(self, name: str, value: Any, lod: Any = None) -> None:
+        """Give a persistable variable another array (or a list, or SelectedRows)."""
+        held = self.scope.find_var(name) or self.scope.var(name)
+        held.set(value.copy() if hasattr(value, "copy") and not isinstance(value, (list, SelectedRows)) else value)
+        if lod is not None and isinstance(held.value, LoDTensor):
+            held.value._lod = lod
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """One step: (value, level of detail) for each fetch."""
+        ticker = self.plan.bound.get("tick")
+        if ticker is not None:
+            ticker.start()
+        try:
+            return self.step(*arguments)
+        except (FluidError, EOFException):
+            raise
+        except Exception as error:
+            op = self.plan.operator_at(error)
+            if op is None:
+                raise
+            raise KernelError(f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}") from error
+
+
+def erf_into(x: Any, out: Any) -> Any:
+    """The error function with an output buffer."""
+    return out.__setitem__(Ellipsis, scalar.erf(np if isinstance(out, np.ndarray) else array_module_of(out), x))
+
+
+def array_module_of(array: Any) -> Any:
+    """The module that made an array."""
+    import cupy  # type: ignore[import-not-found]
+    return cupy.get_array_module(array)

@@ -1,0 +1,116 @@
+"""What a plan is made of before it is text: values with a storage, and steps that read and write them."""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fluidlite.ir.operator import Operator
+
+__all__ = ["Elementwise", "Step", "Storage", "Value", "ValueFactory"]
+
+
+class Storage:
+    """Where a value's array comes from."""
+
+    BUFFER = "buffer"          # a piece of the plan's pool, found by liveness
+    PARAM = "param"            # the array of a persistable variable, bound from the scope
+    FEED = "feed"              # an argument of the step function
+    CONST = "const"            # an array made once
+    VIEW = "view"              # an expression over another value, without a copy
+    LOCAL = "local"            # whatever a kernel returned this time
+
+
+@dataclass(eq=False)
+class Value:
+    """One version of a variable, or a temporary. `shape` is None where it is known only when the step runs."""
+
+    number: int
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None
+    storage: str
+    name: str = ""                              # the program's variable
+    base: Value | None = None                   # of a view
+    expression: str = ""                        # of a view, with {} for the base
+    uniform: float | int | bool | None = None   # every element is this number
+    constant: Any = None                        # the array of a CONST
+    lod: str | None = None                      # the symbol that holds the level of detail, None where there is none
+
+    @property
+    def symbol(self) -> str:
+        """The identifier in the generated source."""
+        return f"v{self.number}"
+
+    __str__ = __repr__ = lambda self: self.symbol
+
+    @property
+    def root(self) -> Value:
+        """The value whose memory this one shows."""
+        value = self
+        while value.base is not None:
+            value = value.base
+        return value
+
+    @property
+    def known(self) -> bool:
+        """Whether shape and dtype are known before the step runs."""
+        return self.shape is not None and self.dtype is not None
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        assert self.shape is not None
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        assert self.dtype is not None
+        return self.size * self.dtype.itemsize
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the array is the same object at every step, so that views of it are made once."""
+        return self.root.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST)
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """One array function over operands (Values or numbers) into the step's only output."""
+
+    function: str                               # a key of fluidlite.ops.scalar.FUNCTIONS
+    operands: tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Step:
+    """One statement or a few, with what they read and write. `temps` live during the step only."""
+
+    op: Operator | None
+    reads: list[Value]
+    writes: list[Value]
+    lines: list[str] = field(default_factory=list)
+    temps: list[Value] = field(default_factory=list)
+    elementwise: Elementwise | None = None
+    effect: bool = False
+    note: str = ""
+
+    def roots_read(self) -> list[Value]:
+        """The values whose memory this step reads."""
+        return [value.root for value in self.reads]
+
+
+class ValueFactory:
+    """Makes values with fresh numbers."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def make(self, shape: Sequence[int] | None, dtype: Any, storage: str, **fields: Any) -> Value:
+        """A new value."""
+        return Value(next(self._numbers), None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype),
+                     storage, **fields)

@@ -1,0 +1,125 @@
+"""Where the time of a run goes: a table by op type, and a trace for chrome://tracing (or Perfetto)."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
+
+_KEYS = ("calls", "total", "max", "min", "ave")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One execution of an op: start and end in seconds of `time.perf_counter`."""
+
+    name: str
+    where: str
+    start: float
+    end: float
+    thread: int
+
+
+class Recorder:
+    """Collects events while `active`; the executor asks it before each run."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.events: list[Event] = []
+
+    def record(self, name: str, where: str, start: float, end: float) -> None:
+        """Add one execution."""
+        self.events.append(Event(name, where, start, end, threading.get_ident()))
+
+
+recorder = Recorder()
+
+
+def start_profiler(state: str = "All", tracer_option: str = "Default") -> None:
+    """Begin to record; `state` is "CPU", "GPU" or "All", `tracer_option` "Default", "OpDetail" or "AllOpDetail"."""
+    if state not in ("CPU", "GPU", "All"):
+        raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
+    if tracer_option not in ("Default", "OpDetail", "AllOpDetail"):
+        raise ValueError("tracer option must be 'Default', 'OpDetail', 'AllOpDetail'.")
+    recorder.active = True
+
+
+def reset_profiler() -> None:
+    """Forget what was recorded so far."""
+    recorder.events.clear()
+
+
+def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> None:
+    """Stop recording, print the table to stderr and write the trace to `profile_path`.
+
+    `sorted_key`: "calls", "total", "max", "min", "ave", or None for the order of first execution.
+    """
+    if sorted_key not in (None, "default", *_KEYS):
+        raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
+    recorder.active = False
+    print(table(recorder.events, sorted_key), file=sys.stderr)
+    write_trace(recorder.events, profile_path)
+    recorder.events.clear()
+
+
+@contextlib.contextmanager
+def profiler(state: str = "All", sorted_key: str | None = None, profile_path: str = "/tmp/profile",
+             tracer_option: str = "Default") -> Iterator[None]:
+    """Record inside the `with`; see `start_profiler` and `stop_profiler`."""
+    start_profiler(state, tracer_option)
+    try:
+        yield
+    finally:
+        stop_profiler(sorted_key, profile_path)
+
+
+@contextlib.contextmanager
+def cuda_profiler(output_file: str, output_mode: str | None = None, config: list[str] | None = None) -> Iterator[None]:
+    """Mark the `with` for an attached CUDA profiler (nsys, ncu); `output_file` and `config` are theirs to set now."""
+    if output_mode not in (None, "key-value", "csv", "kvp"):
+        raise ValueError("output_mode must be 'key-value' or 'csv'")
+    from fluidlite.place import CUDAPlace, array_module
+    cuda: Any = array_module(CUDAPlace(0)).cuda
+    cuda.profiler.start()
+    try:
+        yield
+    finally:
+        cuda.profiler.stop()
+
+
+def table(events: list[Event], sorted_key: str | None = None) -> str:
+    """Calls, total, min, max and average milliseconds, and share of the whole, by op type."""
+    rows: dict[str, list[float]] = {}
+    for event in events:
+        rows.setdefault(event.name, []).append((event.end - event.start) * 1e3)
+    whole = sum(map(sum, rows.values())) or 1.0
+    found = [(name, len(times), sum(times), min(times), max(times), sum(times) / len(times)) for name, times in rows.items()]
+    if sorted_key in _KEYS:
+        column = {"calls": 1, "total": 2, "min": 3, "max": 4, "ave": 5}[sorted_key]
+        found.sort(key=lambda row: -row[column])
+    lines = [f"{'Event':32} {'Calls':>8} {'Total ms':>11} {'Min':>9} {'Max':>9} {'Ave':>9} {'Ratio':>7}"]
+    lines += [f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"
+              for name, calls, total, low, high, mean in found]
+    return "\n".join(lines)
+
+
+def write_trace(events: list[Event], path: str) -> None:
+    """Chrome's trace-event JSON, written whole or not at all."""
+    origin = events[0].start if events else time.perf_counter()
+    content = {"traceEvents": [
+        {"name": event.name, "cat": "op", "ph": "X", "pid": os.getpid(), "tid": event.thread, "ts": (event.start - origin) * 1e6,
+         "dur": (event.end - event.start) * 1e6, "args": {"where": event.where}} for event in events]}
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=folder)
+    with os.fdopen(descriptor, "w", encoding="utf8") as file:
+        json.dump(content, file)
+    os.replace(temporary, path)

@@ -1,0 +1,201 @@
+"""Softmax, and cross entropy with and without it."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import KernelError, ShapeError
+from fluidlite.registry import Lod, Op, Spec, WithLod, same_as
+
+# Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the largest
+_LOWEST_SCORE = -64.0
+# Paddle's logarithm for losses: an infinite one becomes +-1e20
+_LARGEST_LOG = 1e20
+
+
+def softmax_of(xp: Any, x: Array, axis: int) -> Any:
+    """The softmax of `x` over `axis`, as Paddle computes it."""
+    exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(_LOWEST_SCORE)))
+    return exps / exps.sum(axis=axis, keepdims=True)
+
+
+def tolerable_log(xp: Any, x: Array) -> Any:
+    """log(x) with infinities replaced by +-1e20."""
+    return xp.clip(xp.log(x), x.dtype.type(-_LARGEST_LOG), x.dtype.type(_LARGEST_LOG))
+
+
+softmax = Op("softmax", "X -> Out",
+             attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False})
+
+
+@softmax.shape
+def _(X: Spec, axis: int) -> Spec:
+    if not -len(X.shape) <= axis < len(X.shape):
+        raise ShapeError(f"op 'softmax': axis is {axis}, but X has {len(X.shape)} dimensions {list(X.shape)}")
+    return Spec(X.shape, X.dtype)
+
+
+@softmax.kernel
+def _(xp: Any, X: Array, axis: int) -> Any:
+    return softmax_of(xp, X, axis)
+
+
+@softmax.grad("X")
+def _(Out: Array, dOut: Array, axis: int) -> Any:
+    return (dOut - (dOut * Out).sum(axis=axis, keepdims=True)) * Out
+
+
+log_softmax = Op("log_softmax", "X -> Out", attrs={"axis": -1})
+log_softmax.shape(same_as("X"))
+
+
+@log_softmax.kernel
+def _(xp: Any, X: Array, axis: int) -> Any:
+    shifted = X - X.max(axis=axis, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.grad("X")
+def _(xp: Any, Out: Array, dOut: Array, axis: int) -> Any:
+    return dOut - xp.exp(Out) * dOut.sum(axis=axis, keepdims=True)
+
+
+# ---------------------------------------------------------------------- cross entropy
+def _loss_shape(type: str, X: Spec, Label: Spec, soft_label: bool) -> Spec:
+    """[..., 1] for labels of the same rank as X, [...] for hard labels without the last dimension."""
+    rank = len(X.shape)
+    if len(Label.shape) != rank and (soft_label or len(Label.shape) != rank - 1):
+        raise ShapeError(f"op {type!r}: Label{list(Label.shape)} has {len(Label.shape)} dimensions, X{list(X.shape)} has {rank}")
+    pairs = list(zip(X.shape[:rank - 1], Label.shape, strict=False)) + ([(X.shape[-1], Label.shape[-1])] if soft_label else [])
+    if any(a != b and a >= 0 and b >= 0 for a, b in pairs):
+        raise ShapeError(f"op {type!r}: Label{list(Label.shape)} does not fit X{list(X.shape)}")
+    if not soft_label and len(Label.shape) == rank and Label.shape[-1] not in (1, -1):
+        raise ShapeError(f"op {type!r}: the last dimension of Label{list(Label.shape)} is {Label.shape[-1]}, wanted 1")
+    return X.with_shape(X.shape[:-1] + ((1,) if len(Label.shape) == rank else ()))
+
+
+def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
+    """Labels with the ignored ones replaced by 0, and which ones count; KernelError for a label that is no class."""
+    counts = labels != ignore_index
+    safe = xp.where(counts, labels, 0)
+    # reading the result back from a device would stall it, so only the host checks
+    if xp.__name__ == "numpy" and safe.size and not 0 <= safe.min() <= safe.max() < classes:
+        raise KernelError(f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is none of {classes} classes "
+                          f"(ignore_index is {ignore_index})")
+    return safe, counts
+
+
+def _picked(xp: Any, type: str, X: Array, Label: Array, ignore_index: int) -> tuple[Any, Any, Any]:
+    """X at the labels, the labels as [..., 1], and which of them count."""
+    labels, counts = checked_labels(xp, type, Label.reshape((*X.shape[:-1], 1)), X.shape[-1], ignore_index)
+    return xp.take_along_axis(X, labels, axis=-1), labels, counts
+
+
+cross_entropy = Op("cross_entropy", "X Label -> Y", attrs={"soft_label": False, "ignore_index": -100})
+
+
+@cross_entropy.shape
+def _(X: Spec, Label: Spec, soft_label: bool) -> Spec:
+    return _loss_shape("cross_entropy", X, Label, soft_label)
+
+
+@cross_entropy.kernel
+def _(xp: Any, X: Array, Label: Array, soft_label: bool, ignore_index: int) -> Any:
+    if soft_label:
+        return -(Label * tolerable_log(xp, X)).sum(axis=-1, keepdims=True)
+    picked, _, counts = _picked(xp, "cross_entropy", X, Label, ignore_index)
+    loss = xp.where(counts, -tolerable_log(xp, picked), X.dtype.type(0))
+    return loss.reshape(X.shape[:-1] + (1,) * (Label.ndim == X.ndim))
+
+
+@cross_entropy.grad("X")
+def _(xp: Any, X: Array, Label: Array, dY: Array, soft_label: bool, ignore_index: int) -> Any:
+    d = dY.reshape((*X.shape[:-1], 1))
+    if soft_label:
+        return -d * Label / X
+    picked, labels, counts = _picked(xp, "cross_entropy", X, Label, ignore_index)
+    return _scattered(xp, X.shape, labels, xp.where(counts, -d / picked, X.dtype.type(0)))
+
+
+def _scattered(xp: Any, shape: tuple[int, ...], labels: Array, values: Array) -> Any:
+    """Zeros but for `values` at the labels of the last dimension."""
+    classes = xp.arange(shape[-1])
+    return xp.where(labels == classes, values, values.dtype.type(0))
+
+
+cross_entropy2 = Op("cross_entropy2", "X Label -> Y XShape MatchX", attrs={"ignore_index": -100})
+
+
+@cross_entropy2.shape
+def _(X: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
+    return _loss_shape("cross_entropy2", X, Label, False), X.with_shape((*X.shape, 0)), X.with_shape((*X.shape[:-1], 1))
+
+
+@cross_entropy2.kernel
+def _(xp: Any, X: Array, Label: Array, ignore_index: int) -> tuple[Any, Any, Any]:
+    picked, _, counts = _picked(xp, "cross_entropy2", X, Label, ignore_index)
+    zero = X.dtype.type(0)
+    loss = xp.where(counts, -tolerable_log(xp, picked), zero).reshape(X.shape[:-1] + (1,) * (Label.ndim == X.ndim))
+    # XShape holds no number; its shape is the only way in which the gradient learns how many classes there are
+    return loss, xp.empty((*X.shape, 0), X.dtype), xp.where(counts, picked, zero)
+
+
+def _shape_from_xshape(XShape: Spec, MatchX: Spec) -> Spec:
+    return MatchX.with_shape(XShape.shape[:-1])
+
+
+@cross_entropy2.grad("X", type="cross_entropy_grad2", shape=_shape_from_xshape)
+def _(xp: Any, Label: Array, XShape: Array, MatchX: Array, dY: Array, ignore_index: int) -> Any:
+    labels, counts = checked_labels(xp, "cross_entropy2", Label.reshape(MatchX.shape), XShape.shape[-2], ignore_index)
+    values = xp.where(counts, -dY.reshape(MatchX.shape) / xp.where(counts, MatchX, MatchX.dtype.type(1)), MatchX.dtype.type(0))
+    return _scattered(xp, XShape.shape[:-1], labels, values)
+
+
+# ---------------------------------------------------------------------- softmax with cross entropy
+softmax_with_cross_entropy = Op(
+    "softmax_with_cross_entropy", "Logits Label -> Softmax Loss",
+    attrs={"soft_label": False, "numeric_stable_mode": True, "ignore_index": -100, "axis": -1})
+
+
+@softmax_with_cross_entropy.shape
+def _(Logits: Spec, Label: Spec, soft_label: bool, axis: int) -> tuple[Spec, Spec]:
+    rank, name = len(Logits.shape), "op 'softmax_with_cross_entropy'"
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name}: axis is {axis}, but Logits has {rank} dimensions")
+    axis %= rank
+    wanted = Logits.shape if soft_label else (*Logits.shape[:axis], 1, *Logits.shape[axis + 1:])
+    if len(Label.shape) != rank or any(a != b and a >= 0 and b >= 0 for a, b in zip(wanted, Label.shape, strict=True)):
+        raise ShapeError(f"{name}: Label has the shape {list(Label.shape)}, wanted {list(wanted)}")
+    loss = (*Logits.shape[:axis], 1, *Logits.shape[axis + 1:])
+    return Logits.with_shape(Logits.shape), Spec(loss, Logits.dtype, Logits.lod_level)
+
+
+@softmax_with_cross_entropy.kernel
+def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, soft_label: bool, ignore_index: int, axis: int) -> tuple[Any, Any]:
+    probability = softmax_of(xp, Logits, axis)
+    if soft_label:
+        loss = -(Label * tolerable_log(xp, probability)).sum(axis=axis, keepdims=True)
+    else:
+        labels, counts = checked_labels(xp, "softmax_with_cross_entropy", Label, Logits.shape[axis], ignore_index)
+        picked = xp.take_along_axis(probability, labels, axis=axis)
+        loss = xp.where(counts, -tolerable_log(xp, picked), Logits.dtype.type(0))
+    return probability, WithLod(loss, Logits_lod) if Logits_lod else loss
+
+
+def _like_softmax(Softmax: Spec) -> Spec:
+    return Softmax.with_shape(Softmax.shape)
+
+
+@softmax_with_cross_entropy.grad("Logits", shape=_like_softmax)
+def _(xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ignore_index: int, axis: int) -> Any:
+    if soft_label:
+        return dLoss * (Softmax - Label)
+    shape = [1] * Softmax.ndim
+    shape[axis] = Softmax.shape[axis]
+    classes = xp.arange(Softmax.shape[axis]).reshape(shape)
+    scale = dLoss
+    # 1.8.5 has no ignore_index here: a row whose label is ignored moves all the same. Only labels that are no class
+    # at all, for which 1.8.5 writes outside the array, are left alone.
+    if not 0 <= ignore_index < Softmax.shape[axis]:
+        scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
+    return scale * (Softmax - (Label == classes))

@@ -41,6 +41,16 @@ def program_bytes(program: Any) -> np.ndarray:
     return np.frombuffer(desc.SerializeToString(), np.uint8)
 
 
+def python_side(program: Any) -> Dict[str, List[Any]]:
+    """What 1.8.5 knows of variables only in Python: its files hold neither of the two."""
+    pairs = [(block.idx, var) for block in program.blocks for var in block.vars.values()]
+    return {
+        "stop_gradient": sorted([index, var.name] for index, var in pairs if var.stop_gradient),
+        "parameters": sorted([index, var.name, var.trainable] for index, var in pairs
+                             if isinstance(var, fluid.framework.Parameter)),
+    }
+
+
 def persistables(programs: List[Any], scope: Any) -> Dict[str, np.ndarray]:
     """Every initialised persistable dense variable of the programs, by name."""
     values: Dict[str, np.ndarray] = {}
@@ -98,6 +108,7 @@ class RunRecord:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.program = program_bytes(run.program)
+        self.python = python_side(run.program)
         self.feeds = [Track(name) for name in run.feeds]
         self.fetches = [Track(var if isinstance(var, str) else var.name) for var in run.fetch]
 
@@ -119,7 +130,8 @@ class RunRecord:
         return result
 
     def meta(self) -> Dict[str, Any]:
-        return {"feeds": [track.meta() for track in self.feeds], "fetches": [track.meta() for track in self.fetches]}
+        return {"feeds": [track.meta() for track in self.feeds], "fetches": [track.meta() for track in self.fetches],
+                **self.python}
 
 
 def changed(before: Dict[str, np.ndarray], now: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
@@ -167,6 +179,7 @@ def record(built: Built, startup: Any) -> Tuple[Dict[str, np.ndarray], Dict[str,
     for index, one in enumerate(records):
         arrays.update(one.arrays(index))
     return arrays, {"steps": STEPS, "step_runs": len(built.steps), "persistables": moments.index,
+                    "startup": python_side(startup),
                     "runs": [one.meta() for one in records]}
 
 

@@ -67,7 +67,7 @@ def transformer_encoder(fluid: Any) -> Built:
     tokens = layers.reduce_sum(weight)
     tokens.stop_gradient = True
     loss = total / tokens
-    rate = layers.noam_decay(WIDTH, 4)
+    rate = layers.noam_decay(WIDTH, 40)
     fluid.optimizer.Adam(learning_rate=rate, beta1=0.9, beta2=0.997, epsilon=1e-9).minimize(loss)
     feeds = {"words": ids(BATCH, LENGTH, 1, below=WORDS), "positions": POSITIONS,
              "bias": floats(BATCH, HEADS, LENGTH, LENGTH), "target": ids(BATCH * LENGTH, 1, below=WORDS),

@@ -87,13 +87,13 @@ def gan(fluid: Any) -> Built:
     noise = fluid.data(name="noise", shape=[None, 3], dtype="float32")
     d_loss = (entropy(fluid, discriminator(fluid, image), 1.0)
               + entropy(fluid, discriminator(fluid, generator(fluid, noise)), 0.0))
-    fluid.optimizer.Adam(learning_rate=0.02, beta1=0.5, name="d_adam").minimize(
+    fluid.optimizer.Adam(learning_rate=0.004, beta1=0.5, name="d_adam").minimize(
         d_loss, parameter_list=["d_w1", "d_b1", "d_w2", "d_b2"])
     with fluid.program_guard(generate, fluid.default_startup_program()):
         noise = fluid.data(name="noise", shape=[None, 3], dtype="float32")
         fake = generator(fluid, noise)
         g_loss = entropy(fluid, discriminator(fluid, fake), 1.0)
-        fluid.optimizer.Adam(learning_rate=0.02, beta1=0.5, name="g_adam").minimize(
+        fluid.optimizer.Adam(learning_rate=0.004, beta1=0.5, name="g_adam").minimize(
             g_loss, parameter_list=["g_w1", "g_b1", "g_w2", "g_b2"])
     return Built([Run(discriminate, {"image": floats(4, 4), "noise": floats(4, 3)}, [d_loss]),
                   Run(generate, {"noise": floats(4, 3)}, [g_loss, fake])])

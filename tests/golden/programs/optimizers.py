@@ -70,7 +70,7 @@ def adam_over_shared_table(fluid: Any) -> Built:
     parts = [fluid.layers.embedding(word, size=[8, 3], is_sparse=True, param_attr="table")
              for word in (left, right, left)]
     loss = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(fluid.layers.concat(parts, axis=1), size=2)))
-    fluid.optimizer.Adam(learning_rate=0.1, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
+    fluid.optimizer.Adam(learning_rate=0.01, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
     return train(fluid, {"left": ids(3, 1, below=8), "right": ids(3, 1, below=8)}, loss)
 
 

@@ -57,7 +57,7 @@ def clip_set_some(fluid: Any) -> Built:
 def clip_and_decay(fluid: Any) -> Built:
     """Clipping comes before regularisation."""
     loss = two_layers(fluid)
-    fluid.optimizer.Adam(learning_rate=0.1, regularization=fluid.regularizer.L2Decay(0.1),
+    fluid.optimizer.Adam(learning_rate=0.01, regularization=fluid.regularizer.L2Decay(0.1),
                          grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)).minimize(loss)
     return finished(fluid, loss)
 

@@ -40,13 +40,13 @@ register()
 
 
 @case
-def schedule_appended_lars(fluid: Any) -> Built:
-    """A schedule shared by two optimizers' worth of parameters with their own multipliers and decay."""
+def schedule_with_multipliers(fluid: Any) -> Built:
+    """A schedule over parameters with their own multipliers and decay."""
     x = fluid.data(name="x", shape=[None, 3], dtype="float32")
     slow = fluid.ParamAttr(name="slow", learning_rate=0.1, regularizer=fluid.regularizer.L1Decay(0.01))
     fast = fluid.ParamAttr(name="fast", learning_rate=3.0)
     hidden = fluid.layers.fc(x, size=3, param_attr=slow, act="tanh")
     loss = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(hidden, size=2, param_attr=fast)))
-    rate = fluid.layers.exponential_decay(0.2, 2, 0.7)
+    rate = fluid.layers.exponential_decay(0.004, 2, 0.7)
     fluid.optimizer.Adam(learning_rate=rate, regularization=fluid.regularizer.L2Decay(0.02)).minimize(loss)
     return train(fluid, {"x": floats(3, 3)}, loss, rate)

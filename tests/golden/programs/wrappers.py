@@ -16,7 +16,7 @@ def moving_average(fluid: Any) -> Built:
     """ExponentialMovingAverage: update inside training, apply and restore after it."""
     _, loss = regression(fluid)
     test = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.Adam(learning_rate=0.1).minimize(loss)
+    fluid.optimizer.Adam(learning_rate=0.01).minimize(loss)
     ema = fluid.optimizer.ExponentialMovingAverage(0.9)
     ema.update()
     feeds = {"x": floats(4, 4)}
@@ -63,7 +63,7 @@ def recompute(fluid: Any) -> Built:
     middle = fluid.layers.fc(fluid.layers.fc(first, size=6, act="sigmoid"), size=5, act="tanh")
     out = fluid.layers.fc(fluid.layers.fc(middle, size=6, act="sigmoid"), size=2)
     loss = fluid.layers.mean(fluid.layers.square(out))
-    optimizer = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.Adam(learning_rate=0.05))
+    optimizer = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.Adam(learning_rate=0.01))
     optimizer._set_checkpoints([first, middle])
     optimizer.minimize(loss)
     return train(fluid, {"x": floats(4, 4)}, loss)

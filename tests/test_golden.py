@@ -1,0 +1,43 @@
+"""What PaddlePaddle 1.8.5 built, ran and saved, against what FluidLite builds, runs and loads."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+import fluidlite as fluid
+from golden import harness, models
+
+CASES = harness.recorded_cases()
+BUILT = [name for name in CASES if name in harness.load_cases()]
+MOST_LINES = 30
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_run(name: str) -> None:
+    """Paddle's program, started from Paddle's values and fed Paddle's data, gives Paddle's numbers."""
+    harness.replay(fluid, harness.Golden(name))
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_build(name: str) -> None:
+    """The same source builds the same program: operators, slots, attributes, variables, names."""
+    lines = harness.build_differences(fluid, harness.Golden(name))
+    assert not lines, "%d differences\n%s" % (len(lines), "\n".join(lines[:MOST_LINES]))
+
+
+@pytest.mark.parametrize("layout, files", models.LAYOUTS)
+@pytest.mark.parametrize("name", models.model_names())
+def test_inference_model(name: str, layout: str, files: Any) -> None:
+    models.check_inference(fluid, models.SavedModel(name), layout, files)
+
+
+@pytest.mark.parametrize("folder", ["persistables", "persistables_combined"])
+@pytest.mark.parametrize("name", models.model_names())
+def test_persistables(name: str, folder: str, tmp_path: pathlib.Path) -> None:
+    models.check_persistables(fluid, models.SavedModel(name), folder, str(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("name", models.model_names())
+def test_saved(name: str) -> None:
+    models.check_saved(fluid, models.SavedModel(name))

@@ -1,0 +1,106 @@
+"""Recognise handwritten digits: scikit-learn's 1797 real ones (8 x 8 pixels), by a perceptron or by a small LeNet.
+
+    python examples/recognize_digits.py --net conv --epochs 12 --plot loss.png
+"""
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+from sklearn.datasets import load_digits
+
+import fluidlite as fluid
+
+
+def mlp(image: Any) -> Any:
+    """Two hidden layers."""
+    hidden = fluid.layers.fc(image, size=128, act="relu")
+    hidden = fluid.layers.fc(hidden, size=64, act="relu")
+    return fluid.layers.fc(hidden, size=10, act="softmax")
+
+
+def conv(image: Any) -> Any:
+    """Two convolutions with pooling, as LeNet has them, for small images."""
+    first = fluid.nets.simple_img_conv_pool(image, num_filters=20, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu")
+    second = fluid.nets.simple_img_conv_pool(first, num_filters=50, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu")
+    return fluid.layers.fc(second, size=10, act="softmax")
+
+
+def load(test_share: float = 0.2) -> tuple[list[Any], list[Any]]:
+    """Training and test samples as (image [1, 8, 8] in [-1, 1], label) pairs."""
+    digits = load_digits()
+    images = (digits.images[:, None] / 8.0 - 1.0).astype("float32")
+    samples = list(zip(images, digits.target.astype("int64"), strict=True))
+    np.random.RandomState(7).shuffle(samples)
+    cut = int(len(samples) * (1 - test_share))
+    return samples[:cut], samples[cut:]
+
+
+def batches(samples: list[Any], size: int) -> Any:
+    """A fluid reader over batches of samples in a new order each epoch."""
+    return fluid.io.batch(fluid.io.shuffle(lambda: iter(samples), buf_size=len(samples)), batch_size=size)
+
+
+def build(net: str) -> tuple[Any, Any, Any, Any]:
+    """The feeds, loss and accuracy of the training program, and its clone for testing."""
+    image = fluid.data("image", [None, 1, 8, 8], "float32")
+    label = fluid.data("label", [None, 1], "int64")
+    prediction = {"mlp": mlp, "conv": conv}[net](image)
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(prediction, label))
+    accuracy = fluid.layers.accuracy(prediction, label)
+    test_program = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.Adam(learning_rate=0.001).minimize(loss)
+    return [image, label], loss, accuracy, test_program
+
+
+def evaluate(exe: Any, program: Any, feeder: Any, samples: list[Any], accuracy: Any) -> float:
+    """The share of samples that the test program gets right."""
+    found, = exe.run(program, feed=feeder.feed(samples), fetch_list=[accuracy])
+    return float(found[0])
+
+
+def plot(losses: list[float], path: str) -> None:
+    """Write the loss curve."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    pyplot.plot(losses)
+    pyplot.xlabel("step")
+    pyplot.ylabel("loss")
+    pyplot.savefig(path)
+
+
+def main() -> None:
+    """Train, then say how many unseen digits are recognised."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", choices=("mlp", "conv"), default="conv")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--plot", metavar="FILE")
+    args = parser.parse_args()
+
+    fluid.default_startup_program().random_seed = 1
+    feeds, loss, accuracy, test_program = build(args.net)
+    place = fluid.CUDAPlace(0) if args.gpu else fluid.CPUPlace()
+    exe, feeder = fluid.Executor(place), fluid.DataFeeder(feeds, place)
+    exe.run(fluid.default_startup_program())
+    train, test = load()
+    reader, losses, start = batches(train, args.batch), [], time.perf_counter()
+    for _ in track(range(args.epochs), description=f"{args.net}, {len(train)} digits"):
+        for batch in reader():
+            value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
+            losses.append(float(value[0]))
+    seconds = time.perf_counter() - start
+    share = evaluate(exe, test_program, feeder, test, accuracy)
+    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} in {len(losses)} steps, {seconds:.1f} s; "
+          f"test accuracy {share:.2%} on {len(test)} digits that training never saw")
+    if args.plot:
+        plot(losses, args.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Word embeddings from the English text that ships with Python (pydoc_data.topics): four words predict the fifth.
+
+    python examples/word2vec.py --epochs 3 --word list
+"""
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from pydoc_data import topics
+from rich.progress import track
+
+import fluidlite as fluid
+
+WINDOW = 4
+
+
+def corpus(min_count: int = 8) -> tuple[np.ndarray, list[str]]:
+    """Every word of the text as a number, and the words by number; rare words are number 0."""
+    words = re.findall(r"[a-z]+", " ".join(topics.topics.values()).lower())
+    vocabulary = ["<rare>", *(word for word, count in Counter(words).most_common() if count >= min_count)]
+    number = {word: i for i, word in enumerate(vocabulary)}
+    return np.array([number.get(word, 0) for word in words], dtype="int64"), vocabulary
+
+
+def build(size: int, embedding: int, hidden: int, sparse: bool) -> Any:
+    """The loss of the N-gram model of the Paddle book: one shared embedding, a sigmoid layer, a softmax over all words."""
+    words = [fluid.data(f"word{i}", [None, 1], "int64") for i in range(WINDOW)]
+    target = fluid.data("target", [None, 1], "int64")
+    vectors = [fluid.layers.embedding(word, size=[size, embedding], is_sparse=sparse, param_attr="shared_w") for word in words]
+    joined = fluid.layers.concat(vectors, axis=1)
+    layer = fluid.layers.fc(joined, size=hidden, act="sigmoid")
+    prediction = fluid.layers.fc(layer, size=size, act="softmax")
+    return fluid.layers.mean(fluid.layers.cross_entropy(prediction, target))
+
+
+def nearest(vectors: np.ndarray, vocabulary: list[str], word: str, count: int = 6) -> list[str]:
+    """The words whose vectors point most nearly the same way."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    order = np.argsort(-(unit @ unit[vocabulary.index(word)]))
+    return [vocabulary[i] for i in order[1:count + 1]]
+
+
+def plot(losses: list[float], path: str) -> None:
+    """Write the loss curve."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    pyplot.plot(losses)
+    pyplot.xlabel("step")
+    pyplot.ylabel("loss")
+    pyplot.savefig(path)
+
+
+def main() -> None:
+    """Train and show a word's neighbours."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--word", default="list")
+    parser.add_argument("--dense", action="store_true", help="dense instead of row-sparse gradients of the embedding")
+    parser.add_argument("--plot", metavar="FILE")
+    args = parser.parse_args()
+
+    text, vocabulary = corpus()
+    if args.word not in vocabulary:
+        parser.error(f"the text has no word {args.word!r}")
+    fluid.default_startup_program().random_seed = 1
+    loss = build(len(vocabulary), 32, 128, sparse=not args.dense)
+    fluid.optimizer.Adagrad(learning_rate=0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+
+    rng, losses = np.random.RandomState(0), []
+    for epoch in range(args.epochs):
+        starts = rng.permutation(len(text) - WINDOW)
+        for at in track(range(0, len(starts) - args.batch, args.batch), description=f"epoch {epoch + 1} of {len(text)} words"):
+            rows = starts[at:at + args.batch]
+            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {"target": text[rows + WINDOW, None]}
+            value, = exe.run(feed=feed, fetch_list=[loss])
+            losses.append(float(value[0]))
+    vectors = np.array(fluid.global_scope().find_var("shared_w").get_tensor())
+    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-100:]):.3f} over {len(vocabulary)} words; "
+          f"near {args.word!r}: {', '.join(nearest(vectors, vocabulary, args.word))}")
+    if args.plot:
+        plot(losses, args.plot)
+
+
+if __name__ == "__main__":
+    main()

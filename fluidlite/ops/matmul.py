@@ -1,12 +1,12 @@
-"""Matrix products."""
+"""Matrix products: mul on flattened operands, matmul and its like on stacks of matrices, inner products."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
-from fluidlite.registry import Op, Spec
+from fluidlite.registry import GradContext, Op, Spec
 
 
 def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
@@ -34,9 +34,240 @@ def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> 
 
 
 @mul.grad("X Y")
-def _(X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int,
-      wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+def mul_grad(X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int,
+             wants: frozenset[str]) -> tuple[Array | None, Array | None]:
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = dOut.reshape(x.shape[0], y.shape[1])
     return ((d @ y.T).reshape(X.shape) if "X@GRAD" in wants else None,
             (x.T @ d).reshape(Y.shape) if "Y@GRAD" in wants else None)
+
+
+@mul_grad.grad_rule("X Y Out@GRAD")
+def _(context: GradContext) -> None:
+    context.emit("mul_grad_grad",
+                 {"X": context.input("X"), "Y": context.input("Y"), "DOut": context.input("Out@GRAD"),
+                  "DDX": context.out_grad("X@GRAD"), "DDY": context.out_grad("Y@GRAD")},
+                 {"DX": context.in_grad("X"), "DY": context.in_grad("Y"), "DDOut": context.in_grad("Out@GRAD")})
+
+
+mul_grad_grad = Op("mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None)
+
+
+@mul_grad_grad.shape
+def _(X: Spec, Y: Spec, DOut: Spec) -> tuple[Spec, Spec, Spec]:
+    return X, Y, DOut
+
+
+@mul_grad_grad.kernel
+def _(X: Array, Y: Array, DOut: Array, DDX: Array | None, DDY: Array | None, x_num_col_dims: int,
+      y_num_col_dims: int) -> tuple[Array | None, Array | None, Array | None]:
+    x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
+    d = DOut.reshape(x.shape[0], y.shape[1])
+    ddx = None if DDX is None else DDX.reshape(x.shape)
+    ddy = None if DDY is None else DDY.reshape(y.shape)
+    ddout = [a @ b for a, b in ((ddx, y), (x, ddy)) if a is not None and b is not None]
+    return (None if ddy is None else (d @ ddy.T).reshape(X.shape), None if ddx is None else (ddx.T @ d).reshape(Y.shape),
+            sum(ddout[1:], ddout[0]).reshape(DOut.shape) if ddout else None)
+
+
+# ------------------------------------------------------------------ stacks of matrices
+Shape: TypeAlias = "tuple[int, ...]"
+
+
+def _as_matrices(shape: Shape, transpose: bool, left: bool) -> Shape:
+    """The shape of an operand: a vector is a row on the left, a column on the right; then the last two dimensions swap."""
+    if len(shape) == 1:
+        shape = (1, *shape) if left else (*shape, 1)
+    return (*shape[:-2], shape[-1], shape[-2]) if transpose else shape
+
+
+def _matrices(array: Array, transpose: bool, left: bool) -> Array:
+    if array.ndim == 1:
+        array = array[None] if left else array[:, None]
+    return array.swapaxes(-1, -2) if transpose else array
+
+
+def _broadcast(a: Shape, b: Shape) -> Shape:
+    """The common shape of two stacks, -1 where it is not known."""
+    width = max(len(a), len(b))
+    pairs = zip((1,) * (width - len(a)) + a, (1,) * (width - len(b)) + b, strict=True)
+    return tuple(n if m == 1 else m if n in (1, m) else max(m, n) for m, n in pairs)
+
+
+def _operands(X: Array, Y: Array, transpose_x: bool, transpose_y: bool) -> tuple[Array, Array]:
+    """Both operands as stacks of matrices; where the stacks hold equally many, Y's takes the shape of X's."""
+    x, y = _matrices(X, transpose_x, True), _matrices(Y, transpose_y, False)
+    stack, other = x.shape[:-2], y.shape[:-2]
+    if stack and other and stack != other and math.prod(stack) == math.prod(other):
+        y = y.reshape(*stack, *y.shape[-2:])
+    return x, y
+
+
+def _product(xp: Any, x: Array, y: Array) -> Array:
+    """x @ y: one large product rather than many small ones where y is a single matrix."""
+    if y.ndim == 2 and x.ndim > 2 and x.flags.c_contiguous:
+        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
+    return xp.matmul(x, y)
+
+
+def _reduce_to(array: Array, shape: Shape) -> Array:
+    """Add up the stack dimensions along which an operand of `shape` was repeated."""
+    if array.shape == shape:
+        return array
+    extra = array.ndim - len(shape)
+    axes = (*range(extra), *(i + extra for i, dim in enumerate(shape[:-2]) if dim == 1 != array.shape[i + extra]))
+    return array.sum(axis=axes, dtype=array.dtype).reshape(shape)
+
+
+def _right_gradient(xp: Any, x: Array, d: Array, shape: Shape) -> Array:
+    """The gradient x' d of the right operand, which has `shape`."""
+    if len(shape) == 2 and d.ndim > 2 and x.shape[:-1] == d.shape[:-1]:
+        return x.reshape(-1, x.shape[-1]).T @ d.reshape(-1, d.shape[-1])
+    return _reduce_to(_product(xp, x.swapaxes(-1, -2), d), shape)
+
+
+def _gradients(xp: Any, operands: tuple[Array, Array], d: Array, transpose_x: bool, transpose_y: bool,
+               wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+    """Gradients of x and y, in the orientation in which they came, for the gradient `d` of their product."""
+    x, y = operands
+    d = d.reshape(*_broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
+    dx = _reduce_to(_product(xp, d, y.swapaxes(-1, -2)), x.shape) if "X@GRAD" in wants else None
+    dy = _right_gradient(xp, x, d, y.shape) if "Y@GRAD" in wants else None
+    return (dx.swapaxes(-1, -2) if dx is not None and transpose_x else dx,
+            dy.swapaxes(-1, -2) if dy is not None and transpose_y else dy)
+
+
+def _reshaped(array: Array | None, shape: Shape) -> Array | None:
+    return None if array is None else array.reshape(shape)
+
+
+def _kept(x_rank: int, y_rank: int, rows: int, columns: int) -> Shape:
+    """The last dimensions of a product: what stood for the missing dimension of a vector goes away again."""
+    return (*(() if x_rank == 1 and rows == 1 else (rows,)), *(() if y_rank == 1 and columns == 1 else (columns,)))
+
+
+def _check_inner(type: str, X: Spec, Y: Spec, columns: int, rows: int) -> None:
+    if columns != rows and -1 not in (columns, rows):
+        raise ShapeError(f"op {type!r}: the left operand has {columns} columns but the right one {rows} rows "
+                         f"(X{list(X.shape)} x Y{list(Y.shape)})")
+
+
+matmul = Op("matmul", "X Y -> Out", attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0})
+
+
+@matmul.shape
+def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool) -> Spec:
+    x, y = _as_matrices(X.shape, transpose_X, True), _as_matrices(Y.shape, transpose_Y, False)
+    _check_inner("matmul", X, Y, x[-1], y[-2])
+    stack, other = x[:-2], y[:-2]
+    if stack and other and -1 not in (*stack, *other) and math.prod(stack) != math.prod(other):
+        raise ShapeError(f"op 'matmul': X stacks {list(stack)} matrices but Y {list(other)} (X{list(X.shape)} x Y{list(Y.shape)})")
+    return X.with_shape((*(stack or other), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])) or (1,))
+
+
+@matmul.kernel
+def _(xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float) -> Array:
+    out = _product(xp, *_operands(X, Y, transpose_X, transpose_Y))
+    if alpha != 1.0:
+        out *= out.dtype.type(alpha)
+    return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])) or (1,))
+
+
+@matmul.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, dOut: Array, transpose_X: bool, transpose_Y: bool, alpha: float,
+      wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+    d = dOut if alpha == 1.0 else dOut * dOut.dtype.type(alpha)
+    dx, dy = _gradients(xp, _operands(X, Y, transpose_X, transpose_Y), d, transpose_X, transpose_Y, wants)
+    return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
+
+
+matmul_v2 = Op("matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False})
+
+
+def _v2_operands(X: Array, Y: Array, trans_x: bool, trans_y: bool) -> tuple[Array, Array]:
+    return _matrices(X, trans_x and X.ndim > 1, True), _matrices(Y, trans_y and Y.ndim > 1, False)
+
+
+@matmul_v2.shape
+def _(X: Spec, Y: Spec, trans_x: bool, trans_y: bool) -> Spec:
+    x, y = _as_matrices(X.shape, trans_x and len(X.shape) > 1, True), _as_matrices(Y.shape, trans_y and len(Y.shape) > 1, False)
+    _check_inner("matmul_v2", X, Y, x[-1], y[-2])
+    return X.with_shape((*_broadcast(x[:-2], y[:-2]), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])))
+
+
+@matmul_v2.kernel
+def _(xp: Any, X: Array, Y: Array, trans_x: bool, trans_y: bool) -> Array:
+    out = _product(xp, *_v2_operands(X, Y, trans_x, trans_y))
+    return out.reshape(*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:]))
+
+
+@matmul_v2.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, dOut: Array, trans_x: bool, trans_y: bool,
+      wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+    dx, dy = _gradients(xp, _v2_operands(X, Y, trans_x, trans_y), dOut, trans_x and X.ndim > 1, trans_y and Y.ndim > 1, wants)
+    return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
+
+
+bmm = Op("bmm", "X Y -> Out")
+
+
+@bmm.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) != 3 or len(Y.shape) != 3:
+        raise ShapeError(f"op 'bmm': X and Y must have 3 dimensions, but have shapes {list(X.shape)} and {list(Y.shape)}")
+    _check_inner("bmm", X, Y, X.shape[2], Y.shape[1])
+    if X.shape[0] != Y.shape[0] and -1 not in (X.shape[0], Y.shape[0]):
+        raise ShapeError(f"op 'bmm': X stacks {X.shape[0]} matrices but Y {Y.shape[0]}")
+    return X.with_shape((X.shape[0], X.shape[1], Y.shape[2]))
+
+
+@bmm.kernel
+def _(xp: Any, X: Array, Y: Array) -> Array:
+    return xp.matmul(X, Y)
+
+
+@bmm.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, dOut: Array, wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+    return (xp.matmul(dOut, Y.swapaxes(1, 2)) if "X@GRAD" in wants else None,
+            xp.matmul(X.swapaxes(1, 2), dOut) if "Y@GRAD" in wants else None)
+
+
+mv = Op("mv", "X Vec -> Out")
+
+
+@mv.shape
+def _(X: Spec, Vec: Spec) -> Spec:
+    if X.shape[1] != Vec.shape[0] and -1 not in (X.shape[1], Vec.shape[0]):
+        raise ShapeError(f"op 'mv': X has {X.shape[1]} columns but Vec has {Vec.shape[0]} elements")
+    return X.with_shape(X.shape[:1])
+
+
+@mv.kernel
+def _(X: Array, Vec: Array) -> Array:
+    return X @ Vec
+
+
+@mv.grad("X Vec")
+def _(X: Array, Vec: Array, dOut: Array) -> tuple[Array, Array]:
+    return dOut[:, None] * Vec, X.T @ dOut
+
+
+dot = Op("dot", "X Y -> Out")
+
+
+@dot.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) not in (1, 2) or len(X.shape) != len(Y.shape):
+        raise ShapeError(f"op 'dot': X and Y must be two vectors or two matrices, not {list(X.shape)} and {list(Y.shape)}")
+    return X.with_shape((*X.shape[:-1], 1))
+
+
+@dot.kernel
+def _(X: Array, Y: Array) -> Array:
+    return (X * Y).sum(axis=-1, keepdims=True, dtype=X.dtype)
+
+
+@dot.grad("X Y")
+def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
+    d = dOut.reshape(*X.shape[:-1], 1)
+    return d * Y, d * X

@@ -1,0 +1,34 @@
+"""`layers.data`: declares what is fed."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fluidlite.data_feeder import check_type
+from fluidlite.dtypes import DTypeLike, VarType
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+
+__all__ = ["data", "declare_data"]
+
+
+def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: DTypeLike = "float32", lod_level: int = 0,
+         type: VarType = VarType.LOD_TENSOR, stop_gradient: bool = True) -> Variable:
+    """A variable that is fed, of `shape` behind a batch dimension.
+
+    A shape with an unknown dimension (-1 or None) gets no batch dimension, and neither does any with
+    `append_batch_size=False`. Feeds of another shape are let through; see `fluid.data` for the strict kind.
+    """
+    check_type(name, "name", (bytes, str), "data")
+    check_type(shape, "shape", (list, tuple), "data")
+    dims = [-1 if dim is None else int(dim) for dim in shape]
+    if append_batch_size and all(dim >= 0 for dim in dims):
+        dims = [-1, *dims]
+    return declare_data(name, dims, dtype, lod_level, type, stop_gradient)
+
+
+def declare_data(name: str, shape: Sequence[int], dtype: DTypeLike, lod_level: int, type: VarType = VarType.LOD_TENSOR,
+                 stop_gradient: bool = True, need_check_feed: bool = False) -> Variable:
+    """A data variable of the global block."""
+    helper = LayerHelper("data", name=name)
+    return helper.create_global_variable(name=name, shape=shape, dtype=dtype, type=type, stop_gradient=stop_gradient,
+                                         lod_level=lod_level, is_data=True, need_check_feed=need_check_feed)

@@ -1,0 +1,95 @@
+"""Table look-ups: rows of W by integer ids."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import ShapeError
+from fluidlite.registry import LONG, LONGS, STRINGS, Op, Spec
+from fluidlite.tensor import SelectedRows, merge_rows
+
+NO_PADDING = -1
+_ATTRS = {"is_sparse": False, "is_distributed": False, "padding_idx": LONG(NO_PADDING), "remote_prefetch": False, "trainer_id": 0,
+          "height_sections": LONGS(), "epmap": STRINGS(), "table_names": STRINGS()}
+
+
+def _matrix(type: str, W: Spec) -> int:
+    """The number of columns of the table."""
+    if len(W.shape) != 2:
+        raise ShapeError(f"op {type!r}: the table W must be a matrix, but has shape {list(W.shape)}")
+    return W.shape[1]
+
+
+def _check_range(xp: Any, ids: Array, rows: int) -> None:
+    """Host arrays only: on a device the look at the ids would stall the queue; there wrong ids give NaN."""
+    if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
+        wrong = ids[(ids < 0) | (ids >= rows)]
+        raise ValueError(f"Variable value (input) of OP(fluid.layers.embedding) expected >= 0 and < {rows}, but got {wrong[0]}. "
+                         "Please check input value.")
+
+
+def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:
+    """table[ids], with zeros for `padding_idx`."""
+    padded = padding_idx != NO_PADDING
+    _check_range(xp, ids, len(table))
+    out = table.take(ids, axis=0) if xp is np else _device_rows(xp, table, ids)
+    if padded:
+        out = xp.where((ids == padding_idx)[..., None], table.dtype.type(0), out)
+    return out
+
+
+def _device_rows(xp: Any, table: Array, ids: Array) -> Array:
+    known = (ids >= 0) & (ids < len(table))
+    return xp.where(known[..., None], table.take(ids, axis=0), table.dtype.type(np.nan))
+
+
+def table_gradient(xp: Any, table: Array, ids: Array, d: Array, padding_idx: int, is_sparse: bool) -> Array | SelectedRows:
+    """The gradient of the table: rows of `d` [..., D] added up by id, or left as they are in a SelectedRows."""
+    flat, rows = ids.reshape(-1), d.reshape(-1, table.shape[1])
+    if is_sparse:
+        return SelectedRows(flat, len(table), rows)
+    out = xp.zeros_like(table)
+    if xp is np:
+        found, sums = merge_rows(xp, flat, rows)
+        out[found] = sums
+    else:
+        xp.add.at(out, flat, rows)
+    if padding_idx != NO_PADDING:
+        out[padding_idx:padding_idx + 1] = 0
+    return out
+
+
+lookup_table = Op("lookup_table", "W Ids -> Out", attrs={**_ATTRS, "grad_inplace": False}, lod="Ids")
+lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids")
+
+
+@lookup_table.shape
+def _(W: Spec, Ids: Spec) -> Spec:
+    if not Ids.shape or Ids.shape[-1] not in (1, -1):
+        raise ShapeError(f"op 'lookup_table': the last dimension of Ids must be 1, but Ids has shape {list(Ids.shape)}")
+    return W.with_shape((*Ids.shape[:-1], _matrix("lookup_table", W)))
+
+
+@lookup_table_v2.shape
+def _(W: Spec, Ids: Spec) -> Spec:
+    return W.with_shape((*Ids.shape, _matrix("lookup_table_v2", W)))
+
+
+@lookup_table.kernel
+def _(xp: Any, W: Array, Ids: Array, padding_idx: int) -> Array:
+    return look_up(xp, W, Ids.reshape(Ids.shape[:-1]), padding_idx)
+
+
+@lookup_table_v2.kernel
+def _(xp: Any, W: Array, Ids: Array, padding_idx: int) -> Array:
+    return look_up(xp, W, Ids, padding_idx)
+
+
+def _gradient(xp: Any, W: Array, Ids: Array, dOut: Array, padding_idx: int, is_sparse: bool) -> Array | SelectedRows:
+    return table_gradient(xp, W, Ids, dOut, padding_idx, is_sparse)
+
+
+lookup_table.grad("W", sparse="W@GRAD")(_gradient)
+lookup_table_v2.grad("W", sparse="W@GRAD")(_gradient)

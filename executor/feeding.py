@@ -17,6 +17,7 @@ from fluidlite.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Signature", "blas_threads"]
 
+MAX_FORMS = 16            # shapes of one program's feeds that get a plan of their own
 Form = tuple[tuple[Any, Any, bool], ...]
 
 
@@ -27,7 +28,7 @@ class Signature:
         self.names, self.fetches, self.xp = list(names), list(fetches), xp
         self.variables = [_variable(block, name) for name in names]
         self.dtypes = [to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None for var in self.variables]
-        self.forms: dict[Form, Form] = {}
+        self.forms: set[Form] = set()
 
     def arguments(self, feed: Mapping[str, Any]) -> tuple[list[Any], Form]:
         """The plan's arguments, and their form (shape, dtype, whether there is a level of detail): the key of a plan."""
@@ -45,7 +46,16 @@ class Signature:
                 arguments.append(lod)
             shape = getattr(array, "shape", None)
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
-        return arguments, tuple(form)
+        return arguments, self._settle(tuple(form))
+
+    def _settle(self, form: Form) -> Form:
+        """The form itself, or without shapes once feeds have come in so many shapes that a plan for each does not pay."""
+        if form in self.forms:
+            return form
+        if len(self.forms) < MAX_FORMS:
+            self.forms.add(form)
+            return form
+        return tuple((None, dtype, has_lod) for _, dtype, has_lod in form)
 
     def _convert(self, var: Variable, dtype: Any, value: Any) -> tuple[Any, Any]:
         lod: Any = ()

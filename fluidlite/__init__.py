@@ -15,6 +15,7 @@ _NAMES = {
     "fluidlite.tensor": "LoDTensor LoDTensorArray SelectedRows",
     "fluidlite.executor.executor": "Executor",
     "fluidlite.param_attr": "ParamAttr WeightNormParamAttr",
+    "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor",
     "fluidlite.backward": "append_backward gradients",
     "fluidlite.data_feeder": "DataFeeder",
     "fluidlite.io": "save load load_program_state set_program_state",

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from fluidlite.layers import conv, elementwise, indexing, norm, reduce, shaping, vision
-from fluidlite.layers import fc as products            # the star below brings a function of the file's name
+from fluidlite.layers import fc as products  # the star below brings a function of the file's name
 from fluidlite.layers.conv import *  # noqa: F403
 from fluidlite.layers.elementwise import *  # noqa: F403
 from fluidlite.layers.fc import *  # noqa: F403

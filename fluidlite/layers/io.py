@@ -1,4 +1,6 @@
 """To be written by its owner."""
 from __future__ import annotations
 
-__all__: list[str] = []
+from fluidlite.layers.data_layer import data
+
+__all__: list[str] = ["data"]

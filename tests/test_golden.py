@@ -4,9 +4,9 @@ import pathlib
 from typing import Any
 
 import pytest
+from golden import harness, models
 
 import fluidlite as fluid
-from golden import harness, models
 
 CASES = harness.recorded_cases()
 BUILT = [name for name in CASES if name in harness.load_cases()]
@@ -23,7 +23,7 @@ def test_run(name: str) -> None:
 def test_build(name: str) -> None:
     """The same source builds the same program: operators, slots, attributes, variables, names."""
     lines = harness.build_differences(fluid, harness.Golden(name))
-    assert not lines, "%d differences\n%s" % (len(lines), "\n".join(lines[:MOST_LINES]))
+    assert not lines, f"{len(lines)} differences\n" + "\n".join(lines[:MOST_LINES])
 
 
 @pytest.mark.parametrize("layout, files", models.LAYOUTS)

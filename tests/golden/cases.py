@@ -3,19 +3,22 @@
 The same source is built under PaddlePaddle (which records) and under FluidLite (which is compared), so
 nothing here or in `programs/` may import either: `fluid` always comes in as an argument.
 """
+from __future__ import annotations
 
 import importlib
 import pkgutil
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Tuple, TypeVar  # noqa: UP035
 
 import numpy as np
 
-Fed = Tuple[np.ndarray, List[List[int]]]
-Feed = Callable[[np.random.RandomState, int, Dict[str, Fed]], Fed]
+# Python 3.7, which PaddlePaddle 1.8.5 needs, cannot say tuple[...] outside annotations.
+Fed = Tuple[np.ndarray, List[List[int]]]  # noqa: UP006
+Feed = Callable[[np.random.RandomState, int, Dict[str, Fed]], Fed]  # noqa: UP006
 Build = Callable[[Any], "Built"]
+T = TypeVar("T")
 
-CASES: Dict[str, Build] = {}
+CASES: dict[str, Build] = {}
 STEPS = 10
 
 
@@ -24,16 +27,16 @@ class Run:
     """One `Executor.run`: a program, what it is fed, what is fetched."""
 
     program: Any
-    feeds: Dict[str, Feed]
-    fetch: List[Any]
+    feeds: dict[str, Feed]
+    fetch: list[Any]
 
 
 @dataclass
 class Built:
     """The runs of every step, in order, and the runs that follow the last step."""
 
-    steps: List[Run]
-    after: List[Run] = field(default_factory=list)
+    steps: list[Run]
+    after: list[Run] = field(default_factory=list)
 
 
 def case(build: Build) -> Build:
@@ -48,14 +51,14 @@ def named(name: str, build: Build) -> Build:
     return build
 
 
-def load_cases() -> Dict[str, Build]:
+def load_cases() -> dict[str, Build]:
     package = importlib.import_module(__package__ + ".programs")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(info.name)
     return CASES
 
 
-def construct(fluid: Any, build: Build) -> Tuple[Built, Any]:
+def construct(fluid: Any, build: Callable[[Any], T]) -> tuple[T, Any]:
     """What the case builds in fresh programs under fresh names, and its startup program."""
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 7
@@ -63,34 +66,34 @@ def construct(fluid: Any, build: Build) -> Tuple[Built, Any]:
         return build(fluid), startup
 
 
-def train(fluid: Any, feeds: Dict[str, Feed], *fetch: Any) -> Built:
+def train(fluid: Any, feeds: dict[str, Feed], *fetch: Any) -> Built:
     return Built([Run(fluid.default_main_program(), feeds, list(fetch))])
 
 
 # ------------------------------------------------------------------------ feeds
 def floats(*shape: int, low: float = -1.0, high: float = 1.0) -> Feed:
-    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+    def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return rng.uniform(low, high, shape).astype("float32"), []
     return make
 
 
 def ids(*shape: int, below: int, dtype: str = "int64") -> Feed:
-    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+    def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return rng.randint(0, below, shape).astype(dtype), []
     return make
 
 
-def fixed(value: Any, dtype: str = "float32", lengths: Optional[List[List[int]]] = None) -> Feed:
+def fixed(value: Any, dtype: str = "float32", lengths: list[list[int]] | None = None) -> Feed:
     """The same array in every step."""
-    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+    def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return np.asarray(value, dtype), lengths or []
     return make
 
 
-def sequences(count: int, longest: int, *width: int, below: Optional[int] = None,
-              like: Optional[str] = None) -> Feed:
+def sequences(count: int, longest: int, *width: int, below: int | None = None,
+              like: str | None = None) -> Feed:
     """`count` sequences of 1 to `longest` rows; whole numbers if `below` is given, as long as those of `like`."""
-    def make(rng: np.random.RandomState, step: int, others: Dict[str, Fed]) -> Fed:
+    def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         lengths = others[like][1] if like else [rng.randint(1, longest + 1, count).tolist()]
         shape = (sum(lengths[-1]),) + width
         if below is None:
@@ -99,8 +102,8 @@ def sequences(count: int, longest: int, *width: int, below: Optional[int] = None
     return make
 
 
-def make_feeds(feeds: Dict[str, Feed], rng: np.random.RandomState, step: int) -> Dict[str, Fed]:
-    made: Dict[str, Fed] = {}
+def make_feeds(feeds: dict[str, Feed], rng: np.random.RandomState, step: int) -> dict[str, Fed]:
+    made: dict[str, Fed] = {}
     for name, feed in feeds.items():
         made[name] = feed(rng, step, made)
     return made
@@ -110,11 +113,11 @@ def make_feeds(feeds: Dict[str, Feed], rng: np.random.RandomState, step: int) ->
 Layer = Callable[[Any], Any]
 
 
-def as_list(value: Any) -> List[Any]:
+def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def each_layer(fluid: Any, source: Any, made: Dict[str, Layer]) -> Tuple[Any, List[Any]]:
+def each_layer(fluid: Any, source: Any, made: dict[str, Layer]) -> tuple[Any, list[Any]]:
     """Every layer over its own copy of `source`; the sum of squared outputs, and what to fetch.
 
     The copies keep the gradients apart: `<copy>@GRAD` is the gradient of one layer only.
@@ -128,7 +131,7 @@ def each_layer(fluid: Any, source: Any, made: Dict[str, Layer]) -> Tuple[Any, Li
     return fluid.layers.sums(parts), fetch
 
 
-def layer_group(fluid: Any, shape: Tuple[int, ...], made: Dict[str, Layer], low: float = -1.0) -> Built:
+def layer_group(fluid: Any, shape: tuple[int, ...], made: dict[str, Layer], low: float = -1.0) -> Built:
     """Each layer over a trained tensor plus fed data, all gradients fetched, ten steps of SGD."""
     data = fluid.data(name="data", shape=list(shape), dtype="float32")
     offset = fluid.layers.create_parameter(

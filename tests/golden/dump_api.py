@@ -4,6 +4,7 @@ Run under PaddlePaddle 1.8.5; nothing here is needed to use FluidLite.
 
     python tests/golden/dump_api.py [--pretty DIR]
 """
+from __future__ import annotations
 
 import argparse
 import enum
@@ -14,7 +15,8 @@ import json
 import os
 import pkgutil
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import paddle.fluid as fluid
 import paddle.fluid.op as paddle_op
@@ -31,17 +33,19 @@ MADE_UP_FOR = {  # where a check refuses the plain made-up value
     "pooling_type": "max", "pyramid_height": 2, "win_size": 2, "dtype": 5, "variances": [0.1, 0.1, 0.2, 0.2],
     "unpooling_type": "max", "functor_list": ["relu", "elementwise_add"], "shape": [2, 2],
 }
-MODULES = """
-paddle.fluid paddle.fluid.layers paddle.fluid.optimizer paddle.fluid.initializer paddle.fluid.regularizer
-paddle.fluid.clip paddle.fluid.io paddle.fluid.metrics paddle.fluid.nets paddle.fluid.framework
-paddle.fluid.backward paddle.fluid.executor paddle.fluid.compiler paddle.fluid.parallel_executor
-paddle.fluid.data paddle.fluid.data_feeder paddle.fluid.reader paddle.fluid.unique_name paddle.fluid.profiler
-paddle.fluid.param_attr paddle.fluid.average paddle.fluid.evaluator paddle.fluid.debugger
-paddle.fluid.layer_helper paddle.fluid.dataset paddle.fluid.transpiler paddle.fluid.lod_tensor
-paddle.fluid.input paddle.fluid.install_check paddle.fluid.dygraph_grad_clip paddle.fluid.generator
-paddle.fluid.communicator paddle.fluid.trainer_factory paddle.fluid.device_worker paddle.fluid.trainer_desc
-paddle.fluid.layers.math_op_patch paddle.reader paddle.batch paddle.dataset
-""".split()
+MODULES = [
+    "paddle.fluid", "paddle.fluid.layers", "paddle.fluid.optimizer", "paddle.fluid.initializer",
+    "paddle.fluid.regularizer", "paddle.fluid.clip", "paddle.fluid.io", "paddle.fluid.metrics",
+    "paddle.fluid.nets", "paddle.fluid.framework", "paddle.fluid.backward", "paddle.fluid.executor",
+    "paddle.fluid.compiler", "paddle.fluid.parallel_executor", "paddle.fluid.data",
+    "paddle.fluid.data_feeder", "paddle.fluid.reader", "paddle.fluid.unique_name", "paddle.fluid.profiler",
+    "paddle.fluid.param_attr", "paddle.fluid.average", "paddle.fluid.evaluator", "paddle.fluid.debugger",
+    "paddle.fluid.layer_helper", "paddle.fluid.dataset", "paddle.fluid.transpiler", "paddle.fluid.lod_tensor",
+    "paddle.fluid.input", "paddle.fluid.install_check", "paddle.fluid.dygraph_grad_clip",
+    "paddle.fluid.generator", "paddle.fluid.communicator", "paddle.fluid.trainer_factory",
+    "paddle.fluid.device_worker", "paddle.fluid.trainer_desc", "paddle.fluid.layers.math_op_patch",
+    "paddle.reader", "paddle.batch", "paddle.dataset",
+]
 
 
 # ------------------------------------------------------------------ operators
@@ -96,9 +100,9 @@ def set_made_up(op_desc: Any, program: Any, name: str, kind: str) -> None:
         op_desc._set_attr(name, MADE_UP_FOR.get(name, MADE_UP[kind]))
 
 
-def check_attrs(op_desc: Any, program: Any, kinds: Dict[str, str]) -> List[str]:
+def check_attrs(op_desc: Any, program: Any, kinds: dict[str, str]) -> list[str]:
     """Fill in all defaults; attributes without one get a made-up value and are named in the result."""
-    required: List[str] = []
+    required: list[str] = []
     while True:
         try:
             op_desc.check_attrs()
@@ -113,13 +117,13 @@ def check_attrs(op_desc: Any, program: Any, kinds: Dict[str, str]) -> List[str]:
             set_made_up(op_desc, program, name, kinds[name])
 
 
-def describe_attrs(proto: Any) -> Dict[str, Any]:
+def describe_attrs(proto: Any) -> dict[str, Any]:
     kinds = {attr.name: attr_kind(attr) for attr in proto.attrs}
     program = core.ProgramDesc()
     op_desc = program.block(0).append_op()
     op_desc.set_type(proto.type)
     required = check_attrs(op_desc, program, kinds)
-    result: Dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in sorted(set(kinds) - GENERATED):
         if name in required or not op_desc.has_attr(name):
             result[name] = [kinds[name], "required"]
@@ -133,11 +137,11 @@ def attr_kind(attr: Any) -> str:
     return field.enum_type.values_by_number[attr.type].name
 
 
-def made_up_names(slot: Any) -> List[str]:
+def made_up_names(slot: Any) -> list[str]:
     return [slot.name + "~0", slot.name + "~1"] if slot.duplicable else [slot.name]
 
 
-def made_up_op(proto: Any) -> Tuple[Any, Any]:
+def made_up_op(proto: Any) -> tuple[Any, Any]:
     """The program and an operator of that type in it, every slot filled."""
     program = core.ProgramDesc()
     block = program.block(0)
@@ -155,14 +159,14 @@ def made_up_op(proto: Any) -> Tuple[Any, Any]:
     return program, op_desc
 
 
-def describe_gradient(proto: Any) -> List[Dict[str, Any]]:
+def describe_gradient(proto: Any) -> list[dict[str, Any]]:
     program, op_desc = made_up_op(proto)
     sub_blocks = [program.append_block(program.block(0))] if op_desc.has_attr("sub_block") else []
     grads, _ = core.get_grad_op_desc(op_desc, set(), sub_blocks)
     return [describe_gradient_op(op_desc, grad) for grad in grads]
 
 
-def describe_gradient_op(forward: Any, grad: Any) -> Dict[str, Any]:
+def describe_gradient_op(forward: Any, grad: Any) -> dict[str, Any]:
     own = [name for name in grad.attr_names() if name not in GENERATED]
     changed = {
         name: [attr_type_name(grad, name), attr_value(grad, name)] for name in sorted(own)
@@ -181,12 +185,12 @@ def describe_gradient_op(forward: Any, grad: Any) -> Dict[str, Any]:
     return result
 
 
-def slot_flags(slot: Any, is_output: bool) -> List[Any]:
+def slot_flags(slot: Any, is_output: bool) -> list[Any]:
     flags = [slot.name, slot.duplicable, slot.dispensable]
     return flags + [slot.intermediate] if is_output else flags
 
 
-def describe_op(proto: Any) -> Dict[str, Any]:
+def describe_op(proto: Any) -> dict[str, Any]:
     attrs = in_child(lambda: describe_attrs(proto))
     if "error" in attrs:
         attrs = {attr.name: [attr_kind(attr), "unknown"] for attr in proto.attrs if attr.name not in GENERATED}
@@ -198,7 +202,7 @@ def describe_op(proto: Any) -> Dict[str, Any]:
     }
 
 
-def describe_ops() -> Dict[str, Any]:
+def describe_ops() -> dict[str, Any]:
     protos = sorted(paddle_op.get_all_op_protos(), key=lambda proto: proto.type)
     return {proto.type: describe_op(proto) for proto in protos}
 
@@ -228,7 +232,7 @@ def signature_text(target: Callable[..., Any]) -> str:
     return "(" + ", ".join(words) + ")"
 
 
-def describe_member(raw: Any, owner: type, name: str) -> Optional[str]:
+def describe_member(raw: Any, owner: type, name: str) -> str | None:
     if isinstance(raw, property):
         return "property" + (", settable" if raw.fset else "")
     if isinstance(raw, (staticmethod, classmethod)):
@@ -238,8 +242,8 @@ def describe_member(raw: Any, owner: type, name: str) -> Optional[str]:
     return None
 
 
-def describe_class(cls: type) -> Dict[str, Any]:
-    members: Dict[str, str] = {}
+def describe_class(cls: type) -> dict[str, Any]:
+    members: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not base.__module__.startswith("paddle"):
             continue
@@ -252,18 +256,18 @@ def describe_class(cls: type) -> Dict[str, Any]:
     return {"class": signature_text(cls), "bases": bases, "methods": dict(sorted(members.items()))}
 
 
-def framework_classes() -> Tuple[type, ...]:
+def framework_classes() -> tuple[type, ...]:
     names = ("Program", "Block", "Operator", "Variable", "Executor", "Optimizer", "DistributeTranspiler")
     homes = (fluid.framework, fluid.executor, fluid.optimizer, fluid.transpiler)
     return tuple(getattr(home, name) for name in names for home in homes if hasattr(home, name))
 
 
-def public_names(module: Any) -> List[str]:
+def public_names(module: Any) -> list[str]:
     return sorted(set(getattr(module, "__all__", [])) | {name for name in vars(module) if not name.startswith("_")})
 
 
-def describe_module(module: Any) -> Dict[str, Any]:
-    result: Dict[str, Any] = {}
+def describe_module(module: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     for name in public_names(module):
         value = getattr(module, name, None)
         home = getattr(value, "__module__", None) or ""
@@ -278,7 +282,7 @@ def describe_module(module: Any) -> Dict[str, Any]:
     return result
 
 
-def module_names() -> List[str]:
+def module_names() -> list[str]:
     names = list(MODULES)
     for parent in ("paddle.fluid.layers", "paddle.fluid.transpiler", "paddle.fluid.incubate.fleet",
                    "paddle.fluid.contrib"):
@@ -294,15 +298,15 @@ def import_or_none(name: str) -> Any:
         return None
 
 
-def describe_api() -> Dict[str, Any]:
-    result: Dict[str, Any] = {}
-    seen: Dict[int, str] = {}
+def describe_api() -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    seen: dict[int, str] = {}
     for name in module_names():
         module = import_or_none(name)
         if module is None or name == "paddle.batch":
             continue
         described = describe_module(module)
-        for key, value in described.items():
+        for key in described:
             place = seen.setdefault(id(getattr(module, key, key)), name + "." + key) if key != "__all__" else ""
             if place and place != name + "." + key:
                 described[key] = "same as " + place
@@ -313,7 +317,7 @@ def describe_api() -> Dict[str, Any]:
 
 
 # --------------------------------------------------------------------- writing
-def write(name: str, content: Any, pretty: Optional[str]) -> None:
+def write(name: str, content: Any, pretty: str | None) -> None:
     compact = json.dumps(content, sort_keys=True, separators=(",", ":"))
     with open(os.path.join(HERE, name + ".json.gz"), "wb") as out:
         out.write(gzip.compress(compact.encode(), 9))
@@ -322,7 +326,7 @@ def write(name: str, content: Any, pretty: Optional[str]) -> None:
             json.dump(content, text_out, indent=1, sort_keys=True)
 
 
-def main(arguments: List[str]) -> None:
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pretty", help="also write indented copies into this directory")
     options = parser.parse_args(arguments)

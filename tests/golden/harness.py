@@ -3,13 +3,15 @@
 `fluid` is an argument everywhere: the same checks run under FluidLite and, to try the checks themselves, under
 PaddlePaddle.
 """
+from __future__ import annotations
 
 import gzip
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List  # noqa: UP035
 
 import numpy as np
 
@@ -21,17 +23,19 @@ RTOL = 1e-4  # of each element, and of the largest magnitude in the array: Adam 
 FLOOR = 1e-7  # sums that cancel leave rounding noise of about this size
 FLOORS = {"vgg": 3e-6, "alexnet": 1e-6, "norm_layers": 1e-6}  # the bias before a normalisation: nothing but noise
 
-Values = Dict[str, np.ndarray]
-Lengths = List[List[int]]
+Values = Dict[str, np.ndarray]  # noqa: UP006
+Lengths = List[List[int]]  # noqa: UP006
 
 # Attributes that steer PaddlePaddle's other back ends, or that only Paddle's debugging reads.
-IGNORED = frozenset("""
-op_callstack op_device use_mkldnn use_cudnn use_quantizer mkldnn_data_type exhaustive_search workspace_size_MB
-Scale_in Scale_out Scale_in_eltwise Scale_weights force_fp32_output fuse_relu fuse_brelu fuse_brelu_threshold
-fuse_activation fuse_alpha fuse_beta fuse_residual_connection fuse_relu_before_depthwise_conv fuse_with_relu
-x_data_format y_data_format scale_x scale_y scale_out grad_inplace is_test_grad sub_block grad_block
-skip_eager_deletion_vars __fusion_type use_quantizer with_quant_attr cudnn_is_available
-""".split())
+IGNORED = frozenset([
+    "op_callstack", "op_device", "use_mkldnn", "use_cudnn", "use_quantizer", "mkldnn_data_type",
+    "exhaustive_search", "workspace_size_MB", "Scale_in", "Scale_out", "Scale_in_eltwise", "Scale_weights",
+    "force_fp32_output", "fuse_relu", "fuse_brelu", "fuse_brelu_threshold", "fuse_activation", "fuse_alpha",
+    "fuse_beta", "fuse_residual_connection", "fuse_relu_before_depthwise_conv", "fuse_with_relu",
+    "x_data_format", "y_data_format", "scale_x", "scale_y", "scale_out", "grad_inplace", "is_test_grad",
+    "sub_block", "grad_block", "skip_eager_deletion_vars", "__fusion_type", "with_quant_attr",
+    "cudnn_is_available",
+])
 
 
 @dataclass(frozen=True)
@@ -50,40 +54,40 @@ class Golden:
         self.name = name
         with np.load(os.path.join(RUNS, name + ".npz")) as archive:
             self.arrays: Values = {key: archive[key] for key in archive.files}
-        self.meta: Dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
-        self.runs: List[Dict[str, Any]] = self.meta["runs"]
+        self.meta: dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
+        self.runs: list[dict[str, Any]] = self.meta["runs"]
         self.step_runs: int = self.meta["step_runs"]
 
-    def program(self, index: Optional[int]) -> bytes:
+    def program(self, index: int | None) -> bytes:
         """The program of one run; without an index, the startup program."""
-        return self.arrays["startup" if index is None else "program%d" % index].tobytes()
+        return self.arrays["startup" if index is None else f"program{index}"].tobytes()
 
     def persistables(self, moment: str) -> Values:
         """The persistables that are new or have changed at this moment."""
         values: Values = {}
-        offsets: Dict[str, int] = {}
+        offsets: dict[str, int] = {}
         for name, dtype, shape in self.meta["persistables"][moment]:
             start = offsets.get(dtype, 0)
             offsets[dtype] = end = start + int(np.prod(shape, dtype=int))
             values[name] = self.arrays[moment + "." + dtype][start:end].reshape(shape)
         return values
 
-    def feeds(self, index: int, step: int) -> Dict[str, Fetched]:
+    def feeds(self, index: int, step: int) -> dict[str, Fetched]:
         return {fed.name: fed for fed in self._tracks("feed", index, step)}
 
-    def fetches(self, index: int, step: int) -> List[Fetched]:
+    def fetches(self, index: int, step: int) -> list[Fetched]:
         return list(self._tracks("fetch", index, step))
 
     def _tracks(self, kind: str, index: int, step: int) -> Iterator[Fetched]:
         for number, track in enumerate(self.runs[index]["feeds" if kind == "feed" else "fetches"]):
             sizes = [int(np.prod(shape, dtype=int)) for shape in track["shapes"]]
             start = sum(sizes[:step])
-            flat = self.arrays["%s/%d/%d" % (kind, index, number)][start:start + sizes[step]]
+            flat = self.arrays[f"{kind}/{index}/{number}"][start:start + sizes[step]]
             lengths = track["lengths"][step] if "lengths" in track else []
             yield Fetched(track["name"], flat.reshape(track["shapes"][step]), lengths)
 
 
-def recorded_cases() -> List[str]:
+def recorded_cases() -> list[str]:
     return sorted(name[:-len(".npz")] for name in os.listdir(RUNS) if name.endswith(".npz"))
 
 
@@ -91,8 +95,8 @@ def recorded_cases() -> List[str]:
 def check_close(what: str, found: Any, wanted: np.ndarray, rtol: float = RTOL, floor: float = FLOOR) -> None:
     """Numbers within the tolerance, everything else equal; shapes always equal."""
     found = np.asarray(found)
-    assert found.shape == wanted.shape, "%s: shape %s, Paddle has %s" % (what, found.shape, wanted.shape)
-    assert found.dtype.kind == wanted.dtype.kind, "%s: dtype %s, Paddle has %s" % (what, found.dtype, wanted.dtype)
+    assert found.shape == wanted.shape, f"{what}: shape {found.shape}, Paddle has {wanted.shape}"
+    assert found.dtype.kind == wanted.dtype.kind, f"{what}: dtype {found.dtype}, Paddle has {wanted.dtype}"
     if wanted.dtype.kind != "f":
         np.testing.assert_array_equal(found, wanted, err_msg=what)
         return
@@ -125,7 +129,7 @@ class Replay:
         found = self.exe.run(self.programs[index], feed=feeds, fetch_list=[one.name for one in wanted],
                              scope=self.scope, return_numpy=False)
         for one, value in zip(wanted, found):
-            what = "%s of run %d in step %d" % (one.name, index, step)
+            what = f"{one.name} of run {index} in step {step}"
             check_close(what, np.array(value), one.value, floor=self.floor)
             if one.lengths:
                 assert value.recursive_sequence_lengths() == one.lengths, what
@@ -134,8 +138,8 @@ class Replay:
         self.expected.update(self.golden.persistables(moment))
         for name, value in self.expected.items():
             found = self.scope.find_var(name)
-            assert found is not None, "%s is missing after %s" % (name, moment)
-            check_close("%s (%s)" % (name, moment), np.array(found.get_tensor()), value, floor=self.floor)
+            assert found is not None, f"{name} is missing after {moment}"
+            check_close(f"{name} ({moment})", np.array(found.get_tensor()), value, floor=self.floor)
 
 
 def replay(fluid: Any, golden: Golden) -> None:
@@ -147,13 +151,14 @@ def replay(fluid: Any, golden: Golden) -> None:
     again.compare_persistables("final")
     for number, index in enumerate(range(golden.step_runs, len(golden.runs))):
         again.run(index, 0)
-        again.compare_persistables("after%d" % number)
+        again.compare_persistables(f"after{number}")
 
 
 # ------------------------------------------------------------------- comparing
-def load_protos() -> Dict[str, Any]:
+def load_protos() -> dict[str, Any]:
     with gzip.open(os.path.join(HERE, "op_protos.json.gz"), "rt") as source:
-        return json.load(source)
+        protos: dict[str, Any] = json.load(source)
+    return protos
 
 
 PROTOS = load_protos()
@@ -183,12 +188,12 @@ def same_attr(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def attrs_of(op: Any) -> Dict[str, Any]:
+def attrs_of(op: Any) -> dict[str, Any]:
     names = [name for name in op.attr_names if name not in IGNORED]
     return {name: op.attr(name) for name in names}
 
 
-def slots_of(op: Any) -> Tuple[Dict[str, List[str]], Dict[str, List[str]]]:
+def slots_of(op: Any) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Inputs and outputs by slot, empty slots left out.
 
     Paddle fills the slots of operators with a block from sets of strings: their order differs from process to
@@ -203,27 +208,27 @@ def op_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
     for kind, mine, theirs in zip(("inputs", "outputs"), slots_of(built), slots_of(recorded)):
         for slot in sorted(set(mine) | set(theirs)):
             if mine.get(slot) != theirs.get(slot):
-                yield "%s: %s %s is %s, Paddle has %s" % (where, kind, slot, mine.get(slot), theirs.get(slot))
+                yield f"{where}: {kind} {slot} is {mine.get(slot)}, Paddle has {theirs.get(slot)}"
     mine, theirs = attrs_of(built), attrs_of(recorded)
     for name in sorted(set(mine) | set(theirs)):
         default = default_of(recorded.type, name)
         left, right = mine.get(name, default), theirs.get(name, default)
         if not same_attr(left, right) and not (name not in theirs and name.startswith(("op_", "_"))):
-            yield "%s: attribute %s is %r, Paddle has %r" % (where, name, left, right)
+            yield f"{where}: attribute {name} is {left!r}, Paddle has {right!r}"
 
 
-def type_differences(where: str, built: Sequence[str], recorded: Sequence[str]) -> List[str]:
+def type_differences(where: str, built: Sequence[str], recorded: Sequence[str]) -> list[str]:
     """The first place where two lists of operator types part."""
     for index in range(max(len(built), len(recorded))):
         mine, theirs = built[index:index + 1], recorded[index:index + 1]
         if mine != theirs:
-            return ["%s: operators part at %d: %s; Paddle has %s"
-                    % (where, index, list(built[index:index + 4]), list(recorded[index:index + 4]))]
+            return [f"{where}: operators part at {index}: {list(built[index:index + 4])}; "
+                    f"Paddle has {list(recorded[index:index + 4])}"]
     return []
 
 
-def facts_of(var: Any) -> Dict[str, Any]:
-    facts: Dict[str, Any] = {"type": int(var.type), "persistable": bool(var.persistable)}
+def facts_of(var: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"type": int(var.type), "persistable": bool(var.persistable)}
     for name in ("shape", "dtype", "lod_level"):
         try:
             value = getattr(var, name)
@@ -237,7 +242,7 @@ def var_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
     mine, theirs = facts_of(built), facts_of(recorded)
     for name, value in theirs.items():
         if name in mine and mine[name] != value:
-            yield "%s: %s of %s is %s, Paddle has %s" % (where, name, recorded.name, mine[name], value)
+            yield f"{where}: {name} of {recorded.name} is {mine[name]}, Paddle has {value}"
 
 
 def block_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
@@ -247,18 +252,18 @@ def block_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
     for index, (mine, theirs) in enumerate(zip(built.ops, recorded.ops)):
         if mine.type != theirs.type:
             break
-        yield from op_differences("%s, op %d (%s)" % (where, index, theirs.type), mine, theirs)
+        yield from op_differences(f"{where}, op {index} ({theirs.type})", mine, theirs)
     for name, theirs in recorded.vars.items():
         if name not in built.vars:
-            yield "%s: variable %s is missing" % (where, name)
+            yield f"{where}: variable {name} is missing"
         else:
             yield from var_differences(where, built.vars[name], theirs)
     for name in built.vars:
         if name not in recorded.vars:
-            yield "%s: Paddle has no variable %s" % (where, name)
+            yield f"{where}: Paddle has no variable {name}"
 
 
-def python_differences(where: str, program: Any, recorded: Dict[str, Any]) -> Iterator[str]:
+def python_differences(where: str, program: Any, recorded: dict[str, Any]) -> Iterator[str]:
     """stop_gradient of every variable and trainable of every parameter, which Paddle's files do not hold."""
     stopped = {tuple(pair) for pair in recorded["stop_gradient"]}
     trainable = {(index, name): flag for index, name, flag in recorded["parameters"]}
@@ -266,26 +271,26 @@ def python_differences(where: str, program: Any, recorded: Dict[str, Any]) -> It
         for name, var in block.vars.items():
             key = (block.idx, name)
             if bool(var.stop_gradient) != (key in stopped):
-                yield "%s: stop_gradient of %s is %s, Paddle has %s" % (where, name, var.stop_gradient, key in stopped)
+                yield f"{where}: stop_gradient of {name} is {var.stop_gradient}, Paddle has {key in stopped}"
             if key in trainable and getattr(var, "trainable", None) != trainable[key]:
-                yield "%s: %s should be a parameter with trainable=%s" % (where, name, trainable[key])
+                yield f"{where}: {name} should be a parameter with trainable={trainable[key]}"
 
 
-def program_differences(fluid: Any, where: str, built: Any, data: bytes, python: Dict[str, Any]) -> Iterator[str]:
+def program_differences(fluid: Any, where: str, built: Any, data: bytes, python: dict[str, Any]) -> Iterator[str]:
     recorded = fluid.Program.parse_from_string(data)
     if len(built.blocks) != len(recorded.blocks):
-        yield "%s: %d blocks, Paddle has %d" % (where, len(built.blocks), len(recorded.blocks))
+        yield f"{where}: {len(built.blocks)} blocks, Paddle has {len(recorded.blocks)}"
     for mine, theirs in zip(built.blocks, recorded.blocks):
-        yield from block_differences("%s, block %d" % (where, theirs.idx), mine, theirs)
+        yield from block_differences(f"{where}, block {theirs.idx}", mine, theirs)
     yield from python_differences(where, built, python)
 
 
-def build_differences(fluid: Any, golden: Golden) -> List[str]:
+def build_differences(fluid: Any, golden: Golden) -> list[str]:
     """Build the case here and say, line by line, where its programs differ from Paddle's."""
     built: Built
     built, startup = construct(fluid, load_cases()[golden.name])
     lines = list(program_differences(fluid, "startup", startup, golden.program(None), golden.meta["startup"]))
     for index, run in enumerate(built.steps + built.after):
-        lines += program_differences(fluid, "program %d" % index, run.program, golden.program(index),
+        lines += program_differences(fluid, f"program {index}", run.program, golden.program(index),
                                      golden.runs[index])
     return lines

@@ -1,16 +1,19 @@
 """Read the models that Paddle saved, use them, and write the same files again."""
+from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
+from .cases import construct
 from .harness import Fetched, check_close, to_feed
+from .model_programs import MODEL_PROGRAMS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "models")
-LAYOUTS: Tuple[Tuple[str, Dict[str, str]], ...] = (
+LAYOUTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("inference", {}),
     ("inference_combined", {"model_filename": "model", "params_filename": "__params__"}),
 )
@@ -20,27 +23,28 @@ class SavedModel:
     """One recorded folder: paths, the example, and every persistable of the trained program."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self.folder = os.path.join(MODELS, name)
         with np.load(os.path.join(self.folder, "example.npz")) as archive:
             self.arrays = {key: archive[key] for key in archive.files}
-        self.meta: Dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
+        self.meta: dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
 
     def path(self, *parts: str) -> str:
         return os.path.join(self.folder, *parts)
 
-    def group(self, prefix: str) -> Dict[str, np.ndarray]:
+    def group(self, prefix: str) -> dict[str, np.ndarray]:
         return {key[len(prefix):]: value for key, value in self.arrays.items() if key.startswith(prefix)}
 
-    def inputs(self) -> Dict[str, Fetched]:
+    def inputs(self) -> dict[str, Fetched]:
         lengths = self.meta["lengths"]
         return {name: Fetched(name, value, lengths[name]) for name, value in self.group("in/").items()}
 
 
-def model_names() -> List[str]:
+def model_names() -> list[str]:
     return sorted(os.listdir(MODELS))
 
 
-def check_inference(fluid: Any, model: SavedModel, layout: str, files: Dict[str, str]) -> None:
+def check_inference(fluid: Any, model: SavedModel, layout: str, files: dict[str, str]) -> None:
     """The model loads, feeds and fetches in Paddle's order, and gives Paddle's numbers."""
     exe = fluid.Executor(fluid.CPUPlace())
     with fluid.scope_guard(fluid.Scope()):
@@ -50,14 +54,14 @@ def check_inference(fluid: Any, model: SavedModel, layout: str, files: Dict[str,
         made = exe.run(program, feed=feeds, fetch_list=targets)
     assert len(made) == len(model.group("out/"))
     for number, value in enumerate(made):
-        check_close("output %d of %s" % (number, layout), value, model.arrays["out/%d" % number])
+        check_close(f"output {number} of {layout}", value, model.arrays[f"out/{number}"])
 
 
 def trained_program(fluid: Any, model: SavedModel) -> Any:
     return fluid.Program.parse_from_string(model.arrays["program"].tobytes())
 
 
-def check_scope(fluid: Any, wanted: Dict[str, np.ndarray]) -> None:
+def check_scope(fluid: Any, wanted: dict[str, np.ndarray]) -> None:
     for name, value in wanted.items():
         found = fluid.global_scope().find_var(name)
         assert found is not None, name + " was not loaded"
@@ -77,12 +81,12 @@ def check_persistables(fluid: Any, model: SavedModel, folder: str, again: str) -
     assert sorted(os.listdir(again)) == names
     for name in names:
         with open(model.path(folder, name), "rb") as theirs, open(os.path.join(again, name), "rb") as mine:
-            assert mine.read() == theirs.read(), "%s is written differently" % name
+            assert mine.read() == theirs.read(), f"{name} is written differently"
 
 
 def check_saved(fluid: Any, model: SavedModel) -> None:
-    """fluid.load reads what Paddle's fluid.save wrote."""
-    program = trained_program(fluid, model)
+    """fluid.load reads what Paddle's fluid.save wrote; it needs Parameters, which Paddle's files do not mark."""
+    program = construct(fluid, MODEL_PROGRAMS[model.name])[0].program
     with fluid.scope_guard(fluid.Scope()):
         fluid.load(program, model.path("saved"), fluid.Executor(fluid.CPUPlace()))
         check_scope(fluid, model.group("persistable/"))

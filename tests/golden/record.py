@@ -10,13 +10,14 @@ removed), the persistables of three moments (`init`: after the startup program; 
 and `feed/<i>/<k>` and `fetch/<i>/<k>`, all steps flattened into one array. Names, shapes and sequence lengths
 are in `meta`. One array a variable would triple the files: an entry of an archive costs 300 bytes.
 """
+from __future__ import annotations
 
 import json
 import os
 import sys
 import traceback
 import warnings
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 import paddle
@@ -41,7 +42,7 @@ def program_bytes(program: Any) -> np.ndarray:
     return np.frombuffer(desc.SerializeToString(), np.uint8)
 
 
-def python_side(program: Any) -> Dict[str, List[Any]]:
+def python_side(program: Any) -> dict[str, list[Any]]:
     """What 1.8.5 knows of variables only in Python: its files hold neither of the two."""
     pairs = [(block.idx, var) for block in program.blocks for var in block.vars.values()]
     return {
@@ -51,9 +52,9 @@ def python_side(program: Any) -> Dict[str, List[Any]]:
     }
 
 
-def persistables(programs: List[Any], scope: Any) -> Dict[str, np.ndarray]:
+def persistables(programs: list[Any], scope: Any) -> dict[str, np.ndarray]:
     """Every initialised persistable dense variable of the programs, by name."""
-    values: Dict[str, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
     for program in programs:
         for var in program.list_vars():
             if not var.persistable or var.type != core.VarDesc.VarType.LOD_TENSOR:
@@ -85,18 +86,18 @@ class Track:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.arrays: List[np.ndarray] = []
-        self.lengths: List[List[List[int]]] = []
+        self.arrays: list[np.ndarray] = []
+        self.lengths: list[list[list[int]]] = []
 
-    def add(self, array: np.ndarray, lengths: List[List[int]]) -> None:
+    def add(self, array: np.ndarray, lengths: list[list[int]]) -> None:
         self.arrays.append(np.asarray(array))
         self.lengths.append([[int(n) for n in level] for level in lengths])
 
     def flat(self) -> np.ndarray:
         return np.concatenate([array.ravel() for array in self.arrays])
 
-    def meta(self) -> Dict[str, Any]:
-        result: Dict[str, Any] = {"name": self.name, "shapes": [list(array.shape) for array in self.arrays]}
+    def meta(self) -> dict[str, Any]:
+        result: dict[str, Any] = {"name": self.name, "shapes": [list(array.shape) for array in self.arrays]}
         if any(self.lengths):
             result["lengths"] = self.lengths
         return result
@@ -121,20 +122,20 @@ class RunRecord:
         for track, value in zip(self.fetches, values):
             track.add(np.array(value), value.recursive_sequence_lengths())
 
-    def arrays(self, index: int) -> Dict[str, np.ndarray]:
-        result = {"program%d" % index: self.program}
+    def arrays(self, index: int) -> dict[str, np.ndarray]:
+        result = {f"program{index}": self.program}
         for kind, tracks in (("feed", self.feeds), ("fetch", self.fetches)):
             for number, track in enumerate(tracks):
                 if track.arrays:
-                    result["%s/%d/%d" % (kind, index, number)] = track.flat()
+                    result[f"{kind}/{index}/{number}"] = track.flat()
         return result
 
-    def meta(self) -> Dict[str, Any]:
+    def meta(self) -> dict[str, Any]:
         return {"feeds": [track.meta() for track in self.feeds], "fetches": [track.meta() for track in self.fetches],
                 **self.python}
 
 
-def changed(before: Dict[str, np.ndarray], now: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+def changed(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {
         name: value for name, value in now.items()
         if name not in before or before[name].tobytes() != value.tobytes()
@@ -144,11 +145,11 @@ def changed(before: Dict[str, np.ndarray], now: Dict[str, np.ndarray]) -> Dict[s
 class Moments:
     """The persistables after the startup program, and what changed from one moment to the next."""
 
-    def __init__(self, programs: List[Any], scope: Any) -> None:
+    def __init__(self, programs: list[Any], scope: Any) -> None:
         self.programs, self.scope = programs, scope
-        self.latest: Dict[str, np.ndarray] = {}
-        self.arrays: Dict[str, np.ndarray] = {}
-        self.index: Dict[str, List[Any]] = {}
+        self.latest: dict[str, np.ndarray] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+        self.index: dict[str, list[Any]] = {}
 
     def add(self, moment: str) -> None:
         now = persistables(self.programs, self.scope)
@@ -160,7 +161,7 @@ class Moments:
             self.arrays[moment + "." + dtype] = np.concatenate(parts)
 
 
-def record(built: Built, startup: Any) -> Tuple[Dict[str, np.ndarray], Dict[str, Any]]:
+def record(built: Built, startup: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Run the case: the arrays for the file, and what `meta` says."""
     records = [RunRecord(run) for run in built.steps + built.after]
     exe, rng, scope = fluid.Executor(fluid.CPUPlace()), np.random.RandomState(11), fluid.Scope()
@@ -174,7 +175,7 @@ def record(built: Built, startup: Any) -> Tuple[Dict[str, np.ndarray], Dict[str,
         moments.add("final")
         for number, one in enumerate(records[len(built.steps):]):
             one.step(exe, rng, STEPS)
-            moments.add("after%d" % number)
+            moments.add(f"after{number}")
     arrays = dict(moments.arrays, startup=program_bytes(startup))
     for index, one in enumerate(records):
         arrays.update(one.arrays(index))
@@ -194,7 +195,7 @@ def record_case(name: str, build: Build) -> None:
     np.savez_compressed(path, **arrays)
     size = os.path.getsize(path)
     first = arrays.get("fetch/0/0", np.zeros(2))
-    print("%-28s %6d bytes%s  %s" % (name, size, "  TOO LARGE" if size > LARGEST else "", first[[0, -1]]))
+    print(f"{name:28} {size:6} bytes{'  TOO LARGE' if size > LARGEST else ''}  {first[[0, -1]]}")
 
 
 def recorded_in_child(name: str, build: Build) -> bool:
@@ -211,7 +212,7 @@ def recorded_in_child(name: str, build: Build) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def main(names: List[str]) -> None:
+def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     cases = load_cases()
     os.makedirs(RUNS, exist_ok=True)

@@ -8,68 +8,24 @@ Each model becomes a folder `models/<name>/` with `inference/` (a file a paramet
 (`__params__` in one file), `persistables/`, `persistables_combined/all`, `params/`, `saved.pdmodel|pdparams|pdopt`
 (from fluid.save) and `example.npz`: `meta`, one input, what the inference model makes of it, every persistable.
 """
+from __future__ import annotations
 
 import json
 import os
 import shutil
-from typing import Any, Callable, Dict, List, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import paddle
 import paddle.fluid as fluid
 from paddle.fluid.proto import framework_pb2
 
-from .cases import Fed, Feed, construct, floats, ids, make_feeds, sequences
+from .cases import Fed, construct, make_feeds
+from .model_programs import MODEL_PROGRAMS, Model
 from .record import distinct_seeds, persistables, program_bytes, to_tensor
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
-
-
-class Model(NamedTuple):
-    """A training program, what feeds it, and the part of it that is saved for inference."""
-
-    program: Any
-    feeds: Dict[str, Feed]
-    inputs: List[str]
-    outputs: List[Any]
-
-
-def mlp(fluid: Any) -> Model:
-    x = fluid.data(name="x", shape=[None, 4], dtype="float32")
-    y = fluid.data(name="y", shape=[None, 1], dtype="float32")
-    hidden = fluid.layers.dropout(fluid.layers.fc(x, size=5, act="tanh"), dropout_prob=0.1)
-    predicted = fluid.layers.fc(hidden, size=1)
-    loss = fluid.layers.mean(fluid.layers.square_error_cost(predicted, y))
-    fluid.optimizer.Adam(learning_rate=0.01).minimize(loss)
-    return Model(fluid.default_main_program(), {"x": floats(3, 4), "y": floats(3, 1)}, ["x"], [predicted])
-
-
-def convnet(fluid: Any) -> Model:
-    image = fluid.layers.data(name="image", shape=[1, 6, 6], dtype="float32")
-    label = fluid.layers.data(name="label", shape=[1], dtype="int64")
-    conv = fluid.layers.conv2d(image, num_filters=3, filter_size=3, bias_attr=False)
-    norm = fluid.layers.batch_norm(conv, act="relu", moving_mean_name="running_mean",
-                                   moving_variance_name="running_variance")
-    pooled = fluid.layers.pool2d(norm, pool_size=2, pool_stride=2)
-    predicted = fluid.layers.fc(fluid.layers.dropout(pooled, 0.2), size=3, act="softmax")
-    loss = fluid.layers.mean(fluid.layers.cross_entropy(predicted, label))
-    fluid.optimizer.Momentum(learning_rate=fluid.layers.exponential_decay(0.1, 2, 0.5), momentum=0.9).minimize(loss)
-    feeds = {"image": floats(2, 1, 6, 6), "label": ids(2, 1, below=3)}
-    return Model(fluid.default_main_program(), feeds, ["image"], [predicted, pooled])
-
-
-def tagger(fluid: Any) -> Model:
-    words = fluid.data(name="words", shape=[None, 1], dtype="int64", lod_level=1)
-    extra = fluid.data(name="extra", shape=[None, 2], dtype="float32")
-    label = fluid.data(name="label", shape=[None, 1], dtype="int64")
-    vectors = fluid.layers.embedding(words, size=[9, 3], is_sparse=True)
-    hidden, _ = fluid.layers.dynamic_lstm(fluid.layers.fc(vectors, size=8), size=8)
-    pooled = fluid.layers.sequence_pool(hidden, "max")
-    predicted = fluid.layers.fc([pooled, extra], size=2, act="softmax")
-    loss = fluid.layers.mean(fluid.layers.cross_entropy(predicted, label))
-    fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
-    feeds = {"words": sequences(3, 4, 1, below=9), "extra": floats(3, 2), "label": ids(3, 1, below=2)}
-    return Model(fluid.default_main_program(), feeds, ["extra", "words"], [predicted])
 
 
 def without_callstacks(path: str) -> None:
@@ -96,12 +52,12 @@ def save_everywhere(exe: Any, model: Model, folder: str) -> None:
     fluid.save(program, os.path.join(folder, "saved"))
 
 
-def example(exe: Any, folder: str, fed: Dict[str, Fed]) -> Dict[str, Any]:
+def example(exe: Any, folder: str, fed: dict[str, Fed]) -> dict[str, Any]:
     """What the saved inference model makes of one input: arrays by name, and the names in order."""
     program, feed_names, targets = fluid.io.load_inference_model(os.path.join(folder, "inference"), exe)
     made = exe.run(program, feed={name: to_tensor(fed[name]) for name in feed_names}, fetch_list=targets)
     arrays = {"in/" + name: fed[name][0] for name in feed_names}
-    arrays.update({"out/%d" % number: value for number, value in enumerate(made)})
+    arrays.update({f"out/{number}": value for number, value in enumerate(made)})
     meta = {"paddle": paddle.__version__, "feeds": feed_names, "targets": [target.name for target in targets],
             "lengths": {name: fed[name][1] for name in feed_names}}
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -131,5 +87,5 @@ def record(name: str, build: Callable[[Any], Any]) -> None:
 
 
 if __name__ == "__main__":
-    for case_name, case_build in (("mlp", mlp), ("convnet", convnet), ("tagger", tagger)):
+    for case_name, case_build in MODEL_PROGRAMS.items():
         record(case_name, case_build)

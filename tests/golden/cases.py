@@ -51,8 +51,9 @@ def named(name: str, build: Build) -> Build:
     return build
 
 
-def load_cases() -> dict[str, Build]:
-    package = importlib.import_module(__package__ + ".programs")
+def load_cases(folder: str = "programs") -> dict[str, Build]:
+    """The cases of `programs`, which are written against fluid, or of `programs_2x`, against PaddlePaddle 2.x."""
+    package = importlib.import_module(f"{__package__}.{folder}")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(info.name)
     return CASES

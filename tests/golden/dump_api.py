@@ -319,8 +319,8 @@ def describe_api() -> dict[str, Any]:
 # --------------------------------------------------------------------- writing
 def write(name: str, content: Any, pretty: str | None) -> None:
     compact = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    with open(os.path.join(HERE, name + ".json.gz"), "wb") as out:
-        out.write(gzip.compress(compact.encode(), 9))
+    with gzip.GzipFile(os.path.join(HERE, name + ".json.gz"), "wb", mtime=0) as out:
+        out.write(compact.encode())
     if pretty:
         with open(os.path.join(pretty, name + ".json"), "w") as text_out:
             json.dump(content, text_out, indent=1, sort_keys=True)

@@ -4,6 +4,8 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
     python -m golden.record [CASE ...]        without names: every case that has no file yet
 
+With the Python that has 2.6.2, the same command records the cases of `programs_2x`.
+
 A file holds `meta` (JSON as bytes), `startup` and `program<i>` (serialised ProgramDesc as bytes; call stacks
 removed), the persistables of three moments (`init`: after the startup program; `final`: what ten steps changed;
 `after<i>`: what the i-th run after the last step changed), packed into one flat array `<moment>.<dtype>` each,
@@ -21,9 +23,18 @@ from typing import Any
 
 import numpy as np
 import paddle
-import paddle.fluid as fluid
-from paddle.fluid import core
-from paddle.fluid.proto import framework_pb2
+
+try:
+    import paddle.fluid as fluid
+    from paddle.fluid.proto import framework_pb2
+
+    CASES = "programs"
+except ImportError:  # 2.6 has the same classes under another name
+    import paddle.base as fluid
+    from paddle.base.proto import framework_pb2
+
+    paddle.enable_static()
+    CASES = "programs_2x"
 
 from .cases import STEPS, Build, Built, Fed, Run, construct, load_cases, make_feeds
 
@@ -57,7 +68,7 @@ def persistables(programs: list[Any], scope: Any) -> dict[str, np.ndarray]:
     values: dict[str, np.ndarray] = {}
     for program in programs:
         for var in program.list_vars():
-            if not var.persistable or var.type != core.VarDesc.VarType.LOD_TENSOR:
+            if not var.persistable or var.type != fluid.core.VarDesc.VarType.LOD_TENSOR:
                 continue
             found = scope.find_var(var.name)
             if found is not None and found.get_tensor()._is_initialized():
@@ -214,7 +225,7 @@ def recorded_in_child(name: str, build: Build) -> bool:
 
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    cases = load_cases()
+    cases = load_cases(CASES)
     os.makedirs(RUNS, exist_ok=True)
     missing = [name for name in cases if not os.path.exists(os.path.join(RUNS, name + ".npz"))]
     failed = [name for name in names or missing if not recorded_in_child(name, cases[name])]

@@ -21,7 +21,8 @@ test: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .
-	$(BIN)/python -m mypy -p fluidlite
+	rm -rf build/lint && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
+	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
 
 gpu-test: $(STAMP)
 	$(PYTEST) -m gpu

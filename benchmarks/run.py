@@ -1,0 +1,111 @@
+"""FluidLite beside its peers: every peer of a workload is alive at once, and they are visited in turn, round after round.
+
+    python benchmarks/run.py [mlp_small ...] [--rounds 7] [--seconds 1] [--out RESULTS.md]
+
+A peer runs in the Python named by its variable (PADDLE_PYTHON, TORCH_PYTHON, JAX_PYTHON: interpreters of virtual
+environments that have paddlepaddle, torch or jax); a peer without one is left out.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = {"fluidlite": None, "numpy": None, "naive": None, "paddle": "PADDLE_PYTHON", "torch": "TORCH_PYTHON", "compile": "TORCH_PYTHON",
+         "jax": "JAX_PYTHON"}
+TITLES = {"fluidlite": "FluidLite", "numpy": "NumPy by hand", "naive": "NumPy, an array per op", "paddle": "PaddlePaddle",
+          "torch": "PyTorch", "compile": "torch.compile", "jax": "JAX jit"}
+
+
+class Peer:
+    """A worker process that trains when asked."""
+
+    def __init__(self, name: str, workload: str, threads: int) -> None:
+        self.name = name
+        python = sys.executable if PEERS[name] is None else os.environ[str(PEERS[name])]
+        env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
+               "MKL_DEBUG_CPU_TYPE": "5", "JAX_PLATFORMS": "cpu"}
+        self.process = subprocess.Popen([python, os.path.join(HERE, "worker.py"), name, workload], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+        self.losses = self._answer()
+        self.times: list[float] = []
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def train(self, seconds: float) -> None:
+        """One visit."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        self.times.append(self._answer())
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+def measure(workload: str, names: list[str], rounds: int, seconds: float, threads: int) -> dict[str, Peer]:
+    """Visit every peer `rounds` times in rotating order."""
+    peers = [Peer(name, workload, threads) for name in names]
+    alive = [peer for peer in peers if peer.losses is not None]
+    for number in range(rounds):
+        shift = number % len(alive)
+        for peer in alive[shift:] + alive[:shift]:
+            peer.train(seconds)
+    for peer in peers:
+        peer.close()
+    return {peer.name: peer for peer in alive}
+
+
+def row(workload: str, peers: dict[str, Peer], names: list[str]) -> str:
+    """A line of the table: FluidLite's median, and its ratio to each peer (below 1: FluidLite is faster)."""
+    def median(values: list[float]) -> float:
+        return sorted(values)[len(values) // 2]
+    mine = peers["fluidlite"].times
+    cells = []
+    for name in names[1:]:
+        other = peers.get(name)
+        ratios = [a / b for a, b in zip(mine, other.times, strict=True)] if other else []
+        cells.append(f"{median(ratios):.2f}" if ratios else "-")
+    return f"| {workload} | {median(mine):.3f} ms | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measure and print a Markdown table of ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workloads", nargs="*")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    sys.path.insert(0, HERE)
+    from worker import WORKLOADS
+    unknown = [name for name in args.workloads if name not in WORKLOADS]
+    if unknown:
+        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+    names = [name for name in PEERS if name in args.peers.split(",") and (PEERS[name] is None or os.environ.get(str(PEERS[name])))]
+    lines = ["| workload | FluidLite, median step | " + " | ".join("/ " + TITLES[name] for name in names[1:]) + " |",
+             "|---|---|" + "---|" * (len(names) - 1)]
+    print("\n".join(lines), flush=True)
+    for workload in args.workloads or WORKLOADS:
+        found = measure(workload, names, args.rounds, args.seconds, args.threads)
+        lines.append(row(workload, found, names))
+        print(lines[-1], flush=True)
+    if args.out:
+        with open(args.out, "w", encoding="utf8") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

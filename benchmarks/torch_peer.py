@@ -1,0 +1,58 @@
+"""The workloads in PyTorch, eager or through torch.compile."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+
+def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any]], Any]:
+    def mlp(b: dict[str, Any]) -> Any:
+        h, count = b["x"], len(spec.sizes) - 1
+        for i in range(1, count + 1):
+            h = h @ p[f"W{i}"] + p[f"b{i}"]
+            h = torch.tanh(h) if i < count else h
+        return F.cross_entropy(h, b["y"][:, 0])
+
+    def lenet(b: dict[str, Any]) -> Any:
+        h = F.max_pool2d(F.relu(F.conv2d(b["x"], p["W1"], p["b1"])), 2)
+        h = F.max_pool2d(F.relu(F.conv2d(h, p["W2"], p["b2"])), 2)
+        return F.cross_entropy(h.flatten(1) @ p["W3"] + p["b3"], b["y"][:, 0])
+
+    def word2vec(b: dict[str, Any]) -> Any:
+        h = torch.sigmoid(F.embedding(b["x"], p["emb"], sparse=True).flatten(1) @ p["W1"] + p["b1"])
+        return F.cross_entropy(h @ p["W2"] + p["b2"], b["y"][:, 0])
+
+    def ctr(b: dict[str, Any]) -> Any:
+        h = torch.cat([F.embedding(b["ids"], p["emb"], sparse=True).flatten(1), b["d"]], 1)
+        for i in range(1, len(spec.hidden) + 1):
+            h = torch.relu(h @ p[f"W{i}"] + p[f"b{i}"])
+        return F.cross_entropy(h @ p[f"W{len(spec.hidden) + 1}"] + p[f"b{len(spec.hidden) + 1}"], b["y"][:, 0])
+
+    def chain(b: dict[str, Any]) -> Any:
+        h = p["x"]
+        for _ in range(spec.groups):
+            h = torch.relu(torch.tanh((h + b["a"]) * b["b"])) * spec.scale
+        return h.mean()
+    return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain}[kind]
+
+
+def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
+    """One training step of a workload."""
+    params = {name: torch.tensor(np.asarray(value), requires_grad=True) for name, value in spec.params.items()}
+    forward = _forward(kind, params, spec)
+    if compiled:
+        forward = torch.compile(forward)
+    optimizer = torch.optim.Adam(params.values(), lr=spec.lr) if kind == "lenet" else torch.optim.SGD(params.values(), lr=spec.lr)
+
+    def step() -> float:
+        batch = {name: torch.from_numpy(value) for name, value in spec.next().items()}
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward(batch)
+        loss.backward()
+        optimizer.step()
+        return float(loss.detach())
+    return step

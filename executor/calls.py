@@ -21,7 +21,8 @@ class KernelCall:
         self.op, self.kernel = op, Kernel(op)
         self.with_lod = False
         position = {name: index for index, name in enumerate(inputs)}
-        self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in op.inputs.items()}
+        slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
+        self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
         self.outputs = list(outputs)
         self.context: Any = None
         self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))

@@ -16,12 +16,19 @@ __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
 
 class Frame:
-    """The values of one run of a block: persistable variables live in the scope, others here, outer ones in the parent."""
+    """The values of one run of a block: persistable variables live in the scope, others here, outer ones in the parent.
 
-    def __init__(self, block: Block, scope: Scope, parent: Frame | None = None) -> None:
+    `forward` is the frame of the run whose gradient this one computes: its values are seen before the parent's. `own`
+    are names that belong here although the block does not declare them.
+    """
+
+    def __init__(self, block: Block, scope: Scope, parent: Frame | None = None, forward: Frame | None = None,
+                 own: frozenset[str] = frozenset()) -> None:
         self.block = block
         self.scope = scope
         self.parent = parent
+        self.forward = forward
+        self.own = own
         self.values: dict[str, Any] = {}
         self.lods: dict[str, Lod] = {}
 
@@ -29,8 +36,11 @@ class Frame:
         """The frame whose block declares `name`; this one where none does."""
         frame: Frame | None = self
         while frame is not None:
-            if name in frame.values or name in frame.block.vars:
+            if name in frame.values or name in frame.own or name in frame.block.vars:
                 return frame
+            past = frame.forward
+            if past is not None and (name in past.values or name in past.block.vars):
+                return past
             frame = frame.parent
         return self
 
@@ -44,7 +54,9 @@ class Frame:
         while frame is not None:
             if name in frame.values:
                 return frame.values[name]
-            if name in frame.block.vars and not frame.block.vars[name].persistable:
+            if frame.forward is not None and name in frame.forward.values:
+                return frame.forward.values[name]
+            if name in frame.own or (name in frame.block.vars and not frame.block.vars[name].persistable):
                 break
             frame = frame.parent
         held = self.scope.find_var(name)
@@ -58,6 +70,8 @@ class Frame:
         while frame is not None:
             if name in frame.values:
                 return frame.lods.get(name, ())
+            if frame.forward is not None and name in frame.forward.values:
+                return frame.forward.lods.get(name, ())
             frame = frame.parent
         held = self.scope.find_var(name)
         return held.value._lod if held is not None and isinstance(held.value, LoDTensor) else ()
@@ -80,9 +94,9 @@ class Frame:
         if lod is not None:
             owner.lods[name] = lod
 
-    def child(self, block: Block) -> Frame:
+    def child(self, block: Block, forward: Frame | None = None, own: frozenset[str] = frozenset()) -> Frame:
         """A frame for a sub-block of this one."""
-        return Frame(block, self.scope, self)
+        return Frame(block, self.scope, self, forward, own)
 
 
 class Interpreter:
@@ -110,6 +124,7 @@ class Interpreter:
         """Run one op: read its inputs from the frame, write its outputs back."""
         kernel = self.kernel(op)
         values = {slot: [self._read(op, slot, name, frame) for name in names] for slot, names in op.inputs.items()}
+        values.update((slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates)
         lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
         context = Context(op, self.xp, self.scope, self.place, self.random, frame)
         context.interpreter = self

@@ -54,7 +54,7 @@ class Kernel:
         """Values (or `WithLod`s) of the outputs by slot, one for each name; None where a value was not computed."""
         arguments = dict(self.constants)
         for name, kind, key in self.arguments:
-            if kind == "in":
+            if kind in ("in", "out"):                    # an output slot gives the value that it will replace
                 arguments[name] = _slot_value(self.definition, key, values)
             elif kind == "lod":
                 found = lods.get(key) or [()]
@@ -82,7 +82,7 @@ class Kernel:
 
 def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> Any:
     found = values.get(slot)
-    if definition.inputs[slot].many:
+    if (definition.inputs.get(slot) or definition.outputs[slot]).many:
         return found or []
     return found[0] if found else None
 

@@ -265,6 +265,8 @@ class Op:
     effect: the op does something beyond writing its outputs, so it must run.
     random: two runs may differ.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
+    updates: output slots whose old value shows through, as an array's of which the op writes one entry. A kernel may
+        name such a slot as a parameter and gets the old value, None where there is none.
     """
 
     type: str
@@ -274,6 +276,7 @@ class Op:
     effect: bool = False
     random: bool = False
     sparse: str = ""
+    updates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

@@ -16,6 +16,8 @@ __all__ = ["inference_copy", "prune", "prune_backward", "reads", "set_test_mode"
 def reads(op: Operator) -> set[str]:
     """Names that `op` reads, its sub-blocks' reads of outer variables included."""
     names = set(op.input_arg_names)
+    for slot in op.definition.updates if op.definition is not None else ():
+        names.update(op.output(slot))
     for block in op.sub_blocks():
         names |= {name for inner in block.ops for name in reads(inner) if name not in block.vars}
     return names

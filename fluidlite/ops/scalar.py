@@ -46,6 +46,11 @@ _OPERATORS: dict[type, str] = {
 _MACROS: dict[str, str] = {"sigmoid": "1 / (1 + exp(-{0}))", "rsqrt": "1 / sqrt({0})"}
 
 
+_SLOT_NAMES = {"X": "x", "Out": "out", "dOut": "dout", "Y": "y"}
+# arithmetic on attributes alone stays plain Python: an array function would give a float64, which makes float32 results float64
+_PLAIN = {"add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})"}
+
+
 @dataclass(frozen=True)
 class Node:
     """One step of an expression: a function of operands, each a name, a number, or the index of an earlier node."""
@@ -115,11 +120,18 @@ class ScalarExpr:
     def _python(self, operand: Any) -> str:
         if isinstance(operand, Ref):
             node = self.nodes[operand.index]
+            if node.function in _PLAIN and not self._reads_array(operand):
+                return _PLAIN[node.function].format(*map(self._python, node.operands))
             arguments = ", ".join(self._python(item) for item in node.operands)
             if node.function == "erf":
                 return f"erf(xp, {arguments})"
             return f"xp.{FUNCTIONS[node.function][0]}({arguments})"
         return repr(operand) if not isinstance(operand, str) else operand
+
+    def _reads_array(self, operand: Any) -> bool:
+        if isinstance(operand, Ref):
+            return any(map(self._reads_array, self.nodes[operand.index].operands))
+        return operand in _SLOT_NAMES.values()
 
     def cuda(self) -> str:
         """The expression as CUDA C, over scalars of the same names."""
@@ -155,9 +167,6 @@ def function_of(expr: str, parameters: Sequence[str], rename: Mapping[str, str])
     exec(compile(source, f"<scalar expression {expr}>", "exec"), namespace)
     function: Callable[..., Any] = namespace["kernel"]
     return function
-
-
-_SLOT_NAMES = {"X": "x", "Out": "out", "dOut": "dout", "Y": "y"}
 
 
 def parameters_of(expr: str) -> list[str]:

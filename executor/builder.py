@@ -56,6 +56,7 @@ class PlanBuilder:
         for index, op in enumerate(self.ops):
             self.last_read.update(dict.fromkeys(reads(op), index))
         self.index = 0
+        self.memory: dict[Any, Value] = {}
         self.used_rules: set[str] = set()
         for name, spec in feeds.items():
             self.feeds[name] = self.env[name] = self._feed(name, spec)

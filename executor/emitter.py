@@ -142,6 +142,15 @@ class Emitter:
         value: Value = self.builder.constant(np.asarray(array))
         return value
 
+    def remembered(self, key: Any) -> Value | None:
+        """What an earlier op's rule remembered under `key`, such as an index that forward and backward share."""
+        found: Value | None = self.builder.memory.get(key)
+        return found
+
+    def remember(self, key: Any, value: Value) -> None:
+        """Let later ops' rules find `value` under `key`."""
+        self.builder.memory[key] = value
+
     def bind(self, hint: str, thing: Any) -> str:
         """The name under which the generated source sees a Python object."""
         name: str = self.builder.bind(hint, thing)
@@ -166,15 +175,16 @@ class Emitter:
         self.builder.alias(self, self.op.outputs[slot][index], value)
 
     def line(self, text: str, reads: Sequence[Value], writes: Sequence[Value], temps: Sequence[Value] = (), effect: bool = False) -> None:
-        """A statement; values print as their symbols in `text`."""
-        self.steps.append(Step(self.op, list(reads), list(writes), text.split("\n"), list(temps), effect=effect))
+        """A statement; values print as their symbols in `text`, and count as read when it mentions them."""
+        mentioned = [value for value in self.builder.values.mentioned(text) if value not in writes and value not in temps]
+        self.steps.append(Step(self.op, list(dict.fromkeys([*reads, *mentioned])), list(writes), text.split("\n"), list(temps), effect=effect))
 
     def call(self, function: str, *operands: Any, out: Value, **extra: Any) -> None:
         """`function(*operands, out=out)`, for functions that have no problem with other overlaps than exact ones."""
         text = ", ".join([*map(str, operands), f"out={out}", *(f"{key}={value}" for key, value in extra.items())])
         self.line(f"{function}({text})", [item for item in operands if isinstance(item, Value)], [out])
 
-    def elementwise(self, expr: str, out: Value, **operands: Any) -> None:
+    def elementwise(self, expr: str, target: Value, /, **operands: Any) -> None:
         """A scalar expression over values and numbers, as steps that passes may fuse."""
         parsed = scalar.parse(expr)
         results: list[Value] = []
@@ -187,9 +197,9 @@ class Emitter:
         for index, node in enumerate(parsed.nodes):
             arguments = tuple(operand(item) for item in node.operands)
             last = isinstance(parsed.result, scalar.Ref) and parsed.result.index == index
-            results.append(self._node(node.function, arguments, out if last else None))
+            results.append(self._node(node.function, arguments, target if last else None))
         if not isinstance(parsed.result, scalar.Ref):
-            self._node("copy", (operand(parsed.result),), out)
+            self._node("copy", (operand(parsed.result),), target)
 
     def _node(self, function: str, operands: tuple[Any, ...], out: Value | None) -> Value:
         """One array function; a number where all operands are numbers or uniform values."""

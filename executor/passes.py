@@ -15,8 +15,11 @@ def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
         _need(value, needed)
     result: list[Step] = []
     for step in reversed(steps):
-        if step.effect or any(value in needed or value.root.storage == Storage.PARAM for value in step.writes if not _is_view(step)) or (
-                _is_view(step) and step.writes[0] in needed):
+        if _is_view(step):
+            stays = step.writes[0] in needed
+        else:
+            stays = step.effect or any(value.root in needed or value.root.storage == Storage.PARAM for value in step.writes)
+        if stays:
             result.append(step)
             for value in step.reads:
                 _need(value, needed)
@@ -24,12 +27,11 @@ def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
 
 
 def _need(value: Value, needed: set[Value]) -> None:
-    """`value` is needed, and so is what it is a view of."""
-    while value not in needed:
-        needed.add(value)
-        if value.base is None:
-            return
+    """`value` is needed, and so is everything that it is a view of."""
+    needed.add(value)
+    while value.base is not None:
         value = value.base
+        needed.add(value)
 
 
 def _is_view(step: Step) -> bool:

@@ -1,8 +1,8 @@
 """What a plan is made of before it is text: values with a storage, and steps that read and write them."""
 from __future__ import annotations
 
-import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,9 +108,15 @@ class ValueFactory:
     """Makes values with fresh numbers."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
+        self._made: list[Value] = []
+
+    def mentioned(self, text: str) -> list[Value]:
+        """The values whose symbols stand in a statement."""
+        return [self._made[int(number)] for number in dict.fromkeys(re.findall(r"\bv(\d+)\b", text))]
 
     def make(self, shape: Sequence[int] | None, dtype: Any, storage: str, **fields: Any) -> Value:
         """A new value."""
-        return Value(next(self._numbers), None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype),
-                     storage, **fields)
+        value = Value(len(self._made), None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype),
+                      storage, **fields)
+        self._made.append(value)
+        return value

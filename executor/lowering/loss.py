@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from fluidlite.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 
@@ -59,25 +60,32 @@ def _(e: Emitter) -> None:
     e.call("multiply", dx, y, out=dx)
 
 
-def _picked(e: Emitter, label: Value, shape: tuple[int, ...], name: str) -> Value:
-    """Positions of the labelled elements in the flattened matrix, checked against the number of classes."""
+def _picked(e: Emitter, label: Value, shape: tuple[int, ...]) -> Value:
+    """Positions of the labelled elements in the flattened matrix, checked against the classes; forward and backward share them."""
     rows, cols = shape
+    found = e.remembered(("picked", label, cols))
+    if found is not None:
+        return found
     index = e.temp((rows,), np.int64)
     base = e.constant(np.arange(rows, dtype=np.int64) * cols)
     flat = e.reshape(label, (rows,))
     check = e.bind("check_labels", LabelCheck(cols))
-    e.line(f"add({base}, {flat}, out={index})\n{check}({flat})", [base, flat], [index])
+    e.line(f"{check}({flat})\nadd({base}, {flat}, out={index})", [base, flat], [index])
+    e.remember(("picked", label, cols), index)
     return index
 
 
 class LabelCheck:
-    """Raises for labels that are no class: an index beyond the row would silently pick another sample's."""
+    """Raises for labels that are no class: an index beyond the row would silently pick another sample's.
+
+    Seen as unsigned numbers, negative labels are large ones, so that one maximum tells.
+    """
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
 
-    def __call__(self, labels: np.ndarray) -> None:
-        if len(labels) and (labels.min() < 0 or labels.max() >= self.classes):
+    def __call__(self, labels: Array) -> None:
+        if len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes:
             bad = labels[(labels < 0) | (labels >= self.classes)][0]
             raise ValueError(f"label {int(bad)} is not one of the {self.classes} classes")
 
@@ -95,8 +103,9 @@ def _(e: Emitter) -> None:
     total = _softmax(e, flat, out)
     e.line(f"reciprocal({total}, out={total})", [total], [total])
     e.call("multiply", out, total, out=out)
-    index = _picked(e, label, flat.shape, "Label")
-    e.line(f"take({e.reshape(out, (out.size,))}, {index}, out={loss}, mode='clip')", [out, index], [loss])
+    index = _picked(e, label, flat.shape)
+    every = e.reshape(out, (out.size,))
+    e.line(f"take({every}, {index}, out={loss}, mode='clip')", [every, index], [loss])
     e.call("log", loss, out=loss)
     e.call("negative", loss, out=loss)
 
@@ -111,7 +120,7 @@ def _(e: Emitter) -> None:
     rows = y.shape[0]
     out = e.out("Logits@GRAD", softmax.shape, softmax.dtype)
     dx = e.reshape(out, y.shape)
-    index = _picked(e, label, y.shape, "Label")
+    index = _picked(e, label, y.shape)
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
         e.call("multiply", y, e.constant(np.array(d.uniform, y.dtype)), out=dx)

@@ -1,0 +1,100 @@
+"""Element-wise binary ops: Y is aligned inside X at `axis`, and gradients are summed over what was broadcast."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.lowering.reduce import sum_axes
+from fluidlite.executor.plan_ir import Value
+
+BINARY = ("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",
+          "elementwise_pow")
+
+
+def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
+    """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at `axis`."""
+    assert y.shape is not None
+    axis = rank - len(y.shape) if axis == -1 else axis
+    trailing = rank - axis - len(y.shape)
+    if trailing <= 0:
+        return y
+    return e.reshape(y, (*y.shape, *(1,) * trailing))
+
+
+def _expression(e: Emitter) -> str:
+    expr = getattr(e.op.definition, "expr", None)
+    if not expr:
+        raise CannotLower("no expression")
+    return str(expr)
+
+
+@lowering(*BINARY)
+def _(e: Emitter) -> None:
+    x, y = e.need("X"), e.need("Y")
+    assert x.shape is not None
+    if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype:
+        raise CannotLower("Y has more dimensions")
+    shape = e.inferred_shape("Out")
+    out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
+    e.elementwise(_expression(e), out, x=x, y=aligned(e, y, len(x.shape), e.attr("axis")))
+
+
+def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `full` over which a gradient is summed to come back to an operand of `shape` aligned at `axis`."""
+    axis = rank - len(shape) if axis == -1 else axis
+    inside = dict(zip(range(axis, axis + len(shape)), shape, strict=True))
+    return tuple(i for i in range(rank) if inside.get(i, 1) != full[i])
+
+
+@lowering("elementwise_add_grad", "elementwise_sub_grad")
+def _(e: Emitter) -> None:
+    d, y = e.need("Out@GRAD"), e.need("Y")
+    assert d.shape is not None and y.shape is not None
+    x = e.x("X") if e.op.inputs.get("X") else None
+    if len(y.shape) > len(d.shape) or (x is not None and x.shape != d.shape):
+        raise CannotLower("X was broadcast")
+    if e.wants("X@GRAD"):
+        e.alias("X@GRAD", d)
+    if e.wants("Y@GRAD"):
+        _to_y(e, d, y, negative=e.op.type == "elementwise_sub_grad")
+
+
+def _to_y(e: Emitter, d: Value, y: Value, negative: bool = False) -> None:
+    """Y@GRAD = d summed over the dimensions along which Y was broadcast."""
+    assert d.shape is not None and y.shape is not None
+    axes = reduced_axes(len(d.shape), y.shape, e.attr("axis"), d.shape)
+    if not axes and not negative:
+        e.alias("Y@GRAD", e.reshape(d, y.shape))
+        return
+    out = e.out("Y@GRAD", y.shape, y.dtype)
+    if not axes:
+        e.elementwise("-d", out, d=e.reshape(d, y.shape))
+        return
+    sum_axes(e, d, axes, out)
+    if negative:
+        e.call("negative", out, out=out)
+
+
+@lowering("elementwise_mul_grad", "elementwise_div_grad")
+def _(e: Emitter) -> None:
+    x, y, d = e.need("X") if e.op.type == "elementwise_mul_grad" else None, e.need("Y"), e.need("Out@GRAD")
+    assert d.shape is not None and y.shape is not None
+    if (x is not None and x.shape != d.shape) or len(y.shape) > len(d.shape):
+        raise CannotLower("X was broadcast")
+    right = aligned(e, y, len(d.shape), e.attr("axis"))
+    operands: dict[str, Any] = {"d": d, "y": right}
+    if e.wants("X@GRAD"):
+        out = e.out("X@GRAD", d.shape, d.dtype)
+        e.elementwise("d * y" if x is not None else "d / y", out, **operands)
+    if not e.wants("Y@GRAD"):
+        return
+    axes = reduced_axes(len(d.shape), y.shape, e.attr("axis"), d.shape)
+    expr = "d * x" if x is not None else "-(d * o / y)"
+    more = {"d": d, "x": x} if x is not None else {**operands, "o": e.need("Out")}
+    out = e.out("Y@GRAD", y.shape, y.dtype)
+    if not axes:
+        e.elementwise(expr, e.reshape(out, d.shape), **more)
+        return
+    full = e.temp(d.shape, d.dtype)
+    e.elementwise(expr, full, **more)
+    sum_axes(e, full, axes, out)

@@ -57,6 +57,7 @@ class PlanBuilder:
             self.last_read.update(dict.fromkeys(reads(op), index))
         self.index = 0
         self.memory: dict[Any, Value] = {}
+        self.objects: dict[Any, str] = {}
         self.used_rules: set[str] = set()
         for name, spec in feeds.items():
             self.feeds[name] = self.env[name] = self._feed(name, spec)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
 from fluidlite.registry import EMPTY_VAR
 
-__all__ = ["CannotLower", "Emitter", "lowering", "rule_for"]
+__all__ = ["CannotLower", "Emitter", "Fresh", "lowering", "rule_for"]
 
 Rule = Callable[["Emitter"], None]
 _RULES: dict[str, Rule] = {}
@@ -59,6 +60,18 @@ def _expression_rule(expr: str) -> Rule:
         template = next((value for value in operands.values() if isinstance(value, Value)), None) or e.need("X")
         e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
     return rule
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A bound object that is made anew for each binding of a plan."""
+
+    factory: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def make(self) -> Any:
+        """The object."""
+        return self.factory(*self.arguments)
 
 
 class Emitter:
@@ -155,6 +168,19 @@ class Emitter:
         """The name under which the generated source sees a Python object."""
         name: str = self.builder.bind(hint, thing)
         return name
+
+    def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> str:
+        """Like `bind`, for an object with scratch state: each binding of the plan makes its own."""
+        return self.bind(hint, Fresh(factory, arguments))
+
+    def remember_object(self, key: Any, name: str) -> None:
+        """Let later ops' rules find a bound object, such as a convolution that still holds its unfolded input."""
+        self.builder.objects[key] = name
+
+    def remembered_object(self, key: Any) -> str | None:
+        """The name of what an earlier rule bound under `key`."""
+        found: str | None = self.builder.objects.get(key)
+        return found
 
     def view(self, base: Value, expression: str, shape: Sequence[int]) -> Value:
         """Another look at a value's memory: `expression` over {}."""

@@ -1,6 +1,7 @@
 """A plan: the generated Python for one program, feed signature, set of fetches and place, and its binding to a scope."""
 from __future__ import annotations
 
+import copy
 import itertools
 import linecache
 import threading
@@ -16,6 +17,7 @@ from fluidlite.errors import EOFException, FluidError, KernelError, Uninitialize
 from fluidlite.executor import passes, tiles
 from fluidlite.executor.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.calls import BlockCall, KernelCall
+from fluidlite.executor.emitter import Fresh
 from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.memory import Layout, assign
 from fluidlite.executor.plan_ir import Step, Storage, Value
@@ -145,13 +147,11 @@ class BoundPlan:
 
     def _bind(self, arrays: dict[str, Any]) -> None:
         interpreter = Interpreter(self.place, self.scope, self.random)
-        for thing in self.plan.bound.values():
-            if isinstance(thing, (KernelCall, BlockCall)):
-                thing.bind(interpreter)
+        bound = {name: _own(thing, interpreter) for name, thing in self.plan.bound.items()}
         namespace: dict[str, Any] = {}
         exec(self.plan.code, namespace)
         constants = {value.number: self.xp.asarray(value.constant) for value in self.plan.values if value.storage == Storage.CONST}
-        self.step = namespace["make"](self.xp, self.buffers, arrays, constants, self.plan.bound, self._load, self._store)
+        self.step = namespace["make"](self.xp, self.buffers, arrays, constants, bound, self._load, self._store)
         self.arrays = arrays
 
     def _load(self, name: str) -> Any:
@@ -179,6 +179,16 @@ class BoundPlan:
             if op is None:
                 raise
             raise KernelError(f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}") from error
+
+
+def _own(thing: Any, interpreter: Interpreter) -> Any:
+    """What one binding uses for a bound object: calls get its scope, objects with scratch state are made for it."""
+    if isinstance(thing, Fresh):
+        return thing.make()
+    if isinstance(thing, (KernelCall, BlockCall)):
+        thing = copy.copy(thing)
+        thing.bind(interpreter)
+    return thing
 
 
 def erf_into(x: Any, out: Any) -> Any:

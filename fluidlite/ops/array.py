@@ -1,0 +1,389 @@
+"""Tensor arrays, and the rank tables that sort sequences by length so that a loop can run over their steps."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType
+from fluidlite.errors import EnforceNotMet, ShapeError
+from fluidlite.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
+
+ARRAY = VarType.LOD_TENSOR_ARRAY
+
+
+def entry(array: LoDTensorArray, index: int) -> Any:
+    """The value at `index`, or None where nothing was written."""
+    held = array[index] if 0 <= index < len(array) else None
+    return None if held is None else held.array
+
+
+def with_entry(array: LoDTensorArray | None, index: int, value: Any, lod: Lod) -> LoDTensorArray:
+    """A copy of the list with another value at `index`; it grows as needed."""
+    new = LoDTensorArray(array or ())
+    new.extend(LoDTensor() for _ in range(len(new), index + 1))
+    new[index] = LoDTensor(value, lod)
+    return new
+
+
+def number(value: Any) -> int:
+    """The only element of an integer tensor."""
+    found = host(value).reshape(-1)
+    if found.size != 1:
+        raise ShapeError(f"an index must have one element, but it has shape {list(host(value).shape)}")
+    return int(found[0])
+
+
+# ---------------------------------------------------------------------- reading and writing
+write_to_array = Op("write_to_array", "X I -> Out", lod=None, updates=("Out",))
+
+
+@write_to_array.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype, 0, ARRAY)
+
+
+@write_to_array.kernel
+def _(X: Array, X_lod: Lod, I: Array, Out: LoDTensorArray | None) -> LoDTensorArray:  # noqa: E741
+    return with_entry(Out, number(I), X.copy(), X_lod)
+
+
+@write_to_array.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("read_from_array", {"X": context.out_grad("Out"), "I": context.input("I"), "X_W": context.input("X")},
+                 {"Out": context.in_grad("X")})
+
+
+read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None)
+
+
+@read_from_array.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype)
+
+
+@read_from_array.kernel
+def _(xp: Any, X: LoDTensorArray, I: Array, X_W: Array | None, X_W_lod: Lod) -> WithLod:  # noqa: E741
+    index = number(I)
+    value = entry(X, index)
+    if value is not None:
+        return WithLod(value.copy(), X[index]._lod)
+    if X_W is None:
+        raise EnforceNotMet(f"op 'read_from_array': entry {index} of an array of length {len(X)} was never written")
+    return WithLod(xp.zeros_like(X_W), X_W_lod)            # nobody read what was written: its gradient is zero
+
+
+@read_from_array.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("write_to_array", {"X": context.out_grad("Out"), "I": context.input("I")}, {"Out": context.in_grad("X")})
+
+
+lod_array_length = Op("lod_array_length", "X -> Out", lod=None)
+
+
+@lod_array_length.shape
+def _(X: Spec) -> Spec:
+    return Spec((1,), VarType.INT64)
+
+
+@lod_array_length.kernel
+def _(xp: Any, X: LoDTensorArray) -> Array:
+    count: Array = xp.array([len(X)], dtype="int64")
+    return count
+
+
+tensor_array_to_tensor = Op("tensor_array_to_tensor", "X -> Out OutIndex", attrs={"axis": 0, "use_stack": False}, lod=None)
+
+
+@tensor_array_to_tensor.shape
+def _(X: Spec, axis: int, use_stack: bool) -> tuple[Spec, Spec]:
+    shape = [dim if position != axis else -1 for position, dim in enumerate(X.shape)]
+    if use_stack:
+        shape = list(X.shape)
+        shape.insert(axis, -1)
+    return Spec(tuple(shape), X.dtype), Spec((-1,), VarType.INT32)
+
+
+@tensor_array_to_tensor.kernel
+def _(xp: Any, X: LoDTensorArray, axis: int, use_stack: bool) -> tuple[Array, Array]:
+    values = [item.array for item in X]
+    if use_stack:
+        return xp.stack(values, axis), xp.ones(len(values), dtype="int32")
+    return xp.concatenate(values, axis), xp.array([value.shape[axis] for value in values], dtype="int32")
+
+
+@tensor_array_to_tensor.grad("X")
+def _(xp: Any, X: LoDTensorArray, dOut: Array, axis: int, use_stack: bool) -> LoDTensorArray:
+    if use_stack:
+        parts = [xp.take(dOut, position, axis) for position in range(len(X))]
+    else:
+        parts = xp.split(dOut, np.cumsum([item.array.shape[axis] for item in X])[:-1].tolist(), axis)
+    return LoDTensorArray(LoDTensor(part.copy(), item._lod) for part, item in zip(parts, X, strict=True))
+
+
+# ---------------------------------------------------------------------- rank tables
+class RankTable(NamedTuple):
+    """Sequences, the longest first: `order[r]` is the number of the one at rank r, `lengths[r]` its length.
+
+    `level` is the level of detail that was ranked, `coarse` are the offsets of the levels above it.
+    """
+
+    order: tuple[int, ...]
+    lengths: tuple[int, ...]
+    level: int
+    coarse: Lod
+
+    def active(self, step: int) -> int:
+        """How many sequences are longer than `step`."""
+        return sum(length > step for length in self.lengths)
+
+    @property
+    def ranks(self) -> list[int]:
+        """For each sequence its rank."""
+        found = [0] * len(self.order)
+        for rank, sequence in enumerate(self.order):
+            found[sequence] = rank
+        return found
+
+
+def row_ranges(lod: Lod, level: int, parts: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Lod]:
+    """The rows under entries [first, stop) of `level` for each of `parts`, and the level of detail below of all together."""
+    rows, lengths = [], [list[int]() for _ in lod[level:]]
+    for first, stop in parts:
+        for depth, offsets in enumerate(lod[level:]):
+            lengths[depth] += [b - a for a, b in zip(offsets[first:stop], offsets[first + 1:stop + 1], strict=True)]
+            first, stop = offsets[first], offsets[stop]
+        rows.append((first, stop))
+    return rows, offsets_of(lengths)
+
+
+def rows_in(xp: Any, X: Array, ranges: Sequence[tuple[int, int]]) -> Array:
+    """The rows of X in the ranges, range after range."""
+    return _take(xp, X, np.concatenate([np.arange(0), *(np.arange(first, stop) for first, stop in ranges)]))
+
+
+def _take(xp: Any, X: Array, rows: Array) -> Array:
+    found: Array = xp.take(X, xp.asarray(rows), axis=0)
+    return found
+
+
+def gathered(xp: Any, parts: Sequence[LoDTensor], sources: Sequence[int], positions: Sequence[int]) -> tuple[Array, Lod]:
+    """Entry `positions[i]` of tensor `parts[sources[i]]` for each i, with the level of detail below of all together."""
+    starts = np.cumsum([0] + [len(part.array) for part in parts])
+    values = xp.concatenate([part.array for part in parts])
+    depth = max((len(part._lod) for part in parts), default=0)
+    if depth == 0:
+        return _take(xp, values, starts[np.asarray(sources, dtype=int)] + np.asarray(positions, dtype=int)), ()
+    ranges, lengths = [], [list[int]() for _ in range(depth)]
+    for source, position in zip(sources, positions, strict=True):
+        ((first, stop),), lod = row_ranges(parts[source]._lod, 0, [(position, position + 1)])
+        ranges.append((int(starts[source]) + first, int(starts[source]) + stop))
+        for level, found in zip(lengths, lengths_of(lod), strict=False):
+            level += found
+    return rows_in(xp, values, ranges), offsets_of(lengths)
+
+
+lod_rank_table = Op("lod_rank_table", "X -> Out", attrs={"level": 0}, lod=None)
+
+
+@lod_rank_table.shape
+def _(X: Spec) -> Spec:
+    return Spec((), VarType.FP32, 0, VarType.LOD_RANK_TABLE)
+
+
+@lod_rank_table.kernel
+def _(X_lod: Lod, level: int) -> RankTable:
+    if level >= len(X_lod):
+        raise ShapeError(f"op 'lod_rank_table': X has {len(X_lod)} levels of detail, but level {level} is to be ranked")
+    lengths = lengths_of(X_lod)[level]
+    order = sorted(range(len(lengths)), key=lambda sequence: -lengths[sequence])
+    return RankTable(tuple(order), tuple(lengths[sequence] for sequence in order), level, X_lod[:level])
+
+
+max_sequence_len = Op("max_sequence_len", "RankTable -> Out", lod=None)
+
+
+@max_sequence_len.shape
+def _(RankTable: Spec) -> Spec:
+    return Spec((1,), VarType.INT64)
+
+
+@max_sequence_len.kernel
+def _(xp: Any, RankTable: RankTable) -> Array:
+    longest: Array = xp.array([max(RankTable.lengths, default=0)], dtype="int64")
+    return longest
+
+
+# ---------------------------------------------------------------------- sequences to arrays and back
+lod_tensor_to_array = Op("lod_tensor_to_array", "X RankTable -> Out", lod=None)
+
+
+@lod_tensor_to_array.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype, 0, ARRAY)
+
+
+@lod_tensor_to_array.kernel
+def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> LoDTensorArray:
+    out = LoDTensorArray()
+    for step in range(max(RankTable.lengths, default=0)):
+        starts = [X_lod[RankTable.level][sequence] + step for sequence in RankTable.order[:RankTable.active(step)]]
+        ranges, lod = row_ranges(X_lod, RankTable.level + 1, [(start, start + 1) for start in starts])
+        out.append(LoDTensor(rows_in(xp, X, ranges), lod))
+    return out
+
+
+@lod_tensor_to_array.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("array_to_lod_tensor", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+                 {"Out": context.in_grad("X")})
+
+
+array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None)
+
+
+@array_to_lod_tensor.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype, X.lod_level)
+
+
+@array_to_lod_tensor.kernel
+def _(xp: Any, X: LoDTensorArray, RankTable: RankTable) -> WithLod:
+    ranks = RankTable.ranks
+    pairs = [(step, rank) for rank in ranks for step in range(RankTable.lengths[rank])]
+    values, lod = gathered(xp, _complete(xp, X, RankTable), [step for step, _ in pairs], [rank for _, rank in pairs])
+    return WithLod(values, RankTable.coarse + offsets_of([[RankTable.lengths[rank] for rank in ranks]]) + lod)
+
+
+def _complete(xp: Any, array: LoDTensorArray, table: RankTable) -> list[LoDTensor]:
+    """The first steps of `array`, with zeros where a gradient was never written."""
+    known = next((item.array for item in array if item.array is not None), None)
+    if known is None:
+        raise EnforceNotMet("op 'array_to_lod_tensor': nothing was written to the array X")
+    steps = max(table.lengths, default=0)
+    held = [array[step] if step < len(array) else LoDTensor() for step in range(steps)]
+    return [item if item.array is not None else LoDTensor(xp.zeros((table.active(step), *known.shape[1:]), known.dtype))
+            for step, item in enumerate(held)]
+
+
+@array_to_lod_tensor.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("lod_tensor_to_array", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+                 {"Out": context.in_grad("X")})
+
+
+# ---------------------------------------------------------------------- memories of a loop over ranked sequences
+shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None)
+
+
+@shrink_rnn_memory.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype)
+
+
+@shrink_rnn_memory.kernel
+def _(X: Array, X_lod: Lod, RankTable: RankTable, I: Array) -> WithLod:  # noqa: E741
+    ((_, rows),), lod = row_ranges(X_lod, 0, [(0, RankTable.active(number(I)))])
+    return WithLod(X[:rows], lod)
+
+
+@shrink_rnn_memory.grad("X")
+def _(xp: Any, X: Array, dOut: Array | None) -> Array:
+    gradient: Array = xp.zeros_like(X)
+    if dOut is not None:
+        gradient[:len(dOut)] = dOut
+    return gradient
+
+
+def _reordered(xp: Any, X: Array, lod: Lod, order: Sequence[int]) -> WithLod:
+    ranges, new = row_ranges(lod, 0, [(sequence, sequence + 1) for sequence in order])
+    return WithLod(rows_in(xp, X, ranges), new)
+
+
+reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None)
+reorder_lod_tensor_by_rank_grad = Op("reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None)
+
+
+@reorder_lod_tensor_by_rank.shape
+@reorder_lod_tensor_by_rank_grad.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype, X.lod_level)
+
+
+@reorder_lod_tensor_by_rank.kernel
+def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
+    return _reordered(xp, X, X_lod, RankTable.order)
+
+
+@reorder_lod_tensor_by_rank_grad.kernel
+def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
+    return _reordered(xp, X, X_lod, RankTable.ranks)
+
+
+@reorder_lod_tensor_by_rank.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("reorder_lod_tensor_by_rank_grad", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+                 {"Out": context.in_grad("X")})
+
+
+# ---------------------------------------------------------------------- splitting and merging by a mask
+split_lod_tensor = Op("split_lod_tensor", "X Mask -> OutTrue OutFalse", attrs={"level": 0}, lod=None)
+
+
+@split_lod_tensor.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    part = Spec((-1, *X.shape[1:]), X.dtype, X.lod_level)
+    return part, part
+
+
+@split_lod_tensor.kernel
+def _(xp: Any, X: Array, X_lod: Lod, Mask: Array, level: int) -> tuple[WithLod, WithLod]:
+    mask = host(Mask).reshape(-1)
+
+    def part(wanted: bool) -> WithLod:
+        ranges, lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == wanted)])
+        return WithLod(rows_in(xp, X, ranges), lod)
+    return part(True), part(False)
+
+
+@split_lod_tensor.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("merge_lod_tensor", {"X": context.input("X"), "Mask": context.input("Mask"),
+                                      "InTrue": context.out_grad("OutTrue"), "InFalse": context.out_grad("OutFalse")},
+                 {"Out": context.in_grad("X")})
+
+
+def _merge(xp: Any, X_lod: Lod, Mask: Array, InTrue: Array | None, InTrue_lod: Lod, InFalse: Array | None, InFalse_lod: Lod,
+           level: int) -> WithLod:
+    given = InTrue if InTrue is not None else InFalse
+    if given is None:
+        raise EnforceNotMet("op 'merge_lod_tensor': neither InTrue nor InFalse was computed")
+    parts = [LoDTensor(given[:0] if array is None else array, lod) for array, lod in ((InFalse, InFalse_lod), (InTrue, InTrue_lod))]
+    mask = host(Mask).reshape(-1).astype(bool)
+    values, lod = gathered(xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist())
+    return WithLod(values, X_lod[:level] + lod)
+
+
+def _declare_merge(type: str) -> Op:
+    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None)
+
+    @op.shape
+    def _(InTrue: Spec | None, InFalse: Spec | None) -> Spec:
+        source = InTrue or InFalse
+        assert source is not None
+        return Spec((-1, *source.shape[1:]), source.dtype, source.lod_level)
+
+    op.kernel(_merge)
+    return op
+
+
+merge_lod_tensor = _declare_merge("merge_lod_tensor")
+merge_lod_tensor_infer = _declare_merge("merge_lod_tensor_infer")
+
+
+@merge_lod_tensor.grad_rule("InTrue InFalse")
+def _(context: GradContext) -> None:
+    context.emit("split_lod_tensor", {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+                 {"OutTrue": context.in_grad("InTrue"), "OutFalse": context.in_grad("InFalse")})

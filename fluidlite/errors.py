@@ -8,6 +8,7 @@
     │   ├── UninitializedError   a variable is read before anything wrote it
     │   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
     │   ├── NanInfError          check_nan_inf found a NaN or an infinity
+    │   ├── AssertError          also ValueError: an `assert` op found its condition false
     │   └── KernelError          an op's kernel raised
     ├── FeedError                also ValueError and TypeError: what was fed does not fit
     ├── FormatError              also ValueError: a file or message is not what it should be
@@ -20,7 +21,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
+    "AssertError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
     "NanInfError", "NotFoundError", "ProgramEditError", "ShapeError", "UninitializedError", "UnknownOpError",
     "did_you_mean",
 ]
@@ -59,6 +60,10 @@ class ProgramEditError(EnforceNotMet, ValueError):
 
 class NanInfError(EnforceNotMet):
     """A NaN or an infinity came out of an op while `FLAGS_check_nan_inf` was on."""
+
+
+class AssertError(EnforceNotMet, ValueError):
+    """The condition of an `assert` op is false."""
 
 
 class KernelError(EnforceNotMet):

@@ -132,3 +132,25 @@ def _(X: Array, ctx: KernelContext) -> Any:
 @mean.grad("X")
 def _(xp: Any, X: Array, dOut: Array) -> Any:
     return xp.broadcast_to(dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X.shape).astype(X.dtype)
+
+
+logsumexp = Op("logsumexp", "X -> Out", attrs={"axis": INTS([0]), "keepdim": False, "reduce_all": False}, lod=None)
+
+
+@logsumexp.shape
+def _(X: Spec, axis: list[int], keepdim: bool, reduce_all: bool) -> Spec:
+    return X.with_shape(_reduced_shape(X.shape, reduced_axes("logsumexp", len(X.shape), axis, reduce_all), keepdim))
+
+
+@logsumexp.kernel
+def _(xp: Any, X: Array, axis: list[int], keepdim: bool, reduce_all: bool, ctx: KernelContext) -> Any:
+    axes = reduced_axes("logsumexp", X.ndim, axis, reduce_all)
+    top = X.max(axis=axes, keepdims=True)
+    out = xp.log(xp.exp(X - top).sum(axis=axes, keepdims=True)) + top
+    return out.reshape(scalar_shape(ctx) if len(axes) == X.ndim and not keepdim else _reduced_shape(X.shape, axes, keepdim))
+
+
+@logsumexp.grad("X")
+def _(xp: Any, X: Array, Out: Array, dOut: Array, axis: list[int], reduce_all: bool) -> Any:
+    out, d = _spread(X, axis, reduce_all, Out, dOut)
+    return d * xp.exp(X - out)

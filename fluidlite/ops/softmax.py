@@ -5,7 +5,8 @@ from typing import Any
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import KernelError, ShapeError
-from fluidlite.registry import Lod, Op, Spec, WithLod, same_as
+from fluidlite.ops.reduce import scalar_shape
+from fluidlite.registry import LONG, KernelContext, Lod, Op, Spec, WithLod, same_as
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the largest
 _LOWEST_SCORE = -64.0
@@ -199,3 +200,44 @@ def _(xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ign
     if not 0 <= ignore_index < Softmax.shape[axis]:
         scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
     return scale * (Softmax - (Label == classes))
+
+
+# ---------------------------------------------------------------------- negative log likelihood
+nll_loss = Op("nll_loss", "X Label Weight? -> Out Total_weight", attrs={"ignore_index": LONG(-100), "reduction": "mean"}, lod=None)
+
+
+@nll_loss.shape
+def _(X: Spec, Label: Spec, reduction: str) -> tuple[Spec, Spec]:
+    if len(X.shape) not in (2, 4) or len(Label.shape) != len(X.shape) - 1:
+        raise ShapeError(f"op 'nll_loss': X{list(X.shape)} and Label{list(Label.shape)} fit neither [N, C] and [N] "
+                         "nor [N, C, H, W] and [N, H, W]")
+    return X.with_shape(Label.shape if reduction == "none" else (1,)), X.with_shape((1,))
+
+
+def _class_weights(xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int) -> tuple[Any, Any]:
+    """Labels as [N, 1, ...], and the weight of each: 0 where it is ignored."""
+    labels, counts = checked_labels(xp, "nll_loss", xp.expand_dims(Label, 1), X.shape[1], ignore_index)
+    return labels, counts * (X.dtype.type(1) if Weight is None else Weight[labels])
+
+
+@nll_loss.kernel
+def _(xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int, reduction: str,
+      ctx: KernelContext) -> tuple[Any, Any]:
+    labels, weights = _class_weights(xp, X, Label, Weight, ignore_index)
+    loss = -xp.take_along_axis(X, labels, axis=1) * weights
+    if reduction == "none":
+        return loss.reshape(Label.shape), xp.zeros(scalar_shape(ctx, "Total_weight"), X.dtype)
+    total = weights.sum(dtype=X.dtype)
+    out = loss.sum() / total if reduction == "mean" else loss.sum()
+    return out.reshape(scalar_shape(ctx)), total.reshape(scalar_shape(ctx, "Total_weight"))
+
+
+@nll_loss.grad("X")
+def _(xp: Any, X: Array, Label: Array, Weight: Array | None, Total_weight: Array, dOut: Array, ignore_index: int,
+      reduction: str) -> Any:
+    labels, weights = _class_weights(xp, X, Label, Weight, ignore_index)
+    d = dOut.reshape(labels.shape) if reduction == "none" else dOut.reshape((1,) * X.ndim)
+    if reduction == "mean":
+        d = d / Total_weight.reshape((1,) * X.ndim)
+    classes = xp.arange(X.shape[1]).reshape(1, -1, *(1,) * (X.ndim - 2))
+    return (labels == classes) * (-d * weights)

@@ -41,4 +41,6 @@ CASES: list[Case] = [
     Case("reduce_any", {"X": X > 1.5}, over(np.any, 2, True), attrs={"dim": [2], "keep_dim": True}),
     Case("frobenius_norm", {"X": X}, lambda X: np.sqrt((X * X).sum((1, 2))), attrs={"dim": [1, 2]}, grad=["X"]),
     Case("mean", {"X": X}, over(np.mean, None), grad=["X"]),
+    Case("logsumexp", {"X": X}, lambda X: np.log(np.exp(X).sum((1, 2))), attrs={"axis": [1, -1]}, grad=["X"]),
+    Case("logsumexp", {"X": X}, lambda X: np.log(np.exp(X).sum())[None], attrs={"reduce_all": True}, grad=["X"], name="all"),
 ]

@@ -1,0 +1,224 @@
+"""Norms, and distances between vectors."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import ShapeError
+from fluidlite.ops.reduce import scalar_shape
+from fluidlite.registry import AttrType, KernelContext, Op, Spec, required
+
+
+def _one(X: Spec) -> Spec:
+    return X.with_shape((1,))
+
+
+def _as_scalar(x: Array, d: Array) -> Array:
+    """The gradient of a scalar, in the rank of x."""
+    return d.reshape((1,) * x.ndim)
+
+
+squared_l2_norm = Op("squared_l2_norm", "X -> Out", lod=None)
+squared_l2_norm.shape(_one)
+
+
+@squared_l2_norm.kernel
+def _(X: Array, ctx: KernelContext) -> Any:
+    return (X * X).sum(dtype=X.dtype).reshape(scalar_shape(ctx))
+
+
+@squared_l2_norm.grad("X")
+def _(X: Array, dOut: Array) -> Any:
+    return 2 * _as_scalar(X, dOut) * X
+
+
+l1_norm = Op("l1_norm", "X -> Out", lod=None)
+l1_norm.shape(_one)
+
+
+@l1_norm.kernel
+def _(X: Array, ctx: KernelContext) -> Any:
+    return abs(X).sum(dtype=X.dtype).reshape(scalar_shape(ctx))
+
+
+@l1_norm.grad("X")
+def _(xp: Any, X: Array, dOut: Array) -> Any:
+    return _as_scalar(X, dOut) * xp.sign(X)
+
+
+def vector_norm(xp: Any, x: Array, order: float, axis: int | None) -> Any:
+    """(sum |x|^order)^(1/order) over `axis`, kept as 1; order 0 counts what is not 0, +-inf take the largest or smallest."""
+    size = abs(x)
+    if order == 0:
+        return (x != 0).sum(axis=axis, keepdims=True).astype(x.dtype)
+    if math.isinf(order):
+        return size.max(axis=axis, keepdims=True) if order > 0 else size.min(axis=axis, keepdims=True)
+    return (size**order).sum(axis=axis, keepdims=True) ** (1 / order)
+
+
+def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsilon: float = 0.0) -> Any:
+    """The gradient of `vector_norm`; `out` and `d` broadcast against x. Where the norm is 0 so is the gradient."""
+    if order == 0:
+        return xp.zeros_like(x)
+    if math.isinf(order):
+        return d * xp.sign(x) * (abs(x) == out)
+    scale = (out + epsilon) ** (order - 1)
+    return d * xp.sign(x) * abs(x) ** (order - 1) / xp.where(out > 0, scale, 1)
+
+
+p_norm = Op("p_norm", "X -> Out", attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False}, lod=None)
+
+
+@p_norm.shape
+def _(X: Spec, axis: int, keepdim: bool) -> Spec:
+    if not -len(X.shape) <= axis < len(X.shape):
+        raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")
+    axis %= len(X.shape)
+    return X.with_shape((*X.shape[:axis], 1, *X.shape[axis + 1:]) if keepdim else (*X.shape[:axis], *X.shape[axis + 1:]) or (1,))
+
+
+@p_norm.kernel
+def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool) -> Any:
+    out = vector_norm(xp, X, porder, axis)
+    return out if keepdim else out.reshape(tuple(dim for i, dim in enumerate(X.shape) if i != axis % X.ndim) or (1,))
+
+
+@p_norm.grad("X")
+def _(xp: Any, X: Array, Out: Array, dOut: Array, axis: int, porder: float, epsilon: float) -> Any:
+    kept = (*X.shape[:axis % X.ndim], 1, *X.shape[axis % X.ndim + 1:])
+    return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
+
+
+dist = Op("dist", "X Y -> Out", attrs={"p": 2.0}, lod=None)
+dist.shape(_one)
+
+
+@dist.kernel
+def _(xp: Any, X: Array, Y: Array, p: float, ctx: KernelContext) -> Any:
+    return vector_norm(xp, X - Y, p, None).reshape(scalar_shape(ctx))
+
+
+@dist.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, p: float) -> tuple[Any, Any]:
+    difference = X - Y
+    d = vector_norm_grad(xp, difference, _as_scalar(difference, Out), _as_scalar(difference, dOut), p)
+    return _summed_to(d, X.shape), -_summed_to(d, Y.shape)
+
+
+def _summed_to(x: Array, shape: tuple[int, ...]) -> Any:
+    """x summed over the dimensions along which `shape` was broadcast."""
+    lead = x.ndim - len(shape)
+    axes = (*range(lead), *(i + lead for i, dim in enumerate(shape) if dim == 1))
+    return x.sum(axis=axes).reshape(shape)
+
+
+# ---------------------------------------------------------------------- row by row
+def _check_rows(type: str, X: Spec, Y: Spec) -> None:
+    fits = len(X.shape) == len(Y.shape) and all(a == b or a < 0 or b < 0 for a, b in zip(X.shape[1:], Y.shape[1:], strict=True))
+    if not fits or (Y.shape[0] not in (1, X.shape[0]) and X.shape[0] >= 0 and Y.shape[0] >= 0):
+        raise ShapeError(f"op {type!r}: Y has the shape {list(Y.shape)}, wanted that of X{list(X.shape)}, or one row of it")
+
+
+def _rows(x: Array) -> Array:
+    return x.reshape(len(x), -1)
+
+
+squared_l2_distance = Op("squared_l2_distance", "X Y -> sub_result Out")
+
+
+@squared_l2_distance.shape
+def _(X: Spec, Y: Spec) -> tuple[Spec, Spec]:
+    _check_rows("squared_l2_distance", X, Y)
+    columns = -1 if any(dim < 0 for dim in X.shape[1:]) else math.prod(X.shape[1:])
+    return Spec((X.shape[0], columns), X.dtype), Spec((X.shape[0], 1), X.dtype)
+
+
+@squared_l2_distance.kernel
+def _(X: Array, Y: Array) -> tuple[Any, Any]:
+    difference = _rows(X) - _rows(Y)
+    return difference, (difference * difference).sum(axis=1, keepdims=True)
+
+
+@squared_l2_distance.grad("X Y")
+def _(X: Array, Y: Array, sub_result: Array, dOut: Array) -> tuple[Any, Any]:
+    d = 2 * dOut * sub_result
+    return d.reshape(X.shape), -(d.sum(axis=0) if len(Y) != len(X) else d).reshape(Y.shape)
+
+
+cos_sim = Op("cos_sim", "X Y -> Out XNorm YNorm", attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
+
+
+@cos_sim.shape
+def _(X: Spec, Y: Spec) -> tuple[Spec, Spec, Spec]:
+    _check_rows("cos_sim", X, Y)
+    return Spec((X.shape[0], 1), X.dtype), Spec((X.shape[0], 1), X.dtype), Spec((Y.shape[0], 1), X.dtype)
+
+
+@cos_sim.kernel
+def _(xp: Any, X: Array, Y: Array) -> tuple[Any, Any, Any]:
+    x, y = _rows(X), _rows(Y)
+    x_norm, y_norm = (xp.sqrt((v * v).sum(axis=1, keepdims=True)) for v in (x, y))
+    return (x * y).sum(axis=1, keepdims=True) / (x_norm * y_norm), x_norm, y_norm
+
+
+@cos_sim.grad("X Y")
+def _(X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -> tuple[Any, Any]:
+    x, y = _rows(X), _rows(Y)
+    product = XNorm * YNorm
+    dx = dOut * (y / product - Out * x / (XNorm * XNorm))
+    dy = dOut * (x / product - Out * y / (YNorm * YNorm))
+    return dx.reshape(X.shape), (dy.sum(axis=0) if len(Y) != len(X) else dy).reshape(Y.shape)
+
+
+# ---------------------------------------------------------------------- between feature maps, and to class centers
+fsp = Op("fsp", "X Y -> Out", lod=None)
+
+
+@fsp.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) != 4 or len(Y.shape) != 4 or X.shape[2:] != Y.shape[2:]:
+        raise ShapeError(f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be images of the same height and width")
+    return X.with_shape((X.shape[0], X.shape[1], Y.shape[1]))
+
+
+def _pixels(x: Array) -> Array:
+    return x.reshape(*x.shape[:2], -1)
+
+
+@fsp.kernel
+def _(X: Array, Y: Array) -> Any:
+    return _pixels(X) @ _pixels(Y).swapaxes(1, 2) / X.dtype.type(X.shape[2] * X.shape[3])
+
+
+@fsp.grad("X Y")
+def _(X: Array, Y: Array, dOut: Array) -> tuple[Any, Any]:
+    d = dOut / X.dtype.type(X.shape[2] * X.shape[3])
+    return (d @ _pixels(Y)).reshape(X.shape), (d.swapaxes(1, 2) @ _pixels(X)).reshape(Y.shape)
+
+
+center_loss = Op("center_loss", "X Label Centers CenterUpdateRate -> CentersOut SampleCenterDiff Loss",
+                 attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)}, lod=None)
+
+
+@center_loss.shape
+def _(X: Spec, Centers: Spec) -> tuple[Spec, Spec, Spec]:
+    return Centers.with_shape(Centers.shape), X.with_shape(X.shape), X.with_shape((X.shape[0], 1))
+
+
+@center_loss.kernel
+def _(xp: Any, X: Array, Label: Array, Centers: Array, CenterUpdateRate: Array, need_update: bool) -> tuple[Any, Any, Any]:
+    label = Label.reshape(-1)
+    difference = X - Centers[label]
+    loss = (difference * difference).reshape(len(X), -1).sum(axis=1, keepdims=True) / 2
+    if not need_update:
+        return Centers, difference, loss
+    pull = xp.zeros_like(Centers)
+    xp.add.at(pull, label, difference)
+    count = 1 + xp.bincount(label, minlength=len(Centers)).reshape(-1, *(1,) * (X.ndim - 1)).astype(X.dtype)
+    return Centers + CenterUpdateRate.reshape(()) * pull / count, difference, loss
+
+
+@center_loss.grad("X")
+def _(X: Array, SampleCenterDiff: Array, dLoss: Array) -> Any:
+    return dLoss.reshape(len(X), *(1,) * (X.ndim - 1)) * SampleCenterDiff

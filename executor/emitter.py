@@ -18,7 +18,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
 from fluidlite.registry import EMPTY_VAR
 
-__all__ = ["CannotLower", "Emitter", "Fresh", "lowering", "rule_for"]
+__all__ = ["CannotLower", "Emitter", "Fresh", "HostCheck", "lowering", "rule_for"]
 
 Rule = Callable[["Emitter"], None]
 _RULES: dict[str, Rule] = {}
@@ -69,9 +69,13 @@ class Fresh:
     factory: Callable[..., Any]
     arguments: tuple[Any, ...]
 
-    def make(self) -> Any:
-        """The object."""
-        return self.factory(*self.arguments)
+    def make(self, xp: Any) -> Any:
+        """The object, working with the array module `xp`."""
+        return self.factory(xp, *self.arguments)
+
+
+class HostCheck:
+    """A check of values that needs them on the host: plans on a device leave it out, since it would stop the stream."""
 
 
 class Emitter:
@@ -170,7 +174,7 @@ class Emitter:
         return name
 
     def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> str:
-        """Like `bind`, for an object with scratch state: each binding of the plan makes its own."""
+        """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by `factory(xp, *arguments)`."""
         return self.bind(hint, Fresh(factory, arguments))
 
     def remember_object(self, key: Any, name: str) -> None:

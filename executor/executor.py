@@ -147,7 +147,8 @@ class Executor:
             found.clear()
             block = program.global_block()
             ops = block.ops if prune_to is None else pruned(block.ops, signature.fetches, prune_to, signature.names)
-            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, feeding.blas_threads(), recorder.active)
+            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, feeding.blas_threads(), recorder.active,
+                                self.xp is np)
         bound = BoundPlan(plan, scope, self.place, self.random)
         bound.lock.acquire()
         found.append(bound)
@@ -179,7 +180,8 @@ class Executor:
         names, _ = split_fetches(fetch_list)
         signature = self._signature(program, dict(feed or {}), names)
         _, form = signature.arguments(dict(feed or {}))
-        plan = compile_plan(program.global_block(), program.global_block().ops, signature.specs(form), names, scope, feeding.blas_threads())
+        plan = compile_plan(program.global_block(), program.global_block().ops, signature.specs(form), names, scope, feeding.blas_threads(),
+                            on_host=self.xp is np)
         return explain(plan)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
-from fluidlite.executor import passes, tiles
+from fluidlite.executor import cuda, passes, tiles
 from fluidlite.executor.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.calls import BlockCall, KernelCall
-from fluidlite.executor.emitter import Fresh
+from fluidlite.executor.emitter import Fresh, HostCheck
 from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.memory import Layout, assign
 from fluidlite.executor.plan_ir import Step, Storage, Value
@@ -55,6 +55,8 @@ class Plan:
         linecache.cache[self.filename] = (len(self.text), None, self.text.splitlines(keepends=True), self.filename)
         self.values = {value for step in self.steps for value in (*step.reads, *step.writes, *step.temps)} | set(self.fetches)
         self.values |= {value.root for value in self.values}
+        self.capturable = all(value.storage != Storage.LOCAL for value in self.values) and not any(
+            isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values())
         self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
 
     def operator_at(self, error: BaseException) -> Operator | None:
@@ -66,7 +68,7 @@ class Plan:
 
 
 def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
-                 threads: int = 1, timed: bool = False) -> Plan:
+                 threads: int = 1, timed: bool = False, on_host: bool = True) -> Plan:
     """Lower the ops, run the passes, lay out the memory, write the source."""
     for copy_params in (False, True):
         builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params)
@@ -77,7 +79,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
     live = passes.drop_dead(steps, kept)
     scalars = Scalars()
     bound = {"erf": erf_into, **builder.bound}
-    live = tiles.group(live, kept, builder.values, scalars, threads, bound)
+    live = tiles.group(live, kept, builder.values, scalars, threads, bound) if on_host else cuda.group(live, kept, bound)
     layout = assign(live, kept)
     if timed:
         bound["tick"] = Ticker(live)
@@ -151,7 +153,9 @@ class BoundPlan:
         namespace: dict[str, Any] = {}
         exec(self.plan.code, namespace)
         constants = {value.number: self.xp.asarray(value.constant) for value in self.plan.values if value.storage == Storage.CONST}
-        self.step = namespace["make"](self.xp, self.buffers, arrays, constants, bound, self._load, self._store)
+        module = np if self.xp is np else cuda.Namespace(self.xp)
+        step = namespace["make"](module, self.buffers, arrays, constants, bound, self._load, self._store)
+        self.step = cuda.Graph(self.xp, step) if self.xp is not np and self.plan.capturable else step
         self.arrays = arrays
 
     def _load(self, name: str) -> Any:
@@ -184,11 +188,19 @@ class BoundPlan:
 def _own(thing: Any, interpreter: Interpreter) -> Any:
     """What one binding uses for a bound object: calls get its scope, objects with scratch state are made for it."""
     if isinstance(thing, Fresh):
-        return thing.make()
+        return thing.make(interpreter.xp)
+    if isinstance(thing, HostCheck) and interpreter.xp is not np:
+        return _no_check
+    if isinstance(thing, cuda.FusedKernel):
+        thing.compile(interpreter.xp)
     if isinstance(thing, (KernelCall, BlockCall)):
         thing = copy.copy(thing)
         thing.bind(interpreter)
     return thing
+
+
+def _no_check(values: Any) -> None:
+    """Checks that need values on the host are left out on a device."""
 
 
 def erf_into(x: Any, out: Any) -> Any:

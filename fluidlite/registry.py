@@ -286,7 +286,8 @@ class Op:
             name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value) for name, value in self.attrs.items()}
         self.shape_rule: Function | None = None
         self.compute: Function | None = None
-        self.lower_rule: Function | None = None
+        self.expr: str | None = None                # an element-wise op: its scalar expression
+        self.grad_exprs: dict[str, str] = {}        # and those of its gradients, by input slot
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.grad_type = self.type + "_grad"
@@ -325,11 +326,6 @@ class Op:
     def kernel(self, function: Function) -> Function:
         """Declare the portable kernel: arrays in, array(s) out."""
         self.compute = self._bind("kernel", function)
-        return function
-
-    def lower(self, function: Function) -> Function:
-        """Declare how a plan with known shapes runs this op: a function that writes statements to an `Emitter`."""
-        self.lower_rule = function
         return function
 
     def grad(self, wrt: str, *, type: str = "", attrs: Mapping[str, Any] | None = None,

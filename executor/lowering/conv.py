@@ -1,8 +1,6 @@
 """Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and given its buffers."""
 from __future__ import annotations
 
-import numpy as np
-
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.ops.conv import conv_attrs, geometry_of
@@ -20,7 +18,7 @@ def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
 def _(e: Emitter) -> None:
     x, w = e.need("Input"), e.need("Filter")
     geometry = _geometry(e, x, w)
-    plan = e.bind_fresh("conv", conv_plan, np, geometry, x.dtype)
+    plan = e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     e.remember_object(("conv", x, w, geometry), plan)
     out = e.out("Output", geometry.out, x.dtype)
     e.line(f"{plan}.forward({x}, {w}, {out})", [x, w], [out])
@@ -32,7 +30,7 @@ def _(e: Emitter) -> None:
     geometry = _geometry(e, x, w)
     plan = e.remembered_object(("conv", x, w, geometry))
     reuse = plan is not None
-    plan = plan or e.bind_fresh("conv", conv_plan, np, geometry, x.dtype)
+    plan = plan or e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     if e.wants("Filter@GRAD"):
         out = e.out("Filter@GRAD", w.shape, w.dtype)
         e.line(f"{plan}.grad_filter({x}, {d}, {out}, {reuse})", [x, d], [out])

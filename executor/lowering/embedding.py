@@ -1,9 +1,12 @@
 """Lookup tables: rows gathered into a buffer; gradients by rows."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.dtypes import Array
+from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.tensor import SelectedRows, merge_rows
 
@@ -31,13 +34,13 @@ def _(e: Emitter) -> None:
         e.line(f"{rows}[{flat} == {padding}] = 0", [rows, flat], [rows])
 
 
-class IdCheck:
+class IdCheck(HostCheck):
     """Raises for ids outside the table: `take` would clip them to a row that they do not mean."""
 
     def __init__(self, rows: int, padding: int) -> None:
         self.rows, self.padding = rows, padding
 
-    def __call__(self, ids: np.ndarray) -> None:
+    def __call__(self, ids: Array) -> None:
         if len(ids) and (ids.min() < 0 or ids.max() >= self.rows):
             outside = ids[((ids < 0) | (ids >= self.rows)) & (ids != self.padding)]
             if len(outside):
@@ -56,7 +59,7 @@ def _(e: Emitter) -> None:
         e.line(f"{out} = {make}({ids}, {rows})", [ids, rows], [out])
         return
     out = e.out("W@GRAD", table.shape, table.dtype)
-    add = e.bind("add_rows", AddRows(e.attr("padding_idx"), table.shape[0]))
+    add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0])
     e.line(f"{add}({ids}, {rows}, {out})", [ids, rows], [out])
 
 
@@ -67,7 +70,7 @@ class SparseRows:
         self.padding = padding if padding >= 0 or padding == -1 else height + padding
         self.height = height
 
-    def __call__(self, ids: np.ndarray, rows: np.ndarray) -> SelectedRows:
+    def __call__(self, ids: Array, rows: Array) -> SelectedRows:
         values = rows.copy()
         if self.padding != -1:
             values[ids == self.padding] = 0
@@ -77,12 +80,13 @@ class SparseRows:
 class AddRows:
     """The dense gradient of a table: zero, with each row of the batch added to its id's row."""
 
-    def __init__(self, padding: int, height: int) -> None:
+    def __init__(self, xp: Any, padding: int, height: int) -> None:
+        self.xp = xp
         self.padding = padding if padding >= 0 or padding == -1 else height + padding
 
-    def __call__(self, ids: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+    def __call__(self, ids: Array, rows: Array, out: Array) -> None:
         out.fill(0)
-        merged, sums = merge_rows(np, ids, rows)
+        merged, sums = merge_rows(self.xp, ids, rows)
         out[merged] = sums
         if self.padding != -1:
             out[self.padding] = 0

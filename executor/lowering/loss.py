@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from fluidlite.dtypes import Array
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
 from fluidlite.executor.plan_ir import Value
 
 
@@ -75,7 +75,7 @@ def _picked(e: Emitter, label: Value, shape: tuple[int, ...]) -> Value:
     return index
 
 
-class LabelCheck:
+class LabelCheck(HostCheck):
     """Raises for labels that are no class: an index beyond the row would silently pick another sample's.
 
     Seen as unsigned numbers, negative labels are large ones, so that one maximum tells.

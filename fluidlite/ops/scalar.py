@@ -180,16 +180,6 @@ def binary_names() -> Mapping[str, str]:
     return _SLOT_NAMES
 
 
-def lower_as(expr: str, output: str) -> Callable[[Any], None]:
-    """A `lower` rule that emits `expr` as one element-wise step into the output slot `output`."""
-    slot_of = {"x": "X", "out": "Out", "dout": "Out@GRAD"}
-
-    def lower(e: Any) -> None:
-        operands = {name: e.x(slot_of[name]) if name in slot_of else e.attr(name) for name in parse(expr).names}
-        e.ew(expr, e.out(output), **operands)
-    return lower
-
-
 def unary(type: str, expr: str, grad: str | None = None, attrs: Mapping[str, Any] | None = None,
           dtype: VarType | None = None) -> Op:
     """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x, out and dout."""
@@ -199,13 +189,14 @@ def unary(type: str, expr: str, grad: str | None = None, attrs: Mapping[str, Any
     if "X" not in parameters:
         parameters.append("X")
     op.kernel(function_of(expr, parameters, _SLOT_NAMES))
-    op.lower(lower_as(expr, "Out"))
+    op.expr = expr
     if grad is not None:
         needed = parameters_of(grad)
         if "dOut" not in needed:
             needed.append("dOut")
         grad_op = op.grad("X", shape=_like_out_grad)(function_of(grad, needed, _SLOT_NAMES))
-        grad_op.lower(lower_as(grad, "X@GRAD"))
+        grad_op.expr = grad
+        op.grad_exprs = {"X": grad}
     return op
 
 

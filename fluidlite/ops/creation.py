@@ -1,0 +1,156 @@
+"""Values from attributes and copies: fill, assign, cast, scale, sum."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.registry import FLOATS, INTS, LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
+
+fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out", lod=None, attrs={
+    "dtype": int(VarType.FP32), "shape": LONGS(), "value": 0.0, "str_value": "", "force_cpu": False})
+
+
+@fill_constant.shape
+def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], dtype: int) -> Spec:
+    dims = [-1] * len(ShapeTensorList) or ([-1] * max(ShapeTensor.shape[0], 1) if ShapeTensor is not None and not shape else shape)
+    return Spec(tuple(dims), VarType(dtype))
+
+
+@fill_constant.kernel
+def _(xp: Any, ValueTensor: Array | None, ShapeTensor: Array | None, ShapeTensorList: list[Array], shape: list[int], dtype: int,
+      value: float, str_value: str) -> Array:
+    dims = [int(item.reshape(-1)[0]) for item in ShapeTensorList] or (shape if ShapeTensor is None else [int(dim) for dim in ShapeTensor])
+    kind = to_numpy(VarType(dtype))
+    if ValueTensor is not None:
+        return xp.full(dims, ValueTensor.reshape(-1)[0], kind)
+    return xp.full(dims, kind.type(str_value if str_value else value), kind)
+
+
+zeros_like = Op("fill_zeros_like", "X -> Out")
+zeros_like.shape(same_as("X"))
+
+
+@zeros_like.kernel
+def _(xp: Any, X: Any) -> Any:
+    if isinstance(X, LoDTensorArray):
+        return LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in X)
+    return xp.zeros_like(X)
+
+
+assign = Op("assign", "X? -> Out")
+assign.shape(same_as("X"))
+
+
+@assign.kernel
+def _(X: Any) -> Any:
+    if isinstance(X, SelectedRows):
+        return SelectedRows(X.ids.copy(), X.height(), X.array.copy())
+    return LoDTensorArray(X) if isinstance(X, LoDTensorArray) else X.copy()
+
+
+@assign.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("assign", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+cast = Op("cast", "X -> Out", attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)})
+
+
+@cast.shape
+def _(X: Spec, out_dtype: int) -> Spec:
+    return Spec(X.shape, VarType(out_dtype))
+
+
+@cast.kernel
+def _(X: Array, out_dtype: int) -> Array:
+    return X.astype(to_numpy(VarType(out_dtype)))
+
+
+@cast.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("cast", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")},
+                 {"in_dtype": context.op.attr("out_dtype"), "out_dtype": context.op.attr("in_dtype")})
+
+
+scale = Op("scale", "X ScaleTensor? -> Out", attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
+scale.shape(same_as("X"))
+
+
+@scale.kernel
+def _(X: Any, ScaleTensor: Array | None, scale: float, bias: float, bias_after_scale: bool) -> Any:
+    if isinstance(X, SelectedRows):
+        return SelectedRows(X.ids, X.height(), _scaled(X.array, ScaleTensor, scale, bias, bias_after_scale))
+    return _scaled(X, ScaleTensor, scale, bias, bias_after_scale)
+
+
+def _scaled(x: Array, factor: Array | None, scale: float, bias: float, after: bool) -> Array:
+    by = x.dtype.type(scale) if factor is None else factor.reshape(-1)[0].astype(x.dtype)
+    add = x.dtype.type(bias)
+    return x * by + add if after else (x + add) * by
+
+
+@scale.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("scale", {"X": context.out_grad("Out"), "ScaleTensor": context.input("ScaleTensor")}, {"Out": context.in_grad("X")},
+                 {"scale": context.op.attr("scale"), "bias": 0.0, "bias_after_scale": True})
+
+
+total = Op("sum", "X* -> Out", attrs={"use_mkldnn": False})
+
+
+@total.shape
+def _(X: list[Spec]) -> Spec:
+    dense = [spec for spec in X if spec.kind != VarType.SELECTED_ROWS] or X
+    known = max(dense, key=lambda spec: sum(dim >= 0 for dim in spec.shape))
+    return known if known.kind != VarType.SELECTED_ROWS else Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
+
+
+@total.kernel
+def _(xp: Any, X: list[Any]) -> Any:
+    X = [item for item in X if item is not None]
+    if isinstance(X[0], LoDTensorArray):
+        return _sum_arrays(xp, X)
+    if all(isinstance(item, SelectedRows) for item in X):
+        return SelectedRows(xp.concatenate([item.ids for item in X]), X[0].height(), xp.concatenate([item.array for item in X]))
+    dense = [item.dense(xp) if isinstance(item, SelectedRows) else item for item in X]
+    out = dense[0].copy()
+    for item in dense[1:]:
+        out += item
+    return out
+
+
+def _sum_arrays(xp: Any, arrays: list[Any]) -> LoDTensorArray:
+    """Item by item; an array may be shorter or have gaps, which count as zero."""
+    result = LoDTensorArray()
+    for index in range(max(map(len, arrays))):
+        items = [array[index] for array in arrays if index < len(array) and array[index].array is not None]
+        values = [item.array for item in items]
+        result.append(LoDTensor(sum(values[1:], values[0].copy()) if values else None, items[0]._lod if items else ()))
+    return result
+
+
+@total.grad_rule("X")
+def _(context: GradContext) -> None:
+    for name in context.in_grad("X"):
+        if name != "@EMPTY@":
+            context.emit("scale", {"X": context.out_grad("Out")}, {"Out": [name]}, {"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
+
+
+assign_value = Op("assign_value", "-> Out", lod=None, attrs={
+    "shape": INTS(), "dtype": int(VarType.FP32), "fp32_values": FLOATS(), "int32_values": INTS(), "int64_values": LONGS(),
+    "bool_values": INTS()})
+
+
+@assign_value.shape
+def _(shape: list[int], dtype: int) -> Spec:
+    return Spec(tuple(shape), VarType(dtype))
+
+
+@assign_value.kernel
+def _(xp: Any, shape: list[int], dtype: int, fp32_values: list[float], int32_values: list[int], int64_values: list[int],
+      bool_values: list[int]) -> Array:
+    values: Any = fp32_values or int32_values or int64_values or bool_values
+    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))

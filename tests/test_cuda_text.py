@@ -1,0 +1,94 @@
+"""CUDA text that plans generate: NVRTC compiles it, on a machine without a GPU too."""
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.executor.builder import FeedSpec
+from fluidlite.executor.cuda import FusedKernel
+from fluidlite.executor.plan import compile_plan
+from fluidlite.ops.scalar import FUNCTIONS
+
+
+def nvrtc() -> ctypes.CDLL:
+    """NVRTC's library, from the wheel that the `test` extra brings."""
+    found = importlib.util.find_spec("nvidia")
+    folders = list(found.submodule_search_locations or ()) if found else []
+    for folder in folders:
+        for path in pathlib.Path(folder).rglob("libnvrtc.so*"):
+            if "builtins" not in path.name:
+                return ctypes.CDLL(str(path))
+    raise AssertionError("the wheel nvidia-cuda-nvrtc-cu12 is not installed: pip install 'fluidlite[test]'")
+
+
+def compile_text(text: str) -> str:
+    """The compiler's log; AssertionError with it where the text does not compile."""
+    library, program = nvrtc(), ctypes.c_void_p()
+    assert library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None) == 0
+    options = (ctypes.c_char_p * 1)(b"-arch=compute_80")
+    status = library.nvrtcCompileProgram(program, 1, options)
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    assert status == 0, f"{log.value.decode()}\n{text}"
+    return log.value.decode()
+
+
+def kernels(program: fluid.Program, feeds: dict[str, FeedSpec], fetches: list[str], scope: fluid.Scope) -> list[FusedKernel]:
+    """The fused kernels of the plan that a device would run."""
+    block = program.global_block()
+    plan = compile_plan(block, block.ops, feeds, fetches, scope, on_host=False)
+    return [thing for thing in plan.bound.values() if isinstance(thing, FusedKernel)]
+
+
+def activation_types() -> list[str]:
+    """Ops declared by one scalar expression."""
+    import fluidlite.ops.activation  # noqa: F401
+    from fluidlite import registry
+    return sorted(name for name, op in registry._OPS.items() if getattr(op, "expr", None) and list(op.inputs) == ["X"])
+
+
+@pytest.mark.parametrize("op_type", activation_types())
+def test_activation_compiles_forward_and_backward(op_type: str) -> None:
+    main, scope = fluid.Program(), fluid.Scope()
+    with fluid.program_guard(main, fluid.Program()):
+        x = fluid.data("x", [4, 6], "float32")
+        x.stop_gradient = False
+        out = main.global_block().create_var(name="out", dtype="float32")
+        main.global_block().append_op(type=op_type, inputs={"X": x}, outputs={"Out": out})
+        fetches = ["out"]
+        if main.global_block().ops[-1].definition.differentiable:
+            fetches += [var.name for var in fluid.gradients(out, x) if var is not None]
+    found = kernels(main, {"x": FeedSpec((4, 6), np.dtype("float32"))}, fetches, scope)
+    assert found
+    for kernel in found:
+        compile_text(kernel.text)
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 1), (1, 6), (1,), (4, 6)])
+def test_broadcast_index_compiles(shape: tuple[int, ...]) -> None:
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x, y = fluid.data("x", [4, 6], "float32"), fluid.data("y", list(shape), "float32")
+        out = fluid.layers.elementwise_mul(x, y)
+    feeds = {"x": FeedSpec((4, 6), np.dtype("float32")), "y": FeedSpec(shape, np.dtype("float32"))}
+    found = kernels(main, feeds, [out.name], fluid.Scope())
+    assert len(found) == 1
+    compile_text(found[0].text)
+
+
+def test_every_function_has_cuda_text() -> None:
+    names = "abc"
+    body = []
+    for index, (function, (_, text)) in enumerate(FUNCTIONS.items()):
+        operands = names[:text.count("{") - text.count("{0}") + 1] if "{1}" in text or "{2}" in text else names[:1]
+        body.append(f"  out[{index}] = {text.format(*(list(operands) + list(names))[:3])};  // {function}")
+    source = 'extern "C" __global__ void all(float a, float b, float c, float* out) {\n' + "\n".join(body) + "\n}\n"
+    compile_text(source)

@@ -1,20 +1,30 @@
 """Ops that make values from attributes."""
 from __future__ import annotations
 
+import numpy as np
+
 from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 
 
 @lowering("fill_constant")
 def _(e: Emitter) -> None:
-    if any(e.op.inputs.get(slot) for slot in ("ShapeTensor", "ShapeTensorList", "ValueTensor")):
+    if any(e.op.inputs.get(slot) for slot in ("ShapeTensorList", "ValueTensor")):
         raise CannotLower("tensors as attributes")
-    shape = tuple(e.attr("shape"))
+    given = e.x("ShapeTensor") if e.op.inputs.get("ShapeTensor") else None
+    if given is not None and given.constant is None:
+        raise CannotLower("a shape that is computed")
+    shape = tuple(e.attr("shape")) if given is None else tuple(int(dim) for dim in given.constant)
     if any(dim < 0 for dim in shape):
         raise CannotLower("shape")
     text = e.attr("str_value")
     dtype = to_numpy(VarType(e.attr("dtype")))
     e.fill("Out", dtype.type(text if text else e.attr("value")).item(), shape, dtype)
+
+
+@lowering("shape")
+def _(e: Emitter) -> None:
+    e.alias("Out", e.constant(np.array(e.need("Input").shape, np.int32)))
 
 
 @lowering("fill_zeros_like")

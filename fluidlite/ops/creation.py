@@ -154,3 +154,15 @@ def _(xp: Any, shape: list[int], dtype: int, fp32_values: list[float], int32_val
       bool_values: list[int]) -> Array:
     values: Any = fp32_values or int32_values or int64_values or bool_values
     return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
+
+shape_op = Op("shape", "Input -> Out", lod=None)
+
+
+@shape_op.shape
+def _(Input: Spec) -> Spec:
+    return Spec((len(Input.shape),), VarType.INT32)
+
+
+@shape_op.kernel
+def _(xp: Any, Input: Any) -> Array:
+    return xp.asarray(np.array(Input.shape, np.int32))

@@ -1,0 +1,215 @@
+"""How pools are computed: one dimension after the other, each as a few operations on strided slices.
+
+The largest element of a window is the largest of its rows' largest elements, and a sum is a sum of sums, so a window of
+3 x 3 takes 3 + 3 operations on whole arrays rather than 9, and adaptive windows of different sizes are no harder.
+"""
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fluidlite.dtypes import Array
+
+__all__ = ["PoolPlan", "Windows", "out_size"]
+
+
+def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> int:
+    """The number of windows along one dimension."""
+    return (size + sum(pad) - kernel + (stride - 1 if ceil_mode else 0)) // stride + 1
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows along one dimension of `size` elements: the elements from starts[i] to before ends[i]."""
+
+    size: int
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    kernel: int                           # 0 where the windows have different sizes
+    stride: int = 0
+    before: int = 0                       # padding
+
+    @classmethod
+    def regular(cls, size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> Windows:
+        """Windows of `kernel` elements every `stride`."""
+        begins = [i * stride - pad[0] for i in range(out_size(size, kernel, stride, pad, ceil_mode))]
+        ends = tuple(max(min(start + kernel, size), 0) for start in begins)
+        starts = tuple(min(max(start, 0), end) for start, end in zip(begins, ends, strict=True))
+        return cls(size, starts, ends, kernel, stride, pad[0])
+
+    @classmethod
+    def adaptive(cls, size: int, count: int) -> Windows:
+        """`count` windows that cover everything evenly, overlapping where they must."""
+        starts, ends = [i * size // count for i in range(count)], [-(-(i + 1) * size // count) for i in range(count)]
+        return cls(size, tuple(starts), tuple(ends), 0)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The number of elements of each window that lie inside."""
+        return tuple(end - start for start, end in zip(self.starts, self.ends, strict=True))
+
+    @functools.cached_property
+    def steps(self) -> tuple[tuple[slice, slice], ...]:
+        """(elements, windows) pairs that match up; a window meets its elements in ascending order."""
+        return tuple(self._regular_steps() if self.kernel else self._single_steps())
+
+    def _regular_steps(self) -> Iterator[tuple[slice, slice]]:
+        """For each position in the window, all windows for which it lies inside."""
+        for offset in range(self.kernel):
+            shift = offset - self.before
+            first = max(0, -(shift // self.stride))
+            count = min((self.size - 1 - shift) // self.stride, len(self.starts) - 1) - first + 1
+            if count > 0:
+                begin = first * self.stride + shift
+                yield slice(begin, begin + (count - 1) * self.stride + 1, self.stride), slice(first, first + count)
+
+    def _single_steps(self) -> Iterator[tuple[slice, slice]]:
+        for i, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
+            for element in range(start, end):
+                yield slice(element, element + 1), slice(i, i + 1)
+
+    @property
+    def single(self) -> slice | None:
+        """The elements of the only window; None where there are several, or the only one is empty."""
+        return slice(self.starts[0], self.ends[0]) if len(self.starts) == 1 and self.starts[0] < self.ends[0] else None
+
+    @functools.cached_property
+    def complete(self) -> bool:
+        """Whether the first step meets every window."""
+        return bool(self.steps) and self.steps[0][1] == slice(0, len(self.starts))
+
+    @functools.cached_property
+    def disjoint(self) -> bool:
+        """Whether the steps meet every element exactly once."""
+        return self.stride == self.kernel > 0 and self.before == 0 and self.size == self.kernel * len(self.starts)
+
+
+class PoolPlan:
+    """Pools arrays (N, C, *spatial) of one shape over `windows`, one for each spatial dimension.
+
+    `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`), or by the
+    size of the kernel. Of equal largest elements the first, in row-major order, gets the gradient, as in Paddle.
+    """
+
+    def __init__(self, xp: Any, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool, dtype: Any) -> None:
+        self.xp, self.mode, self.dtype = xp, mode, dtype
+        self.windows = tuple(windows)
+        counts = [len(w.starts) for w in windows]
+        # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before columns
+        self.shapes = [(*shape[:2 + i], *counts[i:]) for i in range(len(windows) + 1)][::-1]
+        self.shapes[0] = tuple(shape)
+        self.out_shape = self.shapes[-1]
+        exclusive = exclusive or not all(w.kernel for w in windows)
+        self._factor = self._inverse_lengths() if exclusive else dtype.type(1 / math.prod(w.kernel for w in windows))
+        self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
+
+    def _inverse_lengths(self) -> Array:
+        factors = self.xp.ones((), "float64")
+        for w in self.windows:
+            factors = factors[..., None] * self.xp.asarray([1 / n if n else math.nan for n in w.lengths], dtype="float64")
+        return factors.astype(self.dtype)
+
+    def _passes(self) -> Iterator[tuple[int, Windows]]:
+        """(dimension, windows) in the order of the forward pass."""
+        for i in reversed(range(len(self.windows))):
+            yield i + 2, self.windows[i]
+
+    def forward(self, x: Array, out: Array) -> None:
+        """Write the pooled x to `out`. The plan remembers the row-wise results for a `backward` of the same x."""
+        source = x
+        for (axis, windows), target in zip(self._passes(), [*self._partial, out], strict=True):
+            self._reduce(source, target, axis, windows)
+            source = target
+        if self.mode == "avg":
+            self.xp.multiply(out, self._factor, out=out)
+
+    def _reduce(self, source: Array, target: Array, axis: int, windows: Windows) -> None:
+        if windows.single is not None:
+            reduce = self.xp.amax if self.mode == "max" else self.xp.sum
+            reduce(_at(source, axis, windows.single), axis=axis, keepdims=True, out=target)
+            return
+        combine = self.xp.maximum if self.mode == "max" else self.xp.add
+        steps = windows.steps
+        if len(steps) > 1 and windows.disjoint:
+            combine(_at(source, axis, steps[0][0]), _at(source, axis, steps[1][0]), out=target)
+            steps = steps[2:]
+        elif windows.complete:
+            target[...] = _at(source, axis, steps[0][0])
+            steps = steps[1:]
+        else:
+            target[...] = self.xp.finfo(self.dtype).min if self.mode == "max" else 0
+        for elements, places in steps:
+            part = _at(target, axis, places)
+            combine(part, _at(source, axis, elements), out=part)
+
+    def backward(self, x: Array, pooled: Array, dout: Array, out: Array, reuse: bool = False) -> None:
+        """Write the gradient of x to `out`; `pooled` is what forward(x) gave.
+
+        `reuse`: the last forward() of this plan saw the same x.
+        """
+        if self.mode == "avg":
+            self._spread(dout * self._factor, out)
+            return
+        if not reuse:
+            self._rows(x)
+        values = [x, *self._partial, pooled]
+        gradients = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1]), dout]
+        for level, (axis, windows) in reversed(list(enumerate(self._passes()))):
+            self._route(values[level], values[level + 1], gradients[level + 1], gradients[level], axis, windows)
+
+    def _rows(self, x: Array) -> None:
+        source = x
+        for (axis, windows), target in zip(self._passes(), self._partial, strict=False):
+            self._reduce(source, target, axis, windows)
+            source = target
+
+    def _spread(self, d: Array, out: Array) -> None:
+        """The gradient of a sum: every element gets the gradients of its windows."""
+        targets = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1])]
+        for target, (axis, windows) in reversed(list(zip(targets, self._passes(), strict=True))):
+            if not windows.disjoint:
+                target[...] = 0
+            if windows.single is not None:
+                _at(target, axis, windows.single)[...] = d
+            else:
+                self._add_to_windows(d, target, axis, windows)
+            d = target
+
+    def _add_to_windows(self, d: Array, target: Array, axis: int, windows: Windows) -> None:
+        for elements, places in windows.steps:
+            part = _at(target, axis, elements)
+            if windows.disjoint:
+                part[...] = d
+            else:
+                self.xp.add(part, _at(d, axis, places), out=part)
+
+    def _route(self, source: Array, largest: Array, d: Array, out: Array, axis: int, windows: Windows) -> None:
+        """The gradient of a maximum along one dimension: all of it goes to the first element that is the largest."""
+        xp = self.xp
+        if windows.disjoint and windows.kernel == 2:
+            (first, _), (second, _) = windows.steps
+            one, other = _at(out, axis, first), _at(out, axis, second)
+            xp.multiply(d, _at(source, axis, first) == largest, out=one)
+            xp.subtract(d, one, out=other)
+            return
+        rest = d.copy()
+        out[...] = 0
+        for elements, places in windows.steps:
+            left, part = _at(rest, axis, places), _at(out, axis, elements)
+            taken = xp.where(_at(source, axis, elements) == _at(largest, axis, places), left, 0)
+            xp.add(part, taken, out=part)
+            xp.subtract(left, taken, out=left)
+
+
+def _at(array: Array, axis: int, where: slice) -> Array:
+    return array[(slice(None),) * axis + (where,)]
+
+
+def window_grid(windows: Sequence[Windows]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """(elements, places) pairs over all dimensions, in row-major order of the elements of each window."""
+    for pairs in itertools.product(*(w.steps for w in windows)):
+        yield tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)

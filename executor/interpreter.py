@@ -3,14 +3,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.errors import NotFoundError, UninitializedError, did_you_mean
+import numpy as np
+
+from fluidlite.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.executor.kernels import Context, Kernel, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.place import Place, array_module
 from fluidlite.registry import EMPTY_VAR, Lod
 from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor
+from fluidlite.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
@@ -134,6 +136,8 @@ class Interpreter:
             for name, item in zip(names, returned.get(slot, ()), strict=False):
                 value, lod = unpack(item)
                 if value is not None and name != EMPTY_VAR:
+                    if self.check_values:
+                        check_finite(op, name, value)
                     first = slot == next(iter(kernel.definition.outputs), None)
                     frame.set(name, value, lod if lod is not None else (shared[0] if first and kernel.definition.lod else ()))
 
@@ -150,6 +154,18 @@ class Interpreter:
         definition = op.definition
         assert definition is not None
         return slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
+
+
+def check_finite(op: Operator, name: str, value: Any) -> None:
+    """NanInfError, with the op and the user's line, where a floating-point result holds a NaN or an infinity."""
+    array = value.array if isinstance(value, SelectedRows) else value
+    if getattr(getattr(array, "dtype", None), "kind", "") != "f":
+        return
+    array = host(array)
+    if not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity"
+        raise NanInfError(f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of {name!r} are no finite "
+                          f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}")
 
 
 def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedError | NotFoundError:

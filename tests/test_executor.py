@@ -1,0 +1,238 @@
+"""`Executor.run`'s contract, and what plans must never do."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.errors import FeedError, KernelError, NotFoundError, UninitializedError
+
+
+@pytest.fixture(autouse=True)
+def fresh_programs() -> Any:
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+        yield
+
+
+def regression() -> tuple[Any, Any, Any]:
+    x = fluid.data("x", [None, 3], "float32")
+    y = fluid.data("y", [None, 1], "float32")
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr="w", bias_attr="b"), y))
+    result = fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    return exe, loss, result
+
+
+def batch(rows: int = 4, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.RandomState(seed)
+    return {"x": rng.rand(rows, 3).astype("float32"), "y": rng.rand(rows, 1).astype("float32")}
+
+
+def param(name: str = "w") -> np.ndarray:
+    return np.array(fluid.global_scope().find_var(name).get_tensor())
+
+
+def test_all_ops_run_whatever_is_fetched() -> None:
+    exe, _, _ = regression()
+    before = param()
+    assert exe.run(feed=batch()) == []
+    assert not np.array_equal(before, param())
+
+
+def test_use_prune_runs_only_what_the_fetches_need() -> None:
+    exe, loss, _ = regression()
+    before = param()
+    exe.run(feed=batch(), fetch_list=[loss], use_prune=True)
+    assert np.array_equal(before, param())
+
+
+def test_fetch_list_takes_names_variables_and_what_minimize_returned() -> None:
+    exe, loss, result = regression()
+    by_name, by_variable = exe.run(feed=batch(), fetch_list=[loss.name, loss])
+    assert by_name == by_variable
+    before = param()
+    found = exe.run(feed=batch(), fetch_list=[loss, result], use_prune=True)
+    assert len(found) == 1
+    assert not np.array_equal(before, param())
+
+
+def test_fetched_values_stay_as_they_were() -> None:
+    exe, loss, _ = regression()
+    first, weight = exe.run(feed=batch(), fetch_list=[loss, "w"])
+    kept, kept_weight = first.copy(), weight.copy()
+    tensor, = exe.run(feed=batch(), fetch_list=[loss], return_numpy=False)
+    held = np.array(tensor)
+    exe.run(feed=batch(seed=1), fetch_list=[loss])
+    assert np.array_equal(first, kept) and np.array_equal(weight, kept_weight) and np.array_equal(np.array(tensor), held)
+    assert tensor.shape() == [1]
+
+
+def test_fetching_a_parameter_gives_its_value_after_the_update() -> None:
+    exe, _, _ = regression()
+    weight, = exe.run(feed=batch(), fetch_list=["w"])
+    assert np.array_equal(weight, param())
+
+
+def test_feeds_are_not_changed() -> None:
+    exe, loss, _ = regression()
+    feed = batch()
+    kept = {name: value.copy() for name, value in feed.items()}
+    for _ in range(3):
+        exe.run(feed=feed, fetch_list=[loss])
+    assert all(np.array_equal(feed[name], kept[name]) for name in feed)
+
+
+def test_plan_follows_a_parameter_that_is_set_from_outside() -> None:
+    exe, loss, _ = regression()
+    exe.run(feed=batch(), fetch_list=[loss])
+    tensor = fluid.global_scope().find_var("w").get_tensor()
+    tensor.set(np.zeros((3, 1), "float32"), fluid.CPUPlace())
+    fluid.global_scope().find_var("b").get_tensor().set(np.zeros(1, "float32"), fluid.CPUPlace())
+    found, = exe.run(feed=batch(), fetch_list=[loss])
+    assert found[0] == pytest.approx(float(np.mean(batch()["y"] ** 2)), rel=1e-5)
+
+
+def test_plan_follows_edits_of_the_program() -> None:
+    x = fluid.data("x", [None, 2], "float32")
+    y = fluid.layers.scale(x, 2.0)
+    exe = fluid.Executor(fluid.CPUPlace())
+    feed = {"x": np.ones((1, 2), "float32")}
+    assert exe.run(feed=feed, fetch_list=[y])[0][0, 0] == 2
+    fluid.default_main_program().global_block().ops[-1]._set_attr("scale", 5.0)
+    assert exe.run(feed=feed, fetch_list=[y])[0][0, 0] == 5
+
+
+def test_batches_of_every_size() -> None:
+    exe, loss, _ = regression()
+    for rows in (1, 2, 3, 50, 2, *range(60, 85)):
+        found, = exe.run(feed=batch(rows), fetch_list=[loss])
+        assert np.isfinite(found).all()
+
+
+def test_scopes_are_separate() -> None:
+    exe, loss, _ = regression()
+    other = fluid.Scope()
+    exe.run(fluid.default_startup_program(), scope=other)
+    before = param()
+    exe.run(feed=batch(), fetch_list=[loss], scope=other)
+    assert np.array_equal(before, param())
+    assert fluid.global_scope().find_var(loss.name) is None
+
+
+def test_threads_share_a_program() -> None:
+    x = fluid.data("x", [None, 400], "float32")
+    out = fluid.layers.reduce_sum(fluid.layers.tanh(fluid.layers.fc(x, 300)), dim=1)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feeds = [{"x": np.random.RandomState(i).rand(64, 400).astype("float32")} for i in range(4)]
+    wanted = [exe.run(feed=feed, fetch_list=[out])[0] for feed in feeds]
+    wrong: list[int] = []
+
+    def work(index: int) -> None:
+        for _ in range(20):
+            found, = exe.run(program, feed=feeds[index], fetch_list=[out], scope=scope)
+            if not np.allclose(found, wanted[index], rtol=1e-5):
+                wrong.append(index)
+    program, scope = fluid.default_main_program(), fluid.global_scope()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_explain_shows_the_plan_and_runs_nothing() -> None:
+    exe, loss, _ = regression()
+    before = param()
+    text = exe.explain(feed=batch(), fetch_list=[loss])
+    assert "def step(" in text and "dot(" in text and "buffers" in text and "test_executor.py" in text
+    assert np.array_equal(before, param())
+
+
+# ---------------------------------------------------------------------- bad input
+def test_missing_feed_names_the_variable_and_the_line() -> None:
+    exe, loss, _ = regression()
+    with pytest.raises(UninitializedError, match=r"'x' holds no value: feed it[\s\S]*test_executor.py:\d+"):
+        exe.run(feed={"y": batch()["y"]}, fetch_list=[loss])
+
+
+def test_missing_startup_says_so() -> None:
+    x = fluid.data("x", [None, 3], "float32")
+    out = fluid.layers.fc(x, 2)
+    with pytest.raises(UninitializedError, match="run the startup program"):
+        fluid.Executor(fluid.CPUPlace()).run(feed={"x": batch()["x"]}, fetch_list=[out])
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    exe, loss, _ = regression()
+    with pytest.raises(NotFoundError, match="did you mean 'x'|no such variable"):
+        exe.run(feed={"xx": batch()["x"]}, fetch_list=[loss])
+    with pytest.raises(NotFoundError, match="did you mean 'mean_0.tmp_0'"):
+        exe.run(feed=batch(), fetch_list=["mean_0.tmp_1"])
+
+
+@pytest.mark.parametrize("value", [np.ones((4, 2), "float32"), np.ones((4, 3), "float64"), np.ones(3, "float32"), np.ones((4, 3), "int64")])
+def test_fluid_data_checks_what_is_fed(value: np.ndarray) -> None:
+    exe, loss, _ = regression()
+    with pytest.raises(FeedError, match="'x'"):
+        exe.run(feed={"x": value, "y": batch()["y"]}, fetch_list=[loss])
+
+
+def test_ragged_lists_are_refused() -> None:
+    exe, loss, _ = regression()
+    with pytest.raises(FeedError):
+        exe.run(feed={"x": [[1.0, 2.0, 3.0], [1.0]], "y": [[1.0], [2.0]]}, fetch_list=[loss])
+
+
+def test_batches_that_do_not_match() -> None:
+    exe, loss, _ = regression()
+    with pytest.raises(Exception, match=r"elementwise_sub|square_error|do not match"):
+        exe.run(feed={"x": batch(4)["x"], "y": batch(3)["y"]}, fetch_list=[loss])
+
+
+def test_label_outside_the_classes() -> None:
+    x = fluid.data("x", [None, 3], "float32")
+    label = fluid.data("label", [None, 1], "int64")
+    loss = fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(x, label))
+    exe = fluid.Executor(fluid.CPUPlace())
+    with pytest.raises(KernelError, match=r"label 7 is not one of the 3 classes[\s\S]*test_executor.py"):
+        exe.run(feed={"x": batch(2)["x"], "label": np.array([[0], [7]])}, fetch_list=[loss])
+
+
+def test_id_outside_the_table() -> None:
+    ids = fluid.data("ids", [None, 1], "int64")
+    out = fluid.layers.embedding(ids, [10, 4])
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    with pytest.raises(KernelError, match="id 12 is outside the table of 10 rows"):
+        exe.run(feed={"ids": np.array([[3], [12]])}, fetch_list=[out])
+
+
+def test_nan_is_named() -> None:
+    x = fluid.data("x", [None, 2], "float32")
+    out = fluid.layers.sqrt(fluid.layers.log(x))
+    exe = fluid.Executor(fluid.CPUPlace())
+    fluid.set_flags({"FLAGS_check_nan_inf": True})
+    try:
+        with pytest.raises(fluid.core.EnforceNotMet, match=r"op 'log'[\s\S]*test_executor.py"):
+            exe.run(feed={"x": -np.ones((1, 2), "float32")}, fetch_list=[out])
+    finally:
+        fluid.set_flags({"FLAGS_check_nan_inf": False})
+
+
+def test_closed_executor() -> None:
+    exe, loss, _ = regression()
+    exe.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        exe.run(feed=batch(), fetch_list=[loss])
+
+
+@pytest.mark.parametrize("bad", [3, object(), "text"])
+def test_what_is_no_program(bad: Any) -> None:
+    with pytest.raises(TypeError, match="Program"):
+        fluid.Executor(fluid.CPUPlace()).run(bad)

@@ -224,7 +224,8 @@ def copy_variable(var: Variable, block: Block) -> Variable:
     """The same declaration in another block; a Parameter stays one."""
     common = dict(type=var.type, name=var.name, shape=var.shape, dtype=var._dtype, lod_level=var.lod_level,
                   error_clip=var.error_clip, stop_gradient=var.stop_gradient, is_data=var.is_data,
-                  need_check_feed=var.need_check_feed, belong_to_optimizer=var.belong_to_optimizer)
+                  need_check_feed=var.need_check_feed, belong_to_optimizer=var.belong_to_optimizer,
+                  reader_specs=var.reader_specs)
     if isinstance(var, Parameter):
         common.update({name: getattr(var, name) for name in _PARAMETER_FIELDS})
         return Parameter(block, **common)                                     # type: ignore[arg-type]

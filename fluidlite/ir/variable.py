@@ -25,7 +25,7 @@ class Variable:
                  shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, lod_level: int | None = None,
                  capacity: int | None = None, persistable: bool | None = None, error_clip: Any = None,
                  stop_gradient: bool = False, is_data: bool = False, need_check_feed: bool = False,
-                 belong_to_optimizer: bool = False, **unused: Any) -> None:
+                 belong_to_optimizer: bool = False, reader_specs: Iterable[Spec] = (), **unused: Any) -> None:
         self.block = block
         self.type = VarType(type)
         self.name = unique_name.generate("_generated_var") if name is None else name
@@ -40,6 +40,7 @@ class Variable:
         self.is_data = is_data
         self.need_check_feed = need_check_feed
         self.belong_to_optimizer = belong_to_optimizer
+        self.reader_specs = tuple(reader_specs)               # of a READER: what it reads, tensor by tensor
         self.op: Operator | None = None
 
     @property
@@ -91,6 +92,12 @@ class Variable:
     @stop_gradient.setter
     def stop_gradient(self, value: bool) -> None:
         self._stop_gradient = bool(value)
+
+    @property
+    def desc(self) -> Any:
+        """A view with the methods of Paddle's VarDesc."""
+        from fluidlite.ir.desc import VarDesc
+        return VarDesc(self)
 
     @property
     def grad_name(self) -> str:

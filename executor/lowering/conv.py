@@ -1,10 +1,14 @@
 """Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and given its buffers."""
 from __future__ import annotations
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+import numpy as np
+
+from fluidlite.executor.emitter import CannotLower, Emitter, Fresh, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.ops.conv import conv_attrs, geometry_of
 from fluidlite.ops.convolution import Geometry, conv_plan
+from fluidlite.ops.pool import pool_attrs, windows_of
+from fluidlite.ops.pooling import PoolPlan
 
 
 def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
@@ -38,3 +42,30 @@ def _(e: Emitter) -> None:
         out = e.out("Input@GRAD", x.shape, x.dtype)
         e.line(f"{plan}.grad_input({d}, {w}, {out})", [d, w], [out])
 
+
+
+def _pool_plan(e: Emitter, x: Value) -> Fresh:
+    if e.attr("data_format") not in ("NCHW", "AnyLayout") or x.dtype not in (np.float32, np.float64):
+        raise CannotLower("layout")
+    assert x.shape is not None
+    attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
+    windows = windows_of(x.shape[2:], attrs)
+    return Fresh(PoolPlan, (x.shape, windows, attrs["pooling_type"], attrs["exclusive"], x.dtype))
+
+
+@lowering("pool2d")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    plan = e.bind("pool", _pool_plan(e, x))
+    out = e.out("Out", e.inferred_shape("Out"), x.dtype)
+    e.remember_object(("pool", x, e.op.outputs["Out"][0]), plan)
+    e.line(f"{plan}.forward({x}, {out})", [x], [out])
+
+
+@lowering("pool2d_grad")
+def _(e: Emitter) -> None:
+    x, pooled, d = e.need("X"), e.need("Out"), e.need("Out@GRAD")
+    remembered = e.remembered_object(("pool", x, pooled.name))
+    plan = remembered or e.bind("pool", _pool_plan(e, x))
+    out = e.out("X@GRAD", x.shape, x.dtype)
+    e.line(f"{plan}.backward({x}, {pooled}, {d}, {out}, {remembered is not None})", [x, pooled, d], [out])

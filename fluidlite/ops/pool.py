@@ -14,7 +14,7 @@ from fluidlite.registry import AttrType, Op, Spec, required
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 
 
-def _pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
+def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
     return {"pooling_type": _STRING, "ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "padding_algorithm": "EXPLICIT",
             "global_pooling": False, "exclusive": True, "adaptive": False, "ceil_mode": False, "data_format": data_format}
 
@@ -63,7 +63,7 @@ def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
 
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
-    attrs_of = _pool_attrs(dims, data_format)
+    attrs_of = pool_attrs(dims, data_format)
     op = Op(type, "X -> Out", attrs=attrs_of)
 
     @op.shape

@@ -1,4 +1,95 @@
-"""To be written by its owner."""
+"""Functions of one element without parameters, or with one: `fluid.layers.ops`."""
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.data_feeder import check_type
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.activations import FLOATS, append_unary
+
+__all__ = ["abs", "acos", "asin", "atan", "ceil", "cos", "cumsum", "erf", "exp", "floor", "gelu", "hard_shrink", "logsigmoid",
+           "reciprocal", "round", "rsqrt", "sigmoid", "sin", "softplus", "softshrink", "softsign", "sqrt", "square", "tanh",
+           "tanh_shrink", "thresholded_relu"]
+
+Activation = Callable[..., Variable]
+_NUMBERS = ("int32", "int64", *FLOATS)
+
+
+def _activation(type: str, formula: str, dtypes: Sequence[str] = FLOATS) -> Activation:
+    """The layer `f(x, name=None)` for an op of that type."""
+    def layer(x: Variable, name: str | None = None) -> Variable:
+        return append_unary(type, x, name, dtypes=dtypes)
+    layer.__name__ = layer.__qualname__ = type
+    layer.__doc__ = f"{formula}, element by element; TypeError unless the dtype of x is one of {', '.join(dtypes)}."
+    return layer
+
+
+abs = _activation("abs", "|x|", _NUMBERS)
+acos = _activation("acos", "The angle in [0, pi] whose cosine is x")
+asin = _activation("asin", "The angle in [-pi/2, pi/2] whose sine is x")
+atan = _activation("atan", "The angle in [-pi/2, pi/2] whose tangent is x")
+ceil = _activation("ceil", "The smallest whole number not below x")
+cos = _activation("cos", "The cosine of x")
+exp = _activation("exp", "exp(x)", _NUMBERS)
+floor = _activation("floor", "The largest whole number not above x")
+logsigmoid = _activation("logsigmoid", "log(1 / (1 + exp(-x)))")
+reciprocal = _activation("reciprocal", "1 / x")
+round = _activation("round", "The nearest whole number, halves away from zero")
+rsqrt = _activation("rsqrt", "1 / sqrt(x)")
+sigmoid = _activation("sigmoid", "1 / (1 + exp(-x))")
+sin = _activation("sin", "The sine of x")
+softplus = _activation("softplus", "log(1 + exp(x))")
+softsign = _activation("softsign", "x / (1 + |x|)")
+sqrt = _activation("sqrt", "The square root of x")
+square = _activation("square", "x squared", _NUMBERS)
+tanh = _activation("tanh", "The hyperbolic tangent of x")
+tanh_shrink = _activation("tanh_shrink", "x - tanh(x)")
+
+
+def _with_attrs(type: str, x: Variable, attrs: dict[str, Any]) -> Variable:
+    """Append the op with those attributes that are not None."""
+    return append_unary(type, x, attrs={key: value for key, value in attrs.items() if value is not None})
+
+
+def hard_shrink(x: Variable, threshold: float | None = None) -> Variable:
+    """x where |x| > threshold (0.5 by default), else 0."""
+    return _with_attrs("hard_shrink", x, {"threshold": threshold})
+
+
+def softshrink(x: Variable, alpha: float | None = None) -> Variable:
+    """x moved by alpha (0.5 by default) towards 0, and 0 within +-alpha."""
+    return _with_attrs("softshrink", x, {"lambda": alpha})
+
+
+def thresholded_relu(x: Variable, threshold: float | None = None) -> Variable:
+    """x where x > threshold (1 by default), else 0."""
+    return _with_attrs("thresholded_relu", x, {"threshold": threshold})
+
+
+def _unchecked(type: str, x: Variable, attrs: dict[str, Any]) -> Variable:
+    """Append the op whatever the dtype of x; ValueError where x is no Variable."""
+    if not isinstance(x, Variable):
+        raise ValueError(f"input of {type} must be variable")
+    helper = LayerHelper(type)
+    out = helper.create_variable_for_type_inference(dtype=x.dtype)
+    helper.append_op(type=type, inputs={"X": x}, outputs={"Out": out}, attrs=attrs)
+    return out
+
+
+def erf(x: Variable) -> Variable:
+    """The Gauss error function, element by element."""
+    return _unchecked("erf", x, {})
+
+
+def gelu(x: Variable, approximate: bool = False) -> Variable:
+    """x times the normal distribution function at x; `approximate` takes its approximation by tanh."""
+    return _unchecked("gelu", x, {"approximate": approximate})
+
+
+def cumsum(x: Variable, axis: int | None = None, exclusive: bool | None = None, reverse: bool | None = None) -> Variable:
+    """Running sums along `axis` (default: the last), without each element itself if `exclusive`, from the end if `reverse`."""
+    check_type(x, "x", Variable, "cumsum")
+    attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return _unchecked("cumsum", x, {key: value for key, value in attrs.items() if value is not None})

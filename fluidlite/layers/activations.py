@@ -1,0 +1,141 @@
+"""Activations with parameters: the element-wise functions of `fluid.layers.nn`."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+
+__all__ = ["brelu", "elu", "hard_sigmoid", "hard_swish", "leaky_relu", "log", "log1p", "mish", "pow", "prelu", "relu", "relu6",
+           "selu", "sign", "soft_relu", "stanh", "swish"]
+
+FLOATS = ("float16", "float32", "float64")
+WIDE_FLOATS = ("float32", "float64")
+
+
+def append_unary(type: str, x: Variable, name: str | None = None, attrs: Mapping[str, Any] | None = None,
+                 dtypes: Sequence[str] = FLOATS, out: Variable | None = None) -> Variable:
+    """Append the op `X -> Out` of that type to the program; TypeError where x's dtype is none of `dtypes`."""
+    check_variable_and_dtype(x, "x", list(dtypes), type)
+    helper = LayerHelper(type, name=name)
+    out = helper.create_variable_for_type_inference(x.dtype) if out is None else out
+    helper.append_op(type=type, inputs={"X": x}, outputs={"Out": out}, attrs=attrs)
+    return out
+
+
+def relu(x: Variable, name: str | None = None) -> Variable:
+    """max(x, 0)."""
+    return append_unary("relu", x, name)
+
+
+def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
+    """min(max(x, 0), threshold)."""
+    return append_unary("relu6", x, name, {"threshold": threshold})
+
+
+def brelu(x: Variable, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Variable:
+    """min(max(x, t_min), t_max)."""
+    return append_unary("brelu", x, name, {"t_min": t_min, "t_max": t_max})
+
+
+def leaky_relu(x: Variable, alpha: float = 0.02, name: str | None = None) -> Variable:
+    """max(x, alpha x)."""
+    return append_unary("leaky_relu", x, name, {"alpha": alpha})
+
+
+def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> Variable:
+    """log(1 + exp(x)), with x cut off at +-threshold."""
+    return append_unary("soft_relu", x, name, {"threshold": threshold})
+
+
+def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
+    """x where it is positive, else alpha (exp(x) - 1)."""
+    return append_unary("elu", x, name, {"alpha": alpha})
+
+
+def selu(x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Variable:
+    """scale x where x is positive, else scale alpha (exp(x) - 1); by default with the constants of a self-normalizing net."""
+    attrs = {key: value for key, value in (("scale", scale), ("alpha", alpha)) if value is not None}
+    return append_unary("selu", x, name, attrs, WIDE_FLOATS)
+
+
+def stanh(x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Variable:
+    """scale_b tanh(scale_a x)."""
+    return append_unary("stanh", x, name, {"scale_a": scale_a, "scale_b": scale_b})
+
+
+def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
+    """x / (1 + exp(-x)). As in 1.8.5, `beta` has no effect: that layer hands it over under a name which the op does not read."""
+    return append_unary("swish", x, name)
+
+
+def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variable:
+    """x tanh(log(1 + exp(x))), the logarithm by its asymptotes beyond +-threshold."""
+    assert threshold > 0, f"threshold of mish should be greater than 0, but got {threshold}"
+    return append_unary("mish", x, name, {"threshold": threshold}, WIDE_FLOATS)
+
+
+def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str | None = None) -> Variable:
+    """slope x + offset, cut off at 0 and 1."""
+    return append_unary("hard_sigmoid", x, name, {"slope": slope, "offset": offset})
+
+
+def hard_swish(x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None) -> Variable:
+    """x min(max(x + offset, 0), threshold) / scale."""
+    return append_unary("hard_swish", x, name, {"threshold": threshold, "scale": scale, "offset": offset})
+
+
+def log(x: Variable, name: str | None = None) -> Variable:
+    """The natural logarithm."""
+    return append_unary("log", x, name, dtypes=WIDE_FLOATS)
+
+
+def log1p(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """log(1 + x), written to `out` where that is given."""
+    return append_unary("log1p", x, name, dtypes=WIDE_FLOATS, out=out)
+
+
+def sign(x: Variable) -> Variable:
+    """-1, 0 or 1; a NumPy array becomes a constant first."""
+    check_type(x, "x", (Variable, np.ndarray), "sign")
+    if not isinstance(x, Variable):
+        from fluidlite.layers.tensor import assign
+        x = assign(x)
+    return append_unary("sign", x)
+
+
+def pow(x: Variable, factor: float | Variable = 1.0, name: str | None = None) -> Variable:
+    """x to the power of `factor`, a number or a Variable of shape [1] (through which no gradient flows)."""
+    check_variable_and_dtype(x, "x", ["int32", "int64", "float32", "float64"], "pow")
+    helper = LayerHelper("pow", name=name)
+    inputs, attrs = {"X": x}, {}
+    if isinstance(factor, Variable):
+        factor.stop_gradient = True
+        inputs["FactorTensor"] = factor
+    else:
+        attrs["factor"] = factor
+    out = helper.create_variable_for_type_inference(dtype=x.dtype)
+    helper.append_op(type="pow", inputs=inputs, outputs={"Out": out}, attrs=attrs)
+    return out
+
+
+def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = None) -> Variable:
+    """x where it is positive, else a x with trained slopes a, 0.25 at first.
+
+    `mode`: one slope for "all", one for each "channel" (dimension 1), or one for each "element" of a sample.
+    """
+    from fluidlite.initializer import Constant
+    check_variable_and_dtype(x, "x", list(FLOATS), "prelu")
+    helper = LayerHelper("prelu", param_attr=param_attr, name=name)
+    if mode not in ("all", "channel", "element"):
+        raise ValueError(f"mode should be one of all, channel, element, not {mode!r}.")
+    shape = {"all": [1], "channel": [1, x.shape[1], 1, 1], "element": [1, *x.shape[1:]]}[mode]
+    alpha = helper.create_parameter(attr=helper.param_attr, shape=shape, dtype="float32", is_bias=False,
+                                    default_initializer=Constant(0.25))
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op(type="prelu", inputs={"X": x, "Alpha": alpha}, attrs={"mode": mode}, outputs={"Out": out})
+    return out

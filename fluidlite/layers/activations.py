@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
@@ -128,7 +129,6 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
 
     `mode`: one slope for "all", one for each "channel" (dimension 1), or one for each "element" of a sample.
     """
-    from fluidlite.initializer import Constant
     check_variable_and_dtype(x, "x", list(FLOATS), "prelu")
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)
     if mode not in ("all", "channel", "element"):

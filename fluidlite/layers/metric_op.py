@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
@@ -39,7 +40,6 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     are float64 [1]; `curve` and `topk` change nothing, as in Paddle. The states are persistable: set them to zeros to
     start anew.
     """
-    from fluidlite.initializer import Constant
     helper = LayerHelper("auc")
     check_variable_and_dtype(input, "input", ["float32", "float64"], "auc")
     check_variable_and_dtype(label, "label", ["int32", "int64"], "auc")

@@ -34,6 +34,7 @@ import enum
 import importlib
 import inspect
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -433,21 +434,17 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
 
 
 _OPS: dict[str, Op] = {}
-_FAMILIES: dict[str, str] = {}                # module name -> its text, for the families not imported yet
+_FAMILIES: dict[str, frozenset[str]] = {}     # module name -> the words that stand in quotes in it
 
 
-def _family_texts() -> dict[str, str]:
-    """Texts of the family files, read once: an op is found by its quoted name without importing every family."""
+def _quoted_words() -> dict[str, frozenset[str]]:
+    """Quoted words of the family files, read once: an op is found by its name without importing every family."""
     if not _FAMILIES:
         folder = pathlib.Path(__file__).parent / "ops"
         for path in sorted(folder.glob("*.py")):
             if path.stem != "__init__":
-                _FAMILIES[path.stem] = path.read_text(encoding="utf8")
+                _FAMILIES[path.stem] = frozenset(re.findall(r'"(\w+)(?=")', path.read_text(encoding="utf8")))
     return _FAMILIES
-
-
-def _declares(text: str, op_type: str) -> bool:
-    return f'"{op_type}"' in text
 
 
 def find(op_type: str) -> Op | None:
@@ -456,8 +453,8 @@ def find(op_type: str) -> Op | None:
         return _OPS[op_type]
     stem = op_type
     while True:
-        for module, text in _family_texts().items():
-            if _declares(text, stem):
+        for module, words in _quoted_words().items():
+            if stem in words:
                 importlib.import_module(f"fluidlite.ops.{module}")
                 if op_type in _OPS:
                     return _OPS[op_type]
@@ -476,6 +473,6 @@ def get(op_type: str) -> Op:
 
 def known_types() -> list[str]:
     """All registered op types, sorted; imports every family."""
-    for module in _family_texts():
+    for module in _quoted_words():
         importlib.import_module(f"fluidlite.ops.{module}")
     return sorted(_OPS)

@@ -13,7 +13,8 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.registry import AttrType
 
-__all__ = ["MAX_BLOCKS", "MAX_OPS", "MAX_VARS", "STAMPS", "add_operator", "add_variable", "check_blocks", "check_parents"]
+__all__ = ["MAX_BLOCKS", "MAX_OPS", "MAX_VARS", "STAMPS", "add_operator", "add_variable", "check_blocks", "check_parents",
+           "exact_value"]
 
 # An op takes 5 bytes in a file and 2 KB in memory: without these limits a file of 60 MB would ask for 24 GB.
 MAX_BLOCKS = 1 << 16
@@ -25,6 +26,18 @@ MAX_NESTED_OPS = 1 << 22
 
 STAMPS: dict[str, Any] = {ROLE_ATTR: 0, ROLE_VAR_ATTR: [], NAMESCOPE_ATTR: "/", DEVICE_ATTR: ""}
 """What every op carries, and what it means when a file leaves it out."""
+
+_LISTS = {AttrType.INTS: int, AttrType.LONGS: int, AttrType.FLOATS: float, AttrType.BOOLEANS: bool, AttrType.STRINGS: str}
+_SCALARS = {AttrType.INT: int, AttrType.LONG: int, AttrType.FLOAT: float, AttrType.BOOLEAN: bool, AttrType.STRING: str}
+
+
+def exact_value(value: Any, attr_type: AttrType) -> Any:
+    """An attribute's value as its type has it: 1 as 1.0 where the type is FLOAT, blocks as their numbers."""
+    if attr_type == AttrType.BLOCK:
+        return int(value.idx)
+    if attr_type == AttrType.BLOCKS:
+        return [int(block.idx) for block in value]
+    return [_LISTS[attr_type](item) for item in value] if attr_type in _LISTS else _SCALARS[attr_type](value)
 
 
 def add_variable(block: Block, name: str, *, kind: VarType, dtype: VarType | None, shape: tuple[int, ...], parameter: bool = False,

@@ -27,7 +27,7 @@ from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import STAMPS
+from fluidlite.ir.restore import STAMPS, exact_value
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.registry import AttrType, Spec, infer_attr_type
 
@@ -38,8 +38,6 @@ _PLAIN = re.compile(WORD)
 _COMPACT = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BF16": "bfloat16"}
 DTYPE_NAMES = {kind: _COMPACT.get(kind.name, kind.name.lower()) for kind in VarType}
 _STAMP_WORDS = {ROLE_ATTR: "role", ROLE_VAR_ATTR: "role_var", NAMESCOPE_ATTR: "scope", DEVICE_ATTR: "device"}
-_LISTS = {AttrType.INTS: int, AttrType.LONGS: int, AttrType.FLOATS: float, AttrType.BOOLEANS: bool, AttrType.STRINGS: str}
-_SCALARS = {AttrType.INT: int, AttrType.LONG: int, AttrType.FLOAT: float, AttrType.BOOLEAN: bool, AttrType.STRING: str}
 
 
 def program_text(program: Program) -> str:
@@ -130,11 +128,11 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _attr(value: Any, attr_type: AttrType) -> str:
+    exact = exact_value(value, attr_type)
     if attr_type == AttrType.BLOCK:
-        return f"block {value.idx}"
+        return f"block {exact}"
     if attr_type == AttrType.BLOCKS:
-        return _list(f"block {block.idx}" for block in value) + ("" if value else ": blocks")
-    exact = [_LISTS[attr_type](item) for item in value] if attr_type in _LISTS else _SCALARS[attr_type](value)
+        return _list(f"block {index}" for index in exact) + ("" if exact else ": blocks")
     shown = _list(map(_scalar, exact)) if isinstance(exact, list) else _scalar(exact)
     return shown if infer_attr_type(exact) == attr_type else f"{shown}: {attr_type.name.lower()}"
 

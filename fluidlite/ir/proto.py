@@ -1,0 +1,305 @@
+"""Programs as bytes: Paddle's ProgramDesc, read and written.
+
+What is read may come from anywhere: sizes are checked before anything is built, and whatever is wrong is a FormatError.
+Attribute values of type FLOAT are 32-bit on the wire; they are read as the shortest decimal that means the same 32-bit
+number, so that 0.1 written is 0.1 read.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from fluidlite.dtypes import VarType
+from fluidlite.errors import FormatError
+from fluidlite.ir.block import Block
+from fluidlite.ir.framework_pb import ProgramDesc, attr_type_name
+from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
+from fluidlite.ir.program import Program
+from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable, check_blocks, check_parents, exact_value
+from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.registry import AttrType, Spec
+
+__all__ = ["MAX_BYTES", "PROGRAM_VERSION", "parse_program", "serialize_program"]
+
+MAX_BYTES = 1 << 26
+PROGRAM_VERSION = 1008005
+_MAX_TYPE = 256
+_MAX_LOD_LEVEL = 64
+_LONG_LIST = 1 << 12
+_FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
+_PADDLE = re.compile(r"[/\\]paddle[/\\](fluid|base|framework|static|nn|optimizer|tensor)[/\\]|^<decorator-gen|contextlib\.py$")
+
+
+def parse_program(data: bytes) -> Program:
+    """The program in ProgramDesc bytes; FormatError where they are none, or say what no program can say."""
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"{len(data)} bytes are too many for a program (the limit is {MAX_BYTES})")
+    try:
+        desc = ProgramDesc.FromString(bytes(data))
+    except DecodeError as error:
+        raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
+    _check_counts(desc)
+    program = Program()
+    program.blocks = [Block(program, index) for index in range(len(desc.blocks))]
+    try:
+        for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
+            _read_block(block, block_desc)
+        check_parents(program)
+        for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
+            for op_desc in block_desc.ops:
+                _read_op(block, op_desc)
+    except UnicodeDecodeError as error:
+        raise FormatError(f"a name is not UTF-8: {error.object[:80]!r}") from None
+    check_blocks(program)
+    _mark_feeds(program)
+    return program
+
+
+def _check_counts(desc: Any) -> None:
+    """FormatError for more blocks, variables or ops than any program has, and for none."""
+    if not desc.blocks:
+        raise FormatError("a program has at least one block, and these bytes hold none")
+    counts = {"blocks": (len(desc.blocks), MAX_BLOCKS), "variables": (sum(len(block.vars) for block in desc.blocks), MAX_VARS),
+              "ops": (sum(len(block.ops) for block in desc.blocks), MAX_OPS)}
+    for what, (found, limit) in counts.items():
+        if found > limit:
+            raise FormatError(f"a program with {found} {what} is too large (the limit is {limit})")
+
+
+def _read_block(block: Block, desc: Any) -> None:
+    if desc.idx != block.idx:
+        raise FormatError(f"block {block.idx} calls itself block {desc.idx}")
+    block.parent_idx, block.forward_block_idx = desc.parent_idx, desc.forward_block_idx
+    if block.idx == 0 and desc.parent_idx != -1:
+        raise FormatError(f"block 0 has block {desc.parent_idx} as its parent")
+    for var_desc in desc.vars:
+        _read_variable(block, var_desc)
+
+
+# ------------------------------------------------------------------------------------------------ variables
+def _kind(number: int, what: str) -> VarType:
+    try:
+        return VarType(number)
+    except ValueError:
+        raise FormatError(f"{what}: type number {number} is not one of fluid's") from None
+
+
+def _read_variable(block: Block, desc: Any) -> Variable:
+    name = desc.name.decode()
+    kind = _kind(desc.type.type, f"variable {name!r}")
+    specs = [_spec(item, name) for item in _tensors(desc.type, kind)]
+    tensor = specs[0] if specs and kind != VarType.READER else Spec((), VarType.FP32, 0)
+    return add_variable(
+        block, name, kind=kind, dtype=tensor.dtype if specs and kind != VarType.READER else None, shape=tensor.shape,
+        lod_level=tensor.lod_level, persistable=desc.persistable, need_check_feed=desc.need_check_feed,
+        is_data=desc.need_check_feed, stop_gradient=desc.stop_gradient, parameter=desc.is_parameter,
+        reader_specs=specs if kind == VarType.READER else ())
+
+
+_TENSOR_FIELDS = {VarType.LOD_TENSOR: "lod_tensor", VarType.SELECTED_ROWS: "selected_rows",
+                  VarType.LOD_TENSOR_ARRAY: "tensor_array"}
+
+
+def _tensors(desc: Any, kind: VarType) -> Sequence[Any]:
+    """The messages that describe what a variable of that kind holds."""
+    if kind == VarType.READER:
+        return list(desc.reader.lod_tensor)
+    field = _TENSOR_FIELDS.get(kind)
+    return [getattr(desc, field)] if field and desc.HasField(field) else []
+
+
+def _spec(desc: Any, name: str) -> Spec:
+    """Shape, dtype and level of detail from a LoDTensorDesc, or a TensorDesc as SelectedRows have it."""
+    tensor, level = (desc.tensor, desc.lod_level) if hasattr(desc, "tensor") else (desc, 0)
+    if not 0 <= level <= _MAX_LOD_LEVEL:
+        raise FormatError(f"variable {name!r} has {level} levels of detail")
+    # Paddle multiplies unknown dimensions: -1 rows of 4 are -4 in its programs
+    return Spec(tuple(dim if dim >= 0 else -1 for dim in tensor.dims), _kind(tensor.data_type, f"variable {name!r}"), level)
+
+
+def _mark_feeds(program: Program) -> None:
+    """The wire does not say which variables are fed; they are the dense ones that ops read and no op writes."""
+    block = program.global_block()
+    written = {name for each in program.blocks for op in each.ops for name in op.output_arg_names}
+    read = {name for each in program.blocks for op in each.ops for name in op.input_arg_names}
+    for var in block.vars.values():
+        if var.name in read and var.name not in written and not var.persistable and var.type == VarType.LOD_TENSOR:
+            var.is_data = True
+
+
+# ------------------------------------------------------------------------------------------------ ops
+def _read_op(block: Block, desc: Any) -> Operator:
+    op_type = desc.type.decode()
+    if len(op_type) > _MAX_TYPE:
+        raise FormatError(f"an op type of {len(op_type)} characters: {op_type[:40]!r}...")
+    what = f"op {op_type!r}"
+    attrs: dict[str, tuple[AttrType, Any]] = {}
+    where = None
+    for attr in desc.attrs:
+        name = attr.name.decode()
+        if name in attrs:
+            raise FormatError(f"{what} has the attribute {name!r} twice")
+        if name == CALLSTACK_ATTR:
+            where = _user_frame(attr.strings)
+        else:
+            attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
+    return add_operator(block, op_type, _read_slots(desc.inputs, what), _read_slots(desc.outputs, what), attrs, where)
+
+
+def _read_slots(slots: Iterable[Any], what: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for slot in slots:
+        name = slot.parameter.decode()
+        if name in found:
+            raise FormatError(f"{what} has the slot {name!r} twice")
+        found[name] = [argument.decode() for argument in slot.arguments]
+    return found
+
+
+def _text(data: bytes) -> str:
+    """The text in an attribute; bytes that are no UTF-8 survive reading and writing."""
+    return data.decode(errors="surrogateescape")
+
+
+def _short(values: Sequence[float]) -> list[float]:
+    """32-bit numbers as the shortest decimals that mean them; long lists exactly, because this takes a microsecond each."""
+    if len(values) > _LONG_LIST:
+        return list(values)
+    return [float(str(value)) for value in np.asarray(values, np.float32)]
+
+
+_READERS: dict[str, tuple[AttrType, Callable[[Any], Any]]] = {
+    "INT": (AttrType.INT, lambda attr: attr.i), "FLOAT": (AttrType.FLOAT, lambda attr: _short([attr.f])[0]),
+    "STRING": (AttrType.STRING, lambda attr: _text(attr.s)), "INTS": (AttrType.INTS, lambda attr: list(attr.ints)),
+    "FLOATS": (AttrType.FLOATS, lambda attr: _short(attr.floats)),
+    "STRINGS": (AttrType.STRINGS, lambda attr: [_text(item) for item in attr.strings]),
+    "BOOLEAN": (AttrType.BOOLEAN, lambda attr: attr.b), "BOOLEANS": (AttrType.BOOLEANS, lambda attr: list(attr.bools)),
+    "LONG": (AttrType.LONG, lambda attr: attr.l), "LONGS": (AttrType.LONGS, lambda attr: list(attr.longs)),
+    # types that 2.x added, as the nearest that fluid has
+    "FLOAT64S": (AttrType.FLOATS, lambda attr: list(attr.float64s)), "FLOAT64": (AttrType.FLOAT, lambda attr: attr.float64),
+    "VAR": (AttrType.STRING, lambda attr: _text(attr.var_name)),
+    "VARS": (AttrType.STRINGS, lambda attr: [_text(item) for item in attr.vars_name]),
+}
+
+
+def _read_attr(attr: Any, program: Program, what: str) -> tuple[AttrType, Any]:
+    """Type and value of an attribute; a block index becomes the Block."""
+    kind = attr_type_name(attr.type)
+    if kind in _READERS:
+        attr_type, read = _READERS[kind]
+        return attr_type, read(attr)
+    if kind == "BLOCK":
+        return AttrType.BLOCK, _block(program, attr.block_idx, what)
+    if kind == "BLOCKS":
+        return AttrType.BLOCKS, [_block(program, index, what) for index in attr.blocks_idx]
+    scalars = [_scalar(item, what) for item in (attr.scalars if kind == "SCALARS" else [attr.scalar])]
+    if kind == "SCALAR":
+        return scalars[0]
+    types = {attr_type for attr_type, _ in scalars} or {AttrType.FLOAT}
+    if len(types) > 1:
+        raise FormatError(f"{what} mixes types: {sorted(one.name for one in types)}")
+    lists = {AttrType.BOOLEAN: AttrType.BOOLEANS, AttrType.LONG: AttrType.LONGS, AttrType.FLOAT: AttrType.FLOATS}
+    return lists[types.pop()], [value for _, value in scalars]
+
+
+def _scalar(scalar: Any, what: str) -> tuple[AttrType, Any]:
+    if scalar.type == 4:
+        raise FormatError(f"{what} is a complex number, which fluid's attributes cannot hold")
+    return {1: (AttrType.BOOLEAN, scalar.b), 2: (AttrType.LONG, scalar.i), 3: (AttrType.FLOAT, scalar.r)}.get(
+        scalar.type, (AttrType.LONG, 0))
+
+
+def _block(program: Program, index: int, what: str) -> Block:
+    if not 0 <= index < len(program.blocks):
+        raise FormatError(f"{what} names block {index}, and the program has {len(program.blocks)}")
+    return program.blocks[index]
+
+
+def _user_frame(callstack: Iterable[bytes]) -> Where | None:
+    """The innermost frame outside Paddle; entries run from the inside out."""
+    for entry in callstack:
+        match = _FRAME.match(entry.decode(errors="replace"))
+        if match and not _PADDLE.search(match[1]):
+            return Where(match[1], int(match[2]), match[3])
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ writing
+def serialize_program(program: Program) -> bytes:
+    """The bytes of a ProgramDesc, which PaddlePaddle 1.8.5 and 2.x read."""
+    desc = ProgramDesc()
+    desc.version.version = PROGRAM_VERSION
+    for block in program.blocks:
+        _write_block(desc.blocks.add(), block)
+    data: bytes = desc.SerializeToString(deterministic=True)
+    return data
+
+
+def _write_block(desc: Any, block: Block) -> None:
+    desc.idx, desc.parent_idx = block.idx, block.parent_idx
+    if block.forward_block_idx >= 0:
+        desc.forward_block_idx = block.forward_block_idx
+    for var in block.vars.values():
+        _write_variable(desc.vars.add(), var)
+    for op in block.ops:
+        _write_op(desc.ops.add(), op)
+
+
+def _write_variable(desc: Any, var: Variable) -> None:
+    desc.name, desc.persistable = var.name.encode(), var.persistable
+    desc.type.type = int(var.type)
+    if var.type == VarType.READER:
+        for spec in var.reader_specs:
+            _write_tensor(desc.type.reader.lod_tensor.add(), spec)
+    elif var.type in _TENSOR_FIELDS:
+        write = _write_dims if var.type == VarType.SELECTED_ROWS else _write_tensor
+        write(getattr(desc.type, _TENSOR_FIELDS[var.type]), var.spec)
+    for field, value in (("need_check_feed", var.need_check_feed), ("is_parameter", isinstance(var, Parameter)),
+                         ("stop_gradient", var.stop_gradient)):
+        if value:
+            setattr(desc, field, True)
+
+
+def _write_tensor(desc: Any, spec: Spec) -> None:
+    _write_dims(desc.tensor, spec)
+    desc.lod_level = spec.lod_level or 0
+
+
+def _write_dims(desc: Any, spec: Spec) -> None:
+    desc.data_type = int(spec.dtype)
+    desc.dims.extend(spec.shape)
+
+
+def _write_op(desc: Any, op: Operator) -> None:
+    desc.type = op.type.encode()
+    for slots, fields in ((op.inputs, desc.inputs), (op.outputs, desc.outputs)):
+        for slot, names in slots.items():
+            fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
+    for name in sorted(op.attr_names):
+        attr = desc.attrs.add(name=name.encode())
+        try:
+            _write_attr(attr, AttrType.STRINGS if name == CALLSTACK_ATTR else op.attr_type(name), op.attr(name))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"op {op.type!r}: attribute {name!r} cannot hold {op.attr(name)!r}: {error}\n"
+                             f"  built at {op.where}") from error
+
+
+_FIELDS = {AttrType.INT: "i", AttrType.FLOAT: "f", AttrType.STRING: "s", AttrType.INTS: "ints", AttrType.FLOATS: "floats",
+           AttrType.STRINGS: "strings", AttrType.BOOLEAN: "b", AttrType.BOOLEANS: "bools", AttrType.BLOCK: "block_idx",
+           AttrType.LONG: "l", AttrType.BLOCKS: "blocks_idx", AttrType.LONGS: "longs"}
+
+
+def _write_attr(desc: Any, attr_type: AttrType, value: Any) -> None:
+    desc.type = int(attr_type)
+    exact = exact_value(value, attr_type)
+    if attr_type in (AttrType.STRING, AttrType.STRINGS):
+        exact = [item.encode(errors="surrogateescape") for item in exact] if isinstance(exact, list) else exact.encode(
+            errors="surrogateescape")
+    if isinstance(exact, list):
+        getattr(desc, _FIELDS[attr_type]).extend(exact)
+    else:
+        setattr(desc, _FIELDS[attr_type], exact)

@@ -10,7 +10,7 @@ from fluidlite.executor.kernels import Context, Kernel, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.place import Place, array_module
-from fluidlite.registry import EMPTY_VAR, Lod
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor, SelectedRows, host
 
@@ -132,14 +132,16 @@ class Interpreter:
         context.interpreter = self
         returned = kernel(context, values, lods)
         shared = lods.get(kernel.definition.lod or "") or [()]
-        for index, (slot, names) in enumerate(op.outputs.items()):
+        for slot, names in op.outputs.items():
             for name, item in zip(names, returned.get(slot, ()), strict=False):
                 value, lod = unpack(item)
                 if value is not None and name != EMPTY_VAR:
                     if self.check_values:
                         check_finite(op, name, value)
                     first = slot == next(iter(kernel.definition.outputs), None)
-                    frame.set(name, value, lod if lod is not None else (shared[0] if first and kernel.definition.lod else ()))
+                    if lod is None:
+                        lod = shared[0] if first and kernel.definition.lod else _like_variable(name, frame)
+                    frame.set(name, value, lod)
 
     def _read(self, op: Operator, slot: str, name: str, frame: Frame) -> Any:
         if name == EMPTY_VAR:
@@ -168,13 +170,20 @@ def check_finite(op: Operator, name: str, value: Any) -> None:
                           f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}")
 
 
+def _like_variable(name: str, frame: Frame) -> Lod:
+    """The level of detail of a gradient is that of its variable."""
+    forward, gradient, _ = name.partition(GRAD_SUFFIX)
+    return frame.lod(forward) if gradient else ()
+
+
 def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedError | NotFoundError:
     """The error for a variable that nobody wrote: it says what to do, and where the op was built."""
     var = frame.block._find_var_recursive(name)
     where = f"\n  {op.call_text()}\n  built at {op.where}"
     if var is None:
         known = list(frame.block.visible_names())
-        return NotFoundError(f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}{where}")
+        return NotFoundError(f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}"
+                             f"{where}")
     if var.persistable:
         return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value; run the startup program "
                                   f"(exe.run(fluid.default_startup_program())) or load it first{where}")
@@ -186,5 +195,6 @@ def not_fetched(block: Block, name: str) -> UninitializedError | NotFoundError:
     """The error for a fetch of what no op writes."""
     var = block._find_var_recursive(name)
     if var is None:
-        return NotFoundError(f"cannot fetch {name!r}: the program has no such variable{did_you_mean(name, list(block.visible_names()))}")
+        hint = did_you_mean(name, list(block.visible_names()))
+        return NotFoundError(f"cannot fetch {name!r}: the program has no such variable{hint}")
     return UninitializedError(f"cannot fetch {name!r}: no op of the program writes it and the scope holds no value for it")

@@ -140,6 +140,11 @@ class RankTable(NamedTuple):
         return sum(length > step for length in self.lengths)
 
     @property
+    def lod(self) -> Lod:
+        """The level of detail of what was ranked, down to `level`."""
+        return self.coarse + offsets_of([[self.lengths[rank] for rank in self.ranks]])
+
+    @property
     def ranks(self) -> list[int]:
         """For each sequence its rank."""
         found = [0] * len(self.order)
@@ -228,9 +233,10 @@ def _(X: Spec) -> Spec:
 @lod_tensor_to_array.kernel
 def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> LoDTensorArray:
     out = LoDTensorArray()
+    full = X_lod if len(X_lod) > RankTable.level else RankTable.lod
     for step in range(max(RankTable.lengths, default=0)):
-        starts = [X_lod[RankTable.level][sequence] + step for sequence in RankTable.order[:RankTable.active(step)]]
-        ranges, lod = row_ranges(X_lod, RankTable.level + 1, [(start, start + 1) for start in starts])
+        starts = [full[RankTable.level][sequence] + step for sequence in RankTable.order[:RankTable.active(step)]]
+        ranges, lod = row_ranges(full, RankTable.level + 1, [(start, start + 1) for start in starts])
         out.append(LoDTensor(rows_in(xp, X, ranges), lod))
     return out
 
@@ -251,10 +257,9 @@ def _(X: Spec) -> Spec:
 
 @array_to_lod_tensor.kernel
 def _(xp: Any, X: LoDTensorArray, RankTable: RankTable) -> WithLod:
-    ranks = RankTable.ranks
-    pairs = [(step, rank) for rank in ranks for step in range(RankTable.lengths[rank])]
+    pairs = [(step, rank) for rank in RankTable.ranks for step in range(RankTable.lengths[rank])]
     values, lod = gathered(xp, _complete(xp, X, RankTable), [step for step, _ in pairs], [rank for _, rank in pairs])
-    return WithLod(values, RankTable.coarse + offsets_of([[RankTable.lengths[rank] for rank in ranks]]) + lod)
+    return WithLod(values, RankTable.lod + lod)
 
 
 def _complete(xp: Any, array: LoDTensorArray, table: RankTable) -> list[LoDTensor]:
@@ -290,11 +295,11 @@ def _(X: Array, X_lod: Lod, RankTable: RankTable, I: Array) -> WithLod:  # noqa:
 
 
 @shrink_rnn_memory.grad("X")
-def _(xp: Any, X: Array, dOut: Array | None) -> Array:
-    gradient: Array = xp.zeros_like(X)
+def _(xp: Any, X: Array, X_lod: Lod, dOut: Array | None) -> WithLod:
+    gradient = xp.zeros_like(X)
     if dOut is not None:
         gradient[:len(dOut)] = dOut
-    return gradient
+    return WithLod(gradient, X_lod)
 
 
 def _reordered(xp: Any, X: Array, lod: Lod, order: Sequence[int]) -> WithLod:
@@ -360,8 +365,12 @@ def _merge(xp: Any, X_lod: Lod, Mask: Array, InTrue: Array | None, InTrue_lod: L
     given = InTrue if InTrue is not None else InFalse
     if given is None:
         raise EnforceNotMet("op 'merge_lod_tensor': neither InTrue nor InFalse was computed")
-    parts = [LoDTensor(given[:0] if array is None else array, lod) for array, lod in ((InFalse, InFalse_lod), (InTrue, InTrue_lod))]
     mask = host(Mask).reshape(-1).astype(bool)
+    parts = []
+    for side, array, lod in ((False, InFalse, InFalse_lod), (True, InTrue, InTrue_lod)):
+        if not lod and len(X_lod) > level:               # gradients of the parts of X fall into sequences as those do
+            lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == side)])[1]
+        parts.append(LoDTensor(given[:0] if array is None else array, lod))
     values, lod = gathered(xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist())
     return WithLod(values, X_lod[:level] + lod)
 

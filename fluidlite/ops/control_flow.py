@@ -15,7 +15,20 @@ from fluidlite.errors import EnforceNotMet
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.array import entry, number
-from fluidlite.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradContext, Op, Spec, grad_name, required, same_as
+from fluidlite.registry import (
+    BLOCK,
+    EMPTY_VAR,
+    STRINGS,
+    AttrType,
+    GradContext,
+    Lod,
+    Op,
+    Spec,
+    WithLod,
+    grad_name,
+    required,
+    same_as,
+)
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _SKIPPED = {"skip_eager_deletion_vars": STRINGS()}
@@ -49,6 +62,12 @@ def zeros_of(xp: Any, value: Any) -> Any:
     if isinstance(value, LoDTensorArray):
         return LoDTensorArray(item if item.array is None else LoDTensor(xp.zeros_like(item.array), item._lod) for item in value)
     return xp.zeros_like(value) if hasattr(value, "dtype") and hasattr(value, "shape") else None
+
+
+def _gradient(xp: Any, made: Any, value: Any, lod: Lod) -> Any:
+    """The gradient of `value`, zeros where none was made, with the level of detail of `value`."""
+    made = made if made is not None else zeros_of(xp, value)
+    return made if made is None or isinstance(made, (LoDTensorArray, SelectedRows)) else WithLod(made, lod)
 
 
 # ---------------------------------------------------------------------- runs of sub-blocks
@@ -165,7 +184,8 @@ while_grad = Op("while_grad", "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?", lod
 
 
 @while_grad.kernel
-def _(ctx: Any, xp: Any, X: list[Any], dOut: list[Any], StepScopes: list[Any], original_output_grad: list[str]) -> dict[str, Any]:
+def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], dOut: list[Any], StepScopes: list[Any],
+      original_output_grad: list[str]) -> dict[str, Any]:
     op, wanted = ctx.op, _wanted(ctx.op, "X")
     loop = _LoopGradient(xp, dict(zip(original_output_grad, dOut, strict=True)), _replaced(op.attrs["sub_block"]))
     inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
@@ -178,7 +198,7 @@ def _(ctx: Any, xp: Any, X: list[Any], dOut: list[Any], StepScopes: list[Any], o
     found: list[Any] = [None] * len(op.output("X@GRAD"))
     for index, name in wanted:
         made = loop.result(name, nested=ctx.frame.forward is not None) if name in carried else loop.totals.get(name)
-        found[index] = made if made is not None else zeros_of(xp, X[index])
+        found[index] = _gradient(xp, made, X[index], X_lod[index])
     return {"X@GRAD": found}
 
 
@@ -276,7 +296,7 @@ conditional_block_grad = Op("conditional_block_grad", "Cond* Input*? Out*? Out@G
 
 
 @conditional_block_grad.kernel
-def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], dOut: list[Any], Scope: Any) -> dict[str, Any]:
+def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any) -> dict[str, Any]:
     op, wanted = ctx.op, _wanted(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
     frame = _gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
@@ -286,7 +306,7 @@ def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], dOut: list[Any], Sco
     found: list[Any] = [None] * len(op.output("Input@GRAD"))
     for index, name in wanted:
         made = frame.values.get(name) if runs or name in incoming else None
-        found[index] = made if made is not None else zeros_of(xp, Input[index])
+        found[index] = _gradient(xp, made, Input[index], Input_lod[index])
     return {"Input@GRAD": found}
 
 
@@ -392,20 +412,17 @@ def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], paramet
         memory = [frame.values.get(grad_name(name)) for name in ex_states]
         totals.update((name, added(xp, totals.get(name), frame.values.get(name))) for name in shared)
         rows[step] = {name: frame.values.get(name) for name in slices}
-    return {"initial_states@GRAD": [_or_zeros(xp, *pair) for pair in zip(memory, initial_states, strict=True)],
-            "parameters@GRAD": [_or_zeros(xp, totals.get(grad_name(name)), value)
+    return {"initial_states@GRAD": [_gradient(xp, *pair, ()) for pair in zip(memory, initial_states, strict=True)],
+            "parameters@GRAD": [_gradient(xp, totals.get(grad_name(name)), value, ())
                                 for name, value in zip(op.input("parameters"), parameters, strict=True)],
             "inputs@GRAD": [_stacked(xp, grad_name(name), value, rows) if grad_name(name) in slices else None
                             for name, value in zip(op.input("inputs"), inputs, strict=True)]}
 
 
-def _or_zeros(xp: Any, gradient: Any, value: Any) -> Any:
-    return gradient if gradient is not None else zeros_of(xp, value)
-
-
 def _stacked(xp: Any, name: str, value: Array, rows: Mapping[int, Mapping[str, Any]]) -> Any:
     """The gradients of a step input, all steps on top of each other."""
-    return xp.stack([_or_zeros(xp, rows[step][name], value[step]) for step in sorted(rows)])
+    found = [rows[step][name] for step in sorted(rows)]
+    return xp.stack([xp.zeros_like(value[0]) if row is None else row for row in found])
 
 
 rnn_memory_helper = Op("rnn_memory_helper", "X -> Out", attrs={"dtype": int(VarType.FP32)})

@@ -1,0 +1,426 @@
+"""Ops that draw random numbers.
+
+With a seed they give the numbers of PaddlePaddle 1.8.5's CPU kernels, which are those of libstdc++: its engine
+`minstd_rand` and its distributions. The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a power of the
+multiplier times the first one and whole arrays of states are computed by doubling. Without a seed the numbers come
+from the run's own generator.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.errors import ShapeError
+from fluidlite.registry import LONGS, AttrType, KernelContext, Op, Spec, required
+
+__all__ = ["minstd_integers", "minstd_normal", "minstd_states", "minstd_uniform"]
+
+_MODULUS = 2**31 - 1
+_MULTIPLIER = 48271                           # std::minstd_rand
+_OLD_MULTIPLIER = 16807                       # std::minstd_rand0, which libstdc++ calls default_random_engine
+_RANGE = _MODULUS - 2                         # largest minus smallest state
+
+
+# ---------------------------------------------------------------------- the engine and its distributions
+def minstd_states(seed: int, n: int) -> Array:
+    """The first `n` states of `std::minstd_rand`, each in [1, 2**31 - 2], as uint64."""
+    states = np.empty(n, np.uint64)
+    states[:1] = _first_state(seed) * _MULTIPLIER % _MODULUS
+    known, jump = 1, _MULTIPLIER
+    while known < n:
+        stop = min(2 * known, n)
+        states[known:stop] = states[:stop - known] * np.uint64(jump) % np.uint64(_MODULUS)
+        known, jump = stop, jump * jump % _MODULUS
+    return states
+
+
+def _first_state(seed: int) -> int:
+    """What seeding makes of an attribute: an unsigned 32-bit number, and never 0."""
+    return (int(seed) & 0xFFFFFFFF) % _MODULUS or 1
+
+
+def _canonical(seed: int, n: int, dtype: Any = np.float32) -> Array:
+    """`std::generate_canonical`: one draw makes a float32 in [0, 1), two make a float64."""
+    kind = np.dtype(dtype).type
+    span = kind(_RANGE + 1)
+    draws = minstd_states(seed, n * (2 if kind is np.float64 else 1)) - np.uint64(1)
+    if kind is np.float64:
+        unit = (draws[0::2].astype(kind) + draws[1::2].astype(kind) * span) / (span * span)
+    else:
+        unit = draws.astype(kind) / span
+    return np.minimum(unit, np.nextafter(kind(1), kind(0)))
+
+
+def minstd_uniform(seed: int, n: int, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> Array:
+    """`n` draws of `std::uniform_real_distribution(low, high)` from an engine seeded with `seed`."""
+    return _between(_canonical(seed, n, dtype), low, high)
+
+
+def _between(unit: Array, low: float, high: float) -> Array:
+    """[0, 1) moved to [low, high), rounded as C++ does with float attributes."""
+    kind = unit.dtype.type
+    bottom, top = kind(np.float32(low)), kind(np.float32(high))
+    return unit * (top - bottom) + bottom
+
+
+def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> Array:
+    """`n` draws of `std::normal_distribution`: Marsaglia's polar method, the second value of a pair comes first."""
+    kind = np.dtype(dtype).type
+    tries = int(0.7 * n) + 64                 # a pair of draws passes with probability pi / 4
+    while True:
+        unit = kind(2) * _canonical(seed, 2 * tries, dtype) - kind(1)
+        x, y = unit[0::2], unit[1::2]
+        square = x * x + y * y
+        inside = (square <= 1) & (square != 0)
+        if 2 * np.count_nonzero(inside) >= n:
+            break
+        tries *= 2
+    square = square[inside]
+    factor = np.sqrt(kind(-2) * _c_log(square) / square)
+    pairs = np.stack((y[inside] * factor, x[inside] * factor), axis=1)
+    return pairs.reshape(-1)[:n] * kind(np.float32(std)) + kind(np.float32(mean))
+
+
+def _c_log(x: Array) -> Array:
+    """The C library's logarithm: NumPy's own differs from it in the last bit of every tenth number."""
+    from scipy.special import xlogy  # type: ignore[import-untyped]
+    result: Array = xlogy(x.dtype.type(1), x)
+    return result
+
+
+def minstd_integers(seed: int, n: int, low: int, high: int) -> Array:
+    """`n` draws of `std::uniform_int_distribution(low, high)`, both ends included, as int64."""
+    bins = high - low + 1
+    width = _RANGE // bins
+    tries = n + 16
+    while True:
+        draws = minstd_states(seed, tries) - np.uint64(1)
+        draws = draws[draws < bins * width]
+        if len(draws) >= n:
+            return (draws[:n] // np.uint64(width)).astype(np.int64) + low
+        tries *= 2
+
+
+# Central branch of Wichura's algorithm AS 241 (1988), which the kernel uses over its whole range.
+_AS241_NUMERATOR = (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+                    1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0)
+_AS241_DENOMINATOR = (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+                      5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0)
+
+
+def _polynomial(coefficients: Sequence[float], x: Array, factor: float = 1.0) -> Array:
+    total: Any = x.dtype.type(coefficients[0] * factor)
+    for coefficient in coefficients[1:]:
+        total = total * x + x.dtype.type(coefficient * factor)
+    result: Array = total
+    return result
+
+
+def _truncated_normal(unit: Array, mean: float, std: float) -> Array:
+    """Normal numbers within two standard deviations from uniform ones, by the inverse of the distribution function."""
+    kind = unit.dtype.type
+    bottom, top = kind((1 - math.erf(math.sqrt(2))) / 2), kind((1 + math.erf(math.sqrt(2))) / 2)
+    x = kind(2) * (unit * (top - bottom) + bottom) - kind(1)
+    wide = x.astype(np.float64)
+    r = (0.180625 - 0.25 * wide * wide).astype(kind)
+    inverse = x * _polynomial(_AS241_NUMERATOR, r, 1 / math.sqrt(8)) / _polynomial(_AS241_DENOMINATOR, r)
+    return (math.sqrt(2) * inverse.astype(np.float64) * float(np.float32(std)) + float(np.float32(mean))).astype(kind)
+
+
+# ---------------------------------------------------------------------- shapes
+def _dims(shape: Iterable[int], ShapeTensor: Any, ShapeTensorList: Sequence[Any]) -> tuple[int, ...]:
+    """The shape to fill: from a tensor, from one tensor a dimension, or from the attribute."""
+    if ShapeTensor is not None:
+        return tuple(int(dim) for dim in ShapeTensor)
+    if ShapeTensorList:
+        return tuple(int(tensor.reshape(-1)[0]) for tensor in ShapeTensorList)
+    return tuple(int(dim) for dim in shape)
+
+
+def _shape_spec(shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]) -> Spec:
+    if ShapeTensorList:
+        given = tuple(shape) if len(shape) == len(ShapeTensorList) else (-1,) * len(ShapeTensorList)
+        return Spec(tuple(max(dim, -1) for dim in given), VarType(dtype))
+    if ShapeTensor is not None and not shape:
+        return Spec((-1,) * max(ShapeTensor.shape[0], 1), VarType(dtype))
+    return Spec(tuple(int(dim) for dim in shape), VarType(dtype))
+
+
+def _kind(dtype: int) -> Any:
+    """The type to draw in: float64 for itself, float32 for the others."""
+    return np.float64 if dtype == VarType.FP64 else np.float32
+
+
+def _finish(xp: Any, values: Array, shape: Sequence[int], dtype: int) -> Array:
+    result: Array = xp.asarray(values.astype(to_numpy(VarType(dtype)), copy=False).reshape(tuple(shape)))
+    return result
+
+
+# ---------------------------------------------------------------------- ops
+_DIAGONAL = {"diag_num": 0, "diag_step": 0, "diag_val": 1.0}
+
+
+def _uniform(ctx: KernelContext, shape: Sequence[int], low: float, high: float, seed: int, dtype: int) -> Array:
+    n, kind = math.prod(shape), _kind(dtype)
+    if seed:
+        return minstd_uniform(seed, n, low, high, kind)
+    return _between(ctx.rng(0).random(n, dtype=kind), low, high)
+
+
+def _normal(ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Array:
+    n, kind = math.prod(shape), _kind(dtype)
+    if seed:
+        return minstd_normal(seed, n, mean, std, kind)
+    values: Array = ctx.rng(0).standard_normal(n, dtype=kind) * kind(std) + kind(mean)
+    return values
+
+
+uniform_random = Op("uniform_random", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
+                    attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL})
+uniform_random.shape(_shape_spec)
+
+
+@uniform_random.kernel
+def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], min: float,
+      max: float, seed: int, dtype: int, diag_num: int, diag_step: int, diag_val: float) -> Array:
+    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    values = _uniform(ctx, dims, min, max, seed, dtype)
+    if diag_num > 0:
+        if math.prod(dims) <= (diag_num - 1) * (diag_step + 1):
+            raise ShapeError(f"op 'uniform_random': {diag_num} diagonal elements, {diag_step + 1} apart, leave {list(dims)}")
+        values[np.arange(diag_num) * (diag_step + 1)] = diag_val
+    return _finish(xp, values, dims, dtype)
+
+
+gaussian_random = Op("gaussian_random", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
+                     attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False})
+gaussian_random.shape(_shape_spec)
+
+
+@gaussian_random.kernel
+def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], mean: float,
+      std: float, seed: int, dtype: int) -> Array:
+    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    return _finish(xp, _normal(ctx, dims, mean, std, seed, dtype), dims, dtype)
+
+
+truncated = Op("truncated_gaussian_random", "-> Out", random=True, lod=None,
+               attrs={"shape": required(AttrType.INTS), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5})
+
+
+@truncated.shape
+def _(shape: Sequence[int], dtype: int) -> Spec:
+    return Spec(tuple(int(dim) for dim in shape), VarType(dtype))
+
+
+@truncated.kernel
+def _(xp: Any, ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Array:
+    smallest = float(np.finfo(np.float32).tiny)
+    return _finish(xp, _truncated_normal(_uniform(ctx, shape, smallest, 1.0, seed, dtype), mean, std), shape, dtype)
+
+
+def _like_spec(Input: Spec, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
+    dims = list(shape)
+    dims[output_dim_idx] = Input.shape[input_dim_idx]
+    return Spec(tuple(dims), VarType(dtype))
+
+
+def _like(shape: Sequence[int], source: Array, input_dim_idx: int, output_dim_idx: int) -> list[int]:
+    """`shape` with one dimension of `source` in it."""
+    dims = [int(dim) for dim in shape]
+    dims[output_dim_idx] = source.shape[input_dim_idx]
+    return dims
+
+
+_LIKE = {"shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0, "seed": 0, "dtype": 5}
+uniform_like = Op("uniform_random_batch_size_like", "Input -> Out", random=True, lod=None,
+                  attrs={"min": -1.0, "max": 1.0, **_LIKE, **_DIAGONAL})
+uniform_like.shape(_like_spec)
+
+
+@uniform_like.kernel
+def _(xp: Any, ctx: KernelContext, Input: Array, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int,
+      min: float, max: float, seed: int, dtype: int) -> Array:
+    dims = _like(shape, Input, input_dim_idx, output_dim_idx)
+    return _finish(xp, _uniform(ctx, dims, min, max, seed, dtype), dims, dtype)
+
+
+gaussian_like = Op("gaussian_random_batch_size_like", "Input -> Out", random=True, lod=None,
+                   attrs={"mean": 0.0, "std": 1.0, **_LIKE})
+gaussian_like.shape(_like_spec)
+
+
+@gaussian_like.kernel
+def _(xp: Any, ctx: KernelContext, Input: Array, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int,
+      mean: float, std: float, seed: int, dtype: int) -> Array:
+    dims = _like(shape, Input, input_dim_idx, output_dim_idx)
+    return _finish(xp, _normal(ctx, dims, mean, std, seed, dtype), dims, dtype)
+
+
+randint = Op("randint", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
+             attrs={"shape": LONGS(), "low": required(AttrType.INT), "high": required(AttrType.INT), "seed": 0, "dtype": 3})
+
+
+@randint.shape
+def _(low: int, high: int, shape: Sequence[int], dtype: int, ShapeTensor: Spec | None,
+      ShapeTensorList: Sequence[Spec | None]) -> Spec:
+    if low >= high:
+        raise ShapeError(f"op 'randint': low must be less than high, but low = {low} and high = {high}")
+    return _shape_spec(shape, dtype, ShapeTensor, ShapeTensorList)
+
+
+@randint.kernel
+def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], low: int,
+      high: int, seed: int, dtype: int) -> Array:
+    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    n = math.prod(dims)
+    values = minstd_integers(seed, n, low, high - 1) if seed else ctx.rng(0).integers(low, high, n)
+    return _finish(xp, values, dims, dtype)
+
+
+def _shuffled(n: int, draw: Callable[[int], int]) -> Array:
+    """0 ... n-1 after swapping each position i with position draw(i) <= i; each swap sees the ones before it."""
+    order = list(range(n))
+    for i in range(1, n):
+        j = draw(i)
+        order[i], order[j] = order[j], order[i]
+    return np.array(order, np.int64)
+
+
+def _c_rand(seed: int) -> Iterator[int]:
+    """The numbers of the C library's `srand(seed)` and `rand()`: an additive feedback generator, 310 numbers discarded."""
+    state = [(int(seed) + 2**31) % 2**32 - 2**31 or 1]
+    for _ in range(30):
+        state.append(_OLD_MULTIPLIER * state[-1] % _MODULUS)
+    state += state[:3]
+    produced = 0
+    while True:
+        state.append((state[-3] + state[-31]) & 0xFFFFFFFF)
+        produced += 1
+        if produced > 310:
+            yield state[-1] >> 1
+        del state[:-31]
+
+
+randperm = Op("randperm", "-> Out", random=True, lod=None, attrs={"n": required(AttrType.INT), "seed": 0, "dtype": 3})
+
+
+@randperm.shape
+def _(n: int, dtype: int) -> Spec:
+    return Spec((n,), VarType(dtype))
+
+
+@randperm.kernel
+def _(xp: Any, ctx: KernelContext, n: int, seed: int, dtype: int) -> Array:
+    if not seed:
+        return _finish(xp, ctx.rng(0).permutation(n), (n,), dtype)
+    rand = _c_rand(seed)
+    return _finish(xp, _shuffled(n, lambda i: next(rand) % (i + 1)), (n,), dtype)
+
+
+sampling_id = Op("sampling_id", "X -> Out", random=True, attrs={"min": 0.0, "max": 1.0, "seed": 0})
+
+
+@sampling_id.shape
+def _(X: Spec) -> Spec:
+    if len(X.shape) != 2:
+        raise ShapeError(f"op 'sampling_id': X has shape {list(X.shape)}, wanted [batch, probabilities]")
+    return Spec(X.shape[:1], VarType.INT64)
+
+
+@sampling_id.kernel
+def _(xp: Any, ctx: KernelContext, X: Array, min: float, max: float, seed: int) -> Array:
+    dtype = VarType.FP64 if X.dtype == np.float64 else VarType.FP32
+    drawn = xp.asarray(_uniform(ctx, X.shape[:1], min, max, seed, dtype))
+    below = xp.count_nonzero(xp.cumsum(X, axis=1, dtype=X.dtype) < drawn[:, None], axis=1)
+    return xp.minimum(below, X.shape[1] - 1).astype(np.int64)
+
+
+random_crop = Op("random_crop", "X Seed -> Out SeedOut?", random=True, attrs={"shape": required(AttrType.INTS), "startup_seed": 0})
+
+
+@random_crop.shape
+def _(X: Spec, Seed: Spec, shape: Sequence[int]) -> tuple[Spec, Spec]:
+    if len(shape) >= len(X.shape):
+        raise ShapeError(f"op 'random_crop': a crop to {list(shape)} needs more dimensions than X {list(X.shape)} has")
+    for dim, size in zip(X.shape[-len(shape):], shape, strict=True):
+        if -1 < dim < size:
+            raise ShapeError(f"op 'random_crop': X {list(X.shape)} is smaller than the crop {list(shape)}")
+    return X.with_shape((*X.shape[:-len(shape)], *shape)), Spec((1,), VarType.INT64)
+
+
+@random_crop.kernel
+def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array, shape: Sequence[int], startup_seed: int) -> tuple[Array, Array]:
+    batch, sizes = X.shape[:-len(shape)], X.shape[-len(shape):]
+    count = math.prod(batch)
+    seed = int(Seed.reshape(-1)[0]) if Seed.size else startup_seed
+    states = minstd_states(seed, count * len(shape) + 1)
+    draws = (states[:-1] - np.uint64(1)).reshape(count, len(shape))
+    flat = X.reshape(count, *sizes)
+    index: list[Any] = [xp.arange(count).reshape(-1, *(1,) * len(shape))]
+    for axis, (dim, size) in enumerate(zip(sizes, shape, strict=True)):
+        offsets = np.minimum(draws[:, axis] // np.uint64(_RANGE // (dim - size + 1)), dim - size).astype(np.int64)
+        window = offsets[:, None] + np.arange(size)
+        index.append(xp.asarray(window.reshape(count, *(size if i == axis else 1 for i in range(len(shape))))))
+    return flat[tuple(index)].reshape(*batch, *shape), xp.asarray(states[-1:].astype(np.int64))
+
+
+class _OldEngine:
+    """`std::minstd_rand0`, one number at a time."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = _first_state(seed)
+
+    def next(self) -> int:
+        """The next state."""
+        self.state = self.state * _OLD_MULTIPLIER % _MODULUS
+        return self.state
+
+    def up_to(self, top: int) -> int:
+        """`std::uniform_int_distribution(0, top)`."""
+        width = _RANGE // (top + 1)
+        while True:
+            drawn = self.next() - 1
+            if drawn < width * (top + 1):
+                return drawn // width
+
+
+shuffle_batch = Op("shuffle_batch", "X Seed -> Out ShuffleIdx SeedOut", random=True, attrs={"startup_seed": 0})
+
+
+@shuffle_batch.shape
+def _(X: Spec, Seed: Spec) -> tuple[Spec, Spec, Spec]:
+    return Spec(X.shape, X.dtype), Spec((-1,), VarType.INT64), Spec(Seed.shape, Seed.dtype)
+
+
+@shuffle_batch.kernel
+def _(xp: Any, X: Array, Seed: Array, startup_seed: int) -> tuple[Array, Array, Array]:
+    engine = _OldEngine(int(Seed.reshape(-1)[0]) if Seed.size else startup_seed)
+    rows = math.prod(X.shape[:-1])
+    order = xp.asarray(_shuffled(rows, engine.up_to))
+    flat = X.reshape(rows, X.shape[-1])
+    out = xp.zeros_like(flat)
+    out[order] = flat
+    return out.reshape(X.shape), order, xp.asarray(np.array([engine.next()], np.int64))
+
+
+@shuffle_batch.grad("X", shape=lambda dOut: Spec(dOut.shape, dOut.dtype))
+def _(ShuffleIdx: Array, dOut: Array) -> Array:
+    return dOut.reshape(len(ShuffleIdx), -1)[ShuffleIdx].reshape(dOut.shape)
+
+
+seed_op = Op("seed", "-> Out", random=True, lod=None, attrs={"seed": 0})
+
+
+@seed_op.shape
+def _() -> Spec:
+    return Spec((1,), VarType.INT32)
+
+
+@seed_op.kernel
+def _(xp: Any, ctx: KernelContext, seed: int) -> Array:
+    return _finish(xp, np.array([seed or ctx.rng(0).integers(1, 2**31 - 1)]), (1,), VarType.INT32)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.registry import FLOATS, INTS, LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.registry import FLOATS, INTS, LONG, LONGS, AttrType, GradContext, Op, Spec, required, same_as
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out", lod=None, attrs={
@@ -166,3 +166,102 @@ def _(Input: Spec) -> Spec:
 @shape_op.kernel
 def _(xp: Any, Input: Any) -> Array:
     return xp.asarray(np.array(Input.shape, np.int32))
+
+
+def _batch_size_like(op_type: str) -> None:
+    op = Op(op_type, "Input -> Out", attrs={"shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0,
+                                            "dtype": int(VarType.FP32), "value": 0.0, "str_value": "", "force_cpu": False})
+
+    @op.shape
+    def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
+        dims = list(shape)
+        dims[output_dim_idx] = Input.shape[input_dim_idx]
+        return Spec(tuple(dims), VarType(dtype))
+
+    @op.kernel
+    def _(xp: Any, Input: Array, Input_lod: Any, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int,
+          value: float, str_value: str) -> Array:
+        dims, kind = list(shape), to_numpy(VarType(dtype))
+        # the batch of a value with sequences is the number of its sequences
+        dims[output_dim_idx] = len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
+        return xp.full(dims, kind.type(str_value if str_value else value), kind)
+
+
+_batch_size_like("fill_constant_batch_size_like")
+
+fill_any_like = Op("fill_any_like", "X -> Out", attrs={"value": 0.0, "dtype": -1})
+
+
+@fill_any_like.shape
+def _(X: Spec, dtype: int) -> Spec:
+    return Spec(X.shape, X.dtype if dtype < 0 else VarType(dtype))
+
+
+@fill_any_like.kernel
+def _(xp: Any, X: Array, value: float, dtype: int) -> Array:
+    return xp.full(X.shape, value, X.dtype if dtype < 0 else to_numpy(VarType(dtype)))
+
+
+range_op = Op("range", "Start End Step -> Out", lod=None)
+
+
+@range_op.shape
+def _(Start: Spec) -> Spec:
+    return Spec((-1,), Start.dtype)
+
+
+@range_op.kernel
+def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
+    return xp.arange(Start.reshape(-1)[0].item(), End.reshape(-1)[0].item(), Step.reshape(-1)[0].item(), dtype=Start.dtype)
+
+
+linspace = Op("linspace", "Start Stop Num -> Out", lod=None, attrs={"dtype": -1})
+
+
+@linspace.shape
+def _(Start: Spec) -> Spec:
+    return Spec((-1,), Start.dtype)
+
+
+@linspace.kernel
+def _(xp: Any, Start: Array, Stop: Array, Num: Array) -> Array:
+    return xp.linspace(Start.reshape(-1)[0].item(), Stop.reshape(-1)[0].item(), int(Num.reshape(-1)[0])).astype(Start.dtype)
+
+
+eye = Op("eye", "-> Out", lod=None, attrs={"num_rows": required(AttrType.LONG), "num_columns": LONG(-1), "dtype": int(VarType.FP32)})
+
+
+@eye.shape
+def _(num_rows: int, num_columns: int, dtype: int) -> Spec:
+    return Spec((num_rows, num_rows if num_columns < 0 else num_columns), VarType(dtype))
+
+
+@eye.kernel
+def _(xp: Any, num_rows: int, num_columns: int, dtype: int) -> Array:
+    return xp.eye(num_rows, num_rows if num_columns < 0 else num_columns, dtype=to_numpy(VarType(dtype)))
+
+
+diag = Op("diag", "Diagonal -> Out", lod=None)
+
+
+@diag.shape
+def _(Diagonal: Spec) -> Spec:
+    return Diagonal.with_shape((Diagonal.shape[0], Diagonal.shape[0]))
+
+
+@diag.kernel
+def _(xp: Any, Diagonal: Array) -> Array:
+    return xp.diag(Diagonal.reshape(-1))
+
+
+size = Op("size", "Input -> Out", lod=None)
+
+
+@size.shape
+def _(Input: Spec) -> Spec:
+    return Spec((1,), VarType.INT64)
+
+
+@size.kernel
+def _(xp: Any, Input: Array) -> Array:
+    return xp.asarray(np.array([Input.size], np.int64))

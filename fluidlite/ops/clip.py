@@ -1,0 +1,46 @@
+"""Keeping values and norms within limits."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dtypes import Array
+from fluidlite.registry import AttrType, Op, required, same_as
+from fluidlite.tensor import SelectedRows, merge_rows
+
+clip = Op("clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)})
+clip.shape(same_as("X"))
+
+
+def _limit(tensor: Array | None, number: float) -> Any:
+    return number if tensor is None else tensor.reshape(-1)[0]
+
+
+@clip.kernel
+def _(xp: Any, X: Any, Min: Array | None, Max: Array | None, min: float, max: float) -> Any:
+    low, high = _limit(Min, min), _limit(Max, max)
+    if isinstance(X, SelectedRows):
+        ids, rows = merge_rows(xp, X.ids, X.array)
+        return SelectedRows(ids, X.height(), xp.clip(rows, low, high))
+    return xp.clip(X, low, high).astype(X.dtype, copy=False)
+
+
+@clip.grad("X")
+def _(X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, max: float) -> Array:
+    return dOut * ((X > _limit(Min, min)) & (X < _limit(Max, max)))
+
+
+clip_by_norm = Op("clip_by_norm", "X -> Out", attrs={"max_norm": required(AttrType.FLOAT)})
+clip_by_norm.shape(same_as("X"))
+
+
+@clip_by_norm.kernel
+def _(xp: Any, X: Any, max_norm: float) -> Any:
+    if isinstance(X, SelectedRows):
+        ids, rows = merge_rows(xp, X.ids, X.array)
+        return SelectedRows(ids, X.height(), _within(xp, rows, max_norm))
+    return _within(xp, X, max_norm)
+
+
+def _within(xp: Any, x: Array, limit: float) -> Array:
+    norm = xp.sqrt((x * x).sum())
+    return xp.where(norm > limit, x * (limit / xp.maximum(norm, 1e-30)), x).astype(x.dtype, copy=False)

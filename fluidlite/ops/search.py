@@ -1,0 +1,114 @@
+"""Order and extremes: top_k, argmax, argsort, cumulative sums."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType
+from fluidlite.errors import ShapeError
+from fluidlite.ops.shaping import ints
+from fluidlite.registry import AttrType, GradContext, Op, Spec, required, same_as
+
+top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
+
+
+@top_k.shape
+def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
+    k = -1 if K is not None else k
+    if X.shape[-1] >= 0 and k > X.shape[-1]:
+        raise ShapeError(f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} elements")
+    shape = (*X.shape[:-1], k)
+    return X.with_shape(shape), Spec(shape, VarType.INT64)
+
+
+@top_k.kernel
+def _(xp: Any, X: Array, K: Array | None, k: int) -> tuple[Array, Array]:
+    k = k if K is None else ints(K)[0]
+    order = stable_order(xp, X, -1, descending=True)[..., :k]
+    return xp.take_along_axis(X, order, axis=-1), order.astype("int64")
+
+
+def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:
+    """Positions in sorted order; of equal elements the first comes first, in either direction."""
+    if not descending:
+        return xp.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
+    size = x.shape[axis]
+    back = xp.flip(x, axis)
+    order = xp.argsort(back, axis=axis, kind="stable") if xp is np else xp.argsort(back, axis=axis)
+    return xp.flip(size - 1 - order, axis)
+
+
+def spread(xp: Any, x: Array, indices: Array, d: Array, axis: int) -> Array:
+    """Zeros like x with d at `indices` along `axis`."""
+    out = xp.zeros(x.shape, d.dtype)
+    if xp is np:
+        np.put_along_axis(out, indices, d, axis)
+    else:
+        xp.put_along_axis(out, indices, d, axis)
+    return out
+
+
+@top_k.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array) -> Array:
+    return spread(xp, X, Indices, dOut, -1)
+
+
+argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": False})
+
+
+@argsort.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    return X, Spec(X.shape, VarType.INT64)
+
+
+@argsort.kernel
+def _(xp: Any, X: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+    order = stable_order(xp, X, axis, descending)
+    return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
+
+
+@argsort.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
+    return spread(xp, X, Indices, dOut, axis)
+
+
+def _declare_arg(op_type: str, function: str) -> None:
+    op = Op(op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1})
+
+    @op.shape
+    def _(X: Spec, axis: int, keepdims: bool, dtype: int) -> Spec:
+        if not -len(X.shape) <= axis < len(X.shape):
+            raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
+        axis = axis % len(X.shape)
+        rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1:])
+        return Spec(rest or (1,), VarType.INT64 if dtype < 0 else VarType(dtype))
+
+    @op.kernel
+    def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int) -> Array:
+        out = getattr(xp, function)(X, axis=axis).astype("int32" if dtype == VarType.INT32 else "int64")
+        out = xp.expand_dims(out, axis) if keepdims else out
+        return out.reshape(1) if out.ndim == 0 else out
+
+
+_declare_arg("arg_max", "argmax")
+_declare_arg("arg_min", "argmin")
+
+cumsum = Op("cumsum", "X -> Out", attrs={"axis": -1, "exclusive": False, "reverse": False})
+cumsum.shape(same_as("X"))
+
+
+@cumsum.kernel
+def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    x = xp.flip(X, axis) if reverse else X
+    out = xp.cumsum(x, axis=axis, dtype=X.dtype)
+    if exclusive:
+        out = out - x
+    return xp.ascontiguousarray(xp.flip(out, axis)) if reverse else out
+
+
+@cumsum.grad_rule("X")
+def _(context: GradContext) -> None:
+    op = context.op
+    context.emit("cumsum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {
+        "axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")})

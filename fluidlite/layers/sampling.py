@@ -86,7 +86,7 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
     helper.append_op(type="nce", inputs=inputs, outputs={"Cost": cost, "SampleLogits": logits, "SampleLabels": labels},
                      attrs={"num_total_classes": int(num_total_classes), "num_neg_samples": negatives, "seed": seed,
                             "sampler": _SAMPLERS[sampler], "is_sparse": is_sparse, "remote_prefetch": is_sparse})
-    scaled: Variable = cost / (negatives + 1)                          # type: ignore[operator]
+    scaled: Variable = cost / (negatives + 1)                          # type: ignore[operator,assignment]
     return scaled
 
 
@@ -156,5 +156,5 @@ def sampled_softmax_with_cross_entropy(
     helper.append_op(type="softmax_with_cross_entropy", inputs={"Logits": sampled_logits, "Label": one_hot},
                      outputs={"Softmax": softmax, "Loss": loss},
                      attrs={"soft_label": True, "ignore_index": 0, "numeric_stable_mode": False})
-    scaled: Variable = loss / num_true                                 # type: ignore[operator]
+    scaled: Variable = loss / num_true                                 # type: ignore[operator,assignment]
     return scaled

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.initializer import Normal
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
@@ -111,7 +112,6 @@ def _conv(type: str, dims: int, given: dict[str, Any]) -> Variable:
     size = numbers(given["filter_size"], dims, "filter_size")
     strides, dilations = numbers(given["stride"], dims, "stride"), numbers(given["dilation"], dims, "dilation")
     paddings, algorithm = _padding(given["padding"], dims, data_format)
-    from fluidlite.initializer import Normal
     deviation = math.sqrt(2.0 / (math.prod(size) * channels))
     weight = helper.create_parameter(attr=helper.param_attr, shape=[num_filters, channels // (groups or 1), *size], dtype=dtype,
                                      default_initializer=Normal(0.0, deviation, 0))

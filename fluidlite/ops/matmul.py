@@ -271,3 +271,38 @@ def _(X: Array, Y: Array) -> Array:
 def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     d = dOut.reshape(*X.shape[:-1], 1)
     return d * Y, d * X
+
+
+bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out", lod=None)
+
+
+@bilinear.shape
+def _(X: Spec, Y: Spec, Weight: Spec) -> Spec:
+    if len(X.shape) != 2 or len(Y.shape) != 2 or len(Weight.shape) != 3:
+        raise ShapeError("op 'bilinear_tensor_product': X and Y must be matrices and Weight have 3 dimensions, but their shapes are "
+                         f"{list(X.shape)}, {list(Y.shape)} and {list(Weight.shape)}")
+    _check_inner("bilinear_tensor_product", X, Weight, X.shape[1], Weight.shape[1])
+    _check_inner("bilinear_tensor_product", Y, Weight, Y.shape[1], Weight.shape[2])
+    return X.with_shape((X.shape[0], Weight.shape[0]))
+
+
+@bilinear.kernel
+def _(xp: Any, X: Array, Y: Array, Weight: Array, Bias: Array | None) -> Array:
+    out = xp.einsum("knj,nj->nk", xp.matmul(X, Weight), Y)
+    return out if Bias is None else out + Bias.reshape(1, -1)
+
+
+@bilinear.grad_rule("X Y Weight Bias")
+def _(context: GradContext) -> None:
+    inputs = {slot: context.input(slot) for slot in ("X", "Y", "Weight")} | {"Out@GRAD": context.out_grad("Out")}
+    outputs = {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Y", "Weight", "Bias")}
+    context.emit("bilinear_tensor_product_grad", inputs, outputs)
+
+
+@bilinear.grad("X Y Weight Bias")
+def _(xp: Any, X: Array, Y: Array, Weight: Array, dOut: Array, wants: frozenset[str]) -> tuple[Array | None, ...]:
+    scaled = dOut.T[:, :, None]                                       # (size, N, 1)
+    return (xp.matmul(scaled * Y, Weight.swapaxes(1, 2)).sum(axis=0) if "X@GRAD" in wants else None,
+            xp.matmul(scaled * X, Weight).sum(axis=0) if "Y@GRAD" in wants else None,
+            xp.matmul((scaled * X).swapaxes(1, 2), Y) if "Weight@GRAD" in wants else None,
+            dOut.sum(axis=0, keepdims=True) if "Bias@GRAD" in wants else None)

@@ -11,9 +11,21 @@ import fluidlite as fluid
 CASES = harness.recorded_cases()
 BUILT = [name for name in CASES if name in harness.load_cases()]
 MOST_LINES = 30
+PADDLE_IS_WRONG = {
+    "sparse_adam": "1.8.5 advances the beta powers before a sparse step uses them",
+    "sparse_adam_lazy": "1.8.5 advances the beta powers before a sparse step uses them",
+    "while_loop_gradient": "1.8.5 reads the last value of a loop variable in every step back",
+}
 
 
-@pytest.mark.parametrize("name", CASES)
+def run_case(name: str) -> Any:
+    """A case whose recorded numbers are wrong must differ from them: so it stays known why."""
+    if name not in PADDLE_IS_WRONG:
+        return name
+    return pytest.param(name, marks=pytest.mark.xfail(raises=AssertionError, strict=True, reason=PADDLE_IS_WRONG[name]))
+
+
+@pytest.mark.parametrize("name", [run_case(name) for name in CASES])
 def test_run(name: str) -> None:
     """Paddle's program, started from Paddle's values and fed Paddle's data, gives Paddle's numbers."""
     harness.replay(fluid, harness.Golden(name))

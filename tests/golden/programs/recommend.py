@@ -36,7 +36,7 @@ def ctr_dnn(fluid: Any) -> Built:
     loss = fluid.layers.reduce_sum(fluid.layers.cross_entropy(input=predicted, label=label))
     accuracy = fluid.layers.accuracy(input=predicted, label=label)
     auc, batch_auc, _ = fluid.layers.auc(input=predicted, label=label, num_thresholds=2 ** 6, slide_steps=3)
-    fluid.optimizer.Adam(learning_rate=0.01, lazy_mode=True).minimize(loss)
+    fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
     feeds = {"dense_input": floats(6, 5, low=0.0)}
     feeds.update(slot_feeds(3, 6, 30))
     feeds["label"] = ids(6, 1, below=2)

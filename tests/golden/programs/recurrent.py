@@ -7,10 +7,10 @@ from ..cases import Built, Feed, Run, case, fixed, floats, ids, sequences, train
 WORDS = 20
 
 
-def sentiment_inputs(fluid: Any) -> Tuple[Any, Any]:
+def sentiment_inputs(fluid: Any, is_sparse: bool = False) -> Tuple[Any, Any]:
     words = fluid.data(name="words", shape=[None, 1], dtype="int64", lod_level=1)
     label = fluid.data(name="label", shape=[None, 1], dtype="int64")
-    return fluid.layers.embedding(input=words, size=[WORDS, 5], is_sparse=True), label
+    return fluid.layers.embedding(input=words, size=[WORDS, 5], is_sparse=is_sparse), label
 
 
 def sentiment_feeds(count: int = 4, longest: int = 5) -> Dict[str, Feed]:
@@ -27,7 +27,7 @@ def finish(fluid: Any, features: Any, label: Any, optimizer: Any) -> Built:
 
 @case
 def lstm_sentiment(fluid: Any) -> Built:
-    vectors, label = sentiment_inputs(fluid)
+    vectors, label = sentiment_inputs(fluid, is_sparse=True)
     projected = fluid.layers.fc(input=vectors, size=16, act="tanh")
     hidden, _ = fluid.layers.dynamic_lstm(input=projected, size=16, is_reverse=False)
     pooled = fluid.layers.tanh(fluid.layers.sequence_pool(input=hidden, pool_type="max"))
@@ -67,7 +67,7 @@ def gru(fluid: Any) -> Built:
 @case
 def lstm_projected(fluid: Any) -> Built:
     """dynamic_lstmp: a recurrent projection; and dynamic_lstm with given initial states."""
-    vectors, label = sentiment_inputs(fluid)
+    vectors, label = sentiment_inputs(fluid, is_sparse=True)
     start = fluid.data(name="start", shape=[None, 3], dtype="float32")
     projected = fluid.layers.fc(input=vectors, size=16, bias_attr=False)
     out, _ = fluid.layers.dynamic_lstmp(input=projected, size=16, proj_size=3, proj_activation="tanh")

@@ -63,7 +63,7 @@ def embedding_v2(fluid: Any) -> Built:
     mixed = fluid.layers.reduce_sum(dense + sparse * twin, dim=1)
     loss = fluid.layers.mean(
         fluid.layers.softmax_with_cross_entropy(fluid.layers.fc(mixed, size=3), label))
-    fluid.optimizer.Adam(learning_rate=0.05).minimize(loss)
+    fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
     return train(fluid, {"words": ids(6, 4, below=WORDS), "label": ids(6, 1, below=3)}, loss)
 
 

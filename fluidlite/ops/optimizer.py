@@ -30,15 +30,14 @@ Step: TypeAlias = tuple[str, str]
 
 
 class Aliased(NamedTuple):
-    """Steps that hold where the output `slot` overwrites the input that it replaces, with sparse gradients only if `sparse`.
+    """Steps that hold where the output `slot` overwrites the input that it replaces, as it does in programs.
 
-    PaddlePaddle's kernels read some inputs after having written the output that shares their memory, and programs
-    always share it. Their numbers are the reference.
+    PaddlePaddle's kernel reads such an input after having written the output that shares its memory, and its numbers
+    are the reference.
     """
 
     slot: str
     steps: tuple[Step, ...]
-    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,10 @@ class Update:
     rows: bool | str = False
     aliased: Aliased | None = None
 
-    def chosen(self, operator: Any, sparse: bool = False) -> tuple[Step, ...]:
+    def chosen(self, operator: Any) -> tuple[Step, ...]:
         """The steps of one Operator."""
-        alias = self.aliased
-        if alias is not None and (sparse or not alias.sparse):
-            names = operator.outputs.get(alias.slot)
-            if names and names == operator.inputs.get(_target(alias.slot)):
-                return alias.steps
+        if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(_target(self.aliased.slot)):
+            return self.aliased.steps
         return next((steps for name, steps in self.variants.items() if operator.attrs.get(name)), self.steps)
 
     def rows_only(self, attrs: Mapping[str, Any]) -> bool:
@@ -125,9 +121,9 @@ def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dic
         tensor = values.get(f"{beta.capitalize()}Tensor")
         if tensor is not None:
             values[beta] = tensor
+    steps = entry.chosen(operator)
     if not isinstance(grad, SelectedRows):
-        return _run(xp, entry, entry.chosen(operator), values)
-    steps = entry.chosen(operator, sparse=True)
+        return _run(xp, entry, steps, values)
     if not entry.rows_only(values):
         return _run(xp, entry, steps, {**values, "Grad": grad.dense(xp)})
     ids, rows = merge_rows(xp, grad.ids, grad.array)
@@ -176,15 +172,13 @@ update("proximal_gd", "Param Grad LearningRate -> ParamOut", ("near", "Param - L
        attrs={"l1": 0.0, "l2": 0.0})
 
 # ---------------------------------------------------------------------- a learning rate for each element
-_RATE = "LearningRate * sqrt(1 - {two}) / (1 - {one})"
-_MOMENTS = (("Moment1Out", "beta1 * Moment1 + (1 - beta1) * Grad"), ("Moment2Out", "beta2 * Moment2 + (1 - beta2) * (Grad * Grad)"),
-            ("ParamOut", "Param - rate * (Moment1Out / (sqrt(Moment2Out) + epsilon))"))
-_POWERS = (("Beta1PowOut", "Beta1Pow * beta1"), ("Beta2PowOut", "Beta2Pow * beta2"))
 update("adam", "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Beta1Tensor? Beta2Tensor? -> "
        "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?",
-       ("rate", _RATE.format(one="Beta1Pow", two="Beta2Pow")), *_MOMENTS, *_POWERS, rows="lazy_mode",
-       aliased=Aliased("Beta1PowOut", sparse=True,
-                       steps=(*_POWERS, ("rate", _RATE.format(one="Beta1PowOut", two="Beta2PowOut")), *_MOMENTS)),
+       ("rate", "LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow)"),
+       ("Moment1Out", "beta1 * Moment1 + (1 - beta1) * Grad"),
+       ("Moment2Out", "beta2 * Moment2 + (1 - beta2) * (Grad * Grad)"),
+       ("ParamOut", "Param - rate * (Moment1Out / (sqrt(Moment2Out) + epsilon))"),
+       ("Beta1PowOut", "Beta1Pow * beta1"), ("Beta2PowOut", "Beta2Pow * beta2"), rows="lazy_mode",
        attrs={"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False, "min_row_size_to_use_multithread": LONG(1000)})
 update("adamax", "Param Grad LearningRate Moment InfNorm Beta1Pow -> ParamOut MomentOut InfNormOut",
        ("MomentOut", "beta1 * Moment + (1 - beta1) * Grad"),

@@ -5,6 +5,7 @@ gradients are summed and dead branches cut (`edits`); the ops are written and th
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
 from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
 from fluidlite.data_feeder import check_type
-from fluidlite.errors import ProgramEditError
+from fluidlite.errors import ProgramEditError, ShapeError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
@@ -38,6 +39,9 @@ def append_backward(loss: Variable, parameter_list: Iterable[Variable | str] | N
     if callbacks is not None:
         check_type(callbacks, "callbacks", list, "fluid.backward.append_backward")
         _check_callable(callbacks)
+    if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
+        raise ShapeError(f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
+                         "apply layers.mean to it")
     program, loss_op = loss.block.program, _writer(loss)
     loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
     current = program.current_block()

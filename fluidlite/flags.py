@@ -7,39 +7,60 @@ from typing import Any
 
 from fluidlite.errors import did_you_mean
 
-__all__ = ["check_nan_inf", "get_flags", "require_version", "set_flags"]
+__all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_flag_text", "set_flags"]
 
 FLUID_VERSION = "1.8.5"
 _DEFAULTS: dict[str, Any] = {
-    "FLAGS_check_nan_inf": False, "FLAGS_eager_delete_tensor_gb": 0.0, "FLAGS_fast_eager_deletion_mode": True,
-    "FLAGS_fraction_of_gpu_memory_to_use": 0.92, "FLAGS_cudnn_deterministic": False, "FLAGS_benchmark": False,
-    "FLAGS_selected_gpus": "", "FLAGS_rpc_deadline": 180000, "FLAGS_sync_nccl_allreduce": True,
-    "FLAGS_memory_fraction_of_eager_deletion": 1.0, "FLAGS_allocator_strategy": "auto_growth", "FLAGS_paddle_num_threads": 1,
-    "FLAGS_use_ngraph": False, "FLAGS_use_mkldnn": False, "FLAGS_cpu_deterministic": False, "FLAGS_sort_sum_gradient": False,
-    "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20, "FLAGS_rpc_retry_times": 3,
+    # read by FluidLite
+    "FLAGS_check_nan_inf": False, "FLAGS_selected_gpus": "", "FLAGS_rpc_deadline": 180000, "FLAGS_rpc_retry_times": 3,
+    "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20,
+    # kept so that programs can set and read them: they steer memory and libraries that are not here
+    "FLAGS_allocator_strategy": "auto_growth", "FLAGS_benchmark": False, "FLAGS_conv_workspace_size_limit": 512,
+    "FLAGS_cpu_deterministic": False, "FLAGS_cudnn_batchnorm_spatial_persistent": False, "FLAGS_cudnn_deterministic": False,
+    "FLAGS_cudnn_exhaustive_search": False, "FLAGS_eager_delete_tensor_gb": 0.0, "FLAGS_enable_cublas_tensor_op_math": False,
+    "FLAGS_enable_parallel_graph": False, "FLAGS_enable_rpc_profiler": False, "FLAGS_fast_eager_deletion_mode": True,
+    "FLAGS_fraction_of_cpu_memory_to_use": 1.0, "FLAGS_fraction_of_gpu_memory_to_use": 0.92, "FLAGS_free_idle_chunk": False,
+    "FLAGS_free_when_no_cache_hit": False, "FLAGS_fuse_parameter_groups_size": 1, "FLAGS_fuse_parameter_memory_size": -1.0,
+    "FLAGS_gpu_memory_limit_mb": 0, "FLAGS_init_allocated_mem": False, "FLAGS_initial_cpu_memory_in_mb": 500,
+    "FLAGS_initial_gpu_memory_in_mb": 0, "FLAGS_inner_op_parallelism": 0, "FLAGS_max_inplace_grad_add": 0,
+    "FLAGS_memory_fraction_of_eager_deletion": 1.0, "FLAGS_multiple_of_cupti_buffer_size": 1, "FLAGS_paddle_num_threads": 1,
+    "FLAGS_pe_profile_fname": "", "FLAGS_print_sub_graph_dir": "", "FLAGS_reader_queue_speed_test_mode": False,
+    "FLAGS_reallocate_gpu_memory_in_mb": 0, "FLAGS_sort_sum_gradient": False, "FLAGS_sync_nccl_allreduce": True,
+    "FLAGS_tracer_profile_fname": "xxgperf", "FLAGS_use_mkldnn": False, "FLAGS_use_ngraph": False, "FLAGS_use_pinned_memory": True,
+    "FLAGS_use_system_allocator": False,
 }
 
 
-def _from_environment(name: str, default: Any) -> Any:
-    text = os.environ.get(name)
-    if text is None:
-        return default
+def _from_text(text: str, default: Any) -> Any:
     if isinstance(default, bool):
         return text.lower() in ("1", "true", "yes", "on")
     return type(default)(text)
 
 
-_values = {name: _from_environment(name, default) for name, default in _DEFAULTS.items()}
+_values = {name: _from_text(os.environ[name], default) if name in os.environ else default for name, default in _DEFAULTS.items()}
+
+
+def known_flags() -> list[str]:
+    """Names of all switches."""
+    return list(_DEFAULTS)
+
+
+def set_flag_text(name: str, text: str) -> None:
+    """Set a switch from the text of a command line."""
+    _values[name] = _from_text(text, _DEFAULTS[name])
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
-    """Set switches by name; ValueError for an unknown name."""
+    """Set switches by name; ValueError for an unknown name, TypeError for a value of another type."""
     if not isinstance(flags, Mapping):
         raise TypeError("flags in set_flags should be a dict")
     for name, value in flags.items():
         if name not in _values:
             raise ValueError(f"Flag {name} cannot set its value through this function{did_you_mean(name, _values)}")
-        _values[name] = type(_DEFAULTS[name])(value)
+        kind = type(_DEFAULTS[name])
+        if not isinstance(value, str if kind is str else (bool, int, float)):
+            raise TypeError(f"Flag {name} takes a {kind.__name__}, not {value!r}")
+        _values[name] = kind(value)
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
@@ -58,20 +79,22 @@ def check_nan_inf() -> bool:
     return bool(_values["FLAGS_check_nan_inf"])
 
 
-def _parts(version: str) -> tuple[int, ...]:
+def _parts(name: str, version: str) -> tuple[int, ...]:
     pieces = version.split(".")
-    if not 1 <= len(pieces) <= 4 or not all(piece.isdigit() for piece in pieces):
-        raise ValueError(f"The value of a version should be in format '\\d+(\\.\\d+){{0,3}}', like '1.5.2.0', but received {version}")
+    if not 1 <= len(pieces) <= 4 or not all(piece.isdecimal() for piece in pieces):
+        raise ValueError(f"The value of '{name}' in require_version must be in format '\\d+(\\.\\d+){{0,3}}', like '1.5.2.0', "
+                         f"but received {version}")
     return tuple(int(piece) for piece in pieces) + (0,) * (4 - len(pieces))
 
 
 def require_version(min_version: str, max_version: str | None = None) -> None:
-    """Exception unless fluid 1.8.5, which this library stands for, lies between the two versions (inclusive)."""
-    for name, version in (("min_version", min_version), ("max_version", max_version)):
-        if not isinstance(version, str) and not (name == "max_version" and version is None):
-            raise TypeError(f"The type of '{name}' in require_version must be str, but received {type(version)}.")
-    low, mine = _parts(min_version), _parts(FLUID_VERSION)
-    high = None if max_version is None else _parts(max_version)
+    """Exception unless fluid 1.8.5, which this library stands for, lies between the two versions (both included)."""
+    if not isinstance(min_version, str):
+        raise TypeError(f"The type of 'min_version' in require_version must be {str}, but received {type(min_version)}.")
+    if not isinstance(max_version, (str, type(None))):
+        raise TypeError(f"The type of 'max_version' in require_version must be {str} or {type(None)}, but received {type(max_version)}.")
+    low, mine = _parts("min_version", min_version), _parts("version", FLUID_VERSION)
+    high = None if max_version is None else _parts("max_version", max_version)
     if mine < low or (high is not None and mine > high):
-        wanted = f">= {min_version}" + ("" if max_version is None else f" and <= {max_version}")
-        raise Exception(f"VersionError: PaddlePaddle version {wanted} is required, this is fluid {FLUID_VERSION}.")
+        wanted = f"in [{min_version}, {max_version}]" if max_version is not None else f"{min_version} or higher"
+        raise Exception(f"VersionError: PaddlePaddle version {wanted} is required, and this library stands for {FLUID_VERSION}.")

@@ -67,6 +67,8 @@ class AttrType(enum.IntEnum):
     LONG = 9
     BLOCKS = 10
     LONGS = 11
+    BOOL = 6                                  # the names that Paddle's Python knows them by
+    BOOLS = 7
 
 
 _REQUIRED: Any = object()
@@ -266,6 +268,7 @@ class Op:
     effect: the op does something beyond writing its outputs, so it must run.
     random: two runs may differ.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
+    dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A kernel may
         name such a slot as a parameter and gets the old value, None where there is none.
     """
@@ -277,6 +280,7 @@ class Op:
     effect: bool = False
     random: bool = False
     sparse: str = ""
+    dynamic: bool = False
     updates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

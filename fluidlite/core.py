@@ -1,0 +1,200 @@
+"""`fluid.core`: the names that programs took from Paddle's compiled module."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fluidlite import flags, registry
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import EnforceNotMet, EOFException
+from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
+from fluidlite.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
+from fluidlite.scope import Scope
+from fluidlite.scope import ScopeVariable as Variable
+from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
+
+__all__ = [
+    "AttrType", "BlockDesc", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "EnforceNotMet", "LoDTensor",
+    "LoDTensorArray", "OpDesc", "Place", "ProgramDesc", "Scope", "SelectedRows", "Tensor", "VarDesc", "VarType", "Variable",
+    "empty_var_name", "get_all_op_names", "get_cuda_device_count", "get_grad_op_desc", "get_op_attrs_default_value", "globals",
+    "grad_var_suffix", "has_grad_op_maker", "init_devices", "init_gflags", "init_glog", "is_compiled_with_brpc",
+    "is_compiled_with_cuda", "is_compiled_with_dist", "is_compiled_with_mkldnn", "op_proto_and_checker_maker", "op_support_gpu",
+    "size_of_dtype",
+]
+
+Tensor = LoDTensor
+_Scope = Scope
+
+
+class op_proto_and_checker_maker:
+    """The roles of ops, and the names of the attributes that every op carries."""
+
+    OpRole = OpRole
+
+    @staticmethod
+    def kOpRoleAttrName() -> str:
+        """`op_role`."""
+        return ROLE_ATTR
+
+    @staticmethod
+    def kOpRoleVarAttrName() -> str:
+        """`op_role_var`."""
+        return ROLE_VAR_ATTR
+
+    @staticmethod
+    def kOpNameScopeAttrName() -> str:
+        """`op_namescope`."""
+        return NAMESCOPE_ATTR
+
+    @staticmethod
+    def kOpCreationCallstackAttrName() -> str:
+        """`op_callstack`."""
+        return CALLSTACK_ATTR
+
+    @staticmethod
+    def kOpDeviceAttrName() -> str:
+        """`op_device`."""
+        return DEVICE_ATTR
+
+
+# ------------------------------------------------------------------------------------------------ names
+def empty_var_name() -> str:
+    """The name in a slot that stands for no variable."""
+    return EMPTY_VAR
+
+
+kEmptyVarName = empty_var_name
+
+
+def grad_var_suffix() -> str:
+    """What a gradient's name ends in."""
+    return GRAD_SUFFIX
+
+
+kGradVarSuffix = grad_var_suffix
+
+
+def kTempVarName() -> str:
+    """The name of a variable without a name."""
+    return "@TEMP@"
+
+
+def kControlDepVarName() -> str:
+    """What names of variables start with that only put ops in order."""
+    return "__control_var"
+
+
+def kNewGradSuffix() -> str:
+    """The suffix of a gradient that replaces another."""
+    return "@NEWGRAD@"
+
+
+def kZeroVarSuffix() -> str:
+    """The suffix of a variable that stands for zeros."""
+    return "@ZERO"
+
+
+def loaded_var_suffix() -> str:
+    """The suffix of a variable that a loaded model brings."""
+    return ".load"
+
+
+# ------------------------------------------------------------------------------------------------ ops
+def get_all_op_names() -> list[str]:
+    """All op types."""
+    return registry.known_types()
+
+
+def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:
+    """Attribute -> default value of an op type."""
+    op = registry.get(op_type.decode() if isinstance(op_type, bytes) else op_type)
+    return {name: attr.default for name, attr in op.attr_defs.items() if not attr.required}
+
+
+def has_grad_op_maker(op_type: str) -> bool:
+    """Whether a gradient flows through ops of that type."""
+    return registry.get(op_type).differentiable
+
+
+has_non_empty_grad_op_maker = has_grad_op_maker
+
+
+def op_support_gpu(op_type: str) -> bool:
+    """Whether ops of that type have a kernel, which here runs on every place."""
+    return registry.get(op_type).compute is not None
+
+
+def get_grad_op_desc(op: OpDesc, no_grad_set: Any, grad_sub_blocks: Sequence[BlockDesc] = ()) -> tuple[list[OpDesc], dict[str, str]]:
+    """The gradient ops of an op, and gradient -> variable for what they make."""
+    from fluidlite.backward.rules import Context
+    context = Context(op.target, set(no_grad_set), grad_sub_blocks[0].target if grad_sub_blocks else None)
+    return [OpDesc(made) for made in context.ops], dict(context.grad_of)
+
+
+def size_of_dtype(dtype: VarType) -> int:
+    """Bytes of an element."""
+    return to_numpy(dtype).itemsize
+
+
+# ------------------------------------------------------------------------------------------------ the build
+class _Globals:
+    """Flags under the interface of a dict."""
+
+    def keys(self) -> set[str]:
+        """Names of all flags."""
+        return set(flags.known_flags())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(flags.known_flags())
+
+    def __contains__(self, name: object) -> bool:
+        return name in flags.known_flags()
+
+    def __getitem__(self, name: str) -> Any:
+        return flags.get_flags(name)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        flags.set_flags({name: value})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a flag, or `default` where there is none."""
+        return flags.get_flags(name)[name] if name in flags.known_flags() else default
+
+
+def globals() -> _Globals:
+    """The flags, name -> value."""
+    return _Globals()
+
+
+def is_compiled_with_dist() -> bool:
+    """True: parameter servers and collectives are part of FluidLite."""
+    return True
+
+
+def is_compiled_with_brpc() -> bool:
+    """False: parameter servers talk over FluidLite's own TCP transport."""
+    return False
+
+
+def is_compiled_with_mkldnn() -> bool:
+    """False: `use_mkldnn` attributes are kept and change nothing."""
+    return False
+
+
+def init_glog(program: str) -> None:
+    """Paddle's log needs a name to start; FluidLite keeps no log."""
+
+
+def init_gflags(arguments: Sequence[str]) -> bool:
+    """Set flags given as `--name=value` (without FLAGS_) or `--tryfromenv=...`; returns True."""
+    for argument in arguments:
+        name, _, value = argument.lstrip("-").partition("=")
+        if f"FLAGS_{name}" in flags.known_flags():
+            flags.set_flag_text(f"FLAGS_{name}", value)
+    return True
+
+
+def init_devices(*unused: Any) -> None:
+    """Devices are found when a place is first used."""

@@ -310,6 +310,8 @@ class PlanBuilder:
 
 def _data_dependent(op: Operator) -> bool:
     """Whether an op's outputs may have another shape than its rule says, because they depend on the data."""
+    if op.definition is not None and op.definition.dynamic:
+        return True
     return any(len(op.inputs.get(slot, ())) > 0 for slot in ("ShapeTensor", "ShapeTensorList", "Shape"))
 
 

@@ -1,7 +1,7 @@
 """Tensor arrays, and the rank tables that sort sequences by length so that a loop can run over their steps."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ def _(context: GradContext) -> None:
                  {"Out": context.in_grad("X")})
 
 
-read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None)
+read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=True)
 
 
 @read_from_array.shape
@@ -227,7 +227,7 @@ lod_tensor_to_array = Op("lod_tensor_to_array", "X RankTable -> Out", lod=None)
 
 @lod_tensor_to_array.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype, 0, ARRAY)
+    return Spec((-1, *X.shape[1:]), X.dtype, 0, ARRAY)
 
 
 @lod_tensor_to_array.kernel
@@ -285,7 +285,7 @@ shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None)
 
 @shrink_rnn_memory.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype)
+    return Spec((-1, *X.shape[1:]), X.dtype)
 
 
 @shrink_rnn_memory.kernel
@@ -302,9 +302,10 @@ def _(xp: Any, X: Array, X_lod: Lod, dOut: Array | None) -> WithLod:
     return WithLod(gradient, X_lod)
 
 
-def _reordered(xp: Any, X: Array, lod: Lod, order: Sequence[int]) -> WithLod:
-    ranges, new = row_ranges(lod, 0, [(sequence, sequence + 1) for sequence in order])
-    return WithLod(rows_in(xp, X, ranges), new)
+def picked(xp: Any, X: Array, lod: Lod, level: int, entries: Iterable[int]) -> tuple[Array, Lod]:
+    """Entries of X (rows, or sequences at `level`) in the order given, with the level of detail below them."""
+    ranges, new = row_ranges(lod, level, [(int(index), int(index) + 1) for index in entries])
+    return rows_in(xp, X, ranges), new
 
 
 reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None)
@@ -319,12 +320,12 @@ def _(X: Spec) -> Spec:
 
 @reorder_lod_tensor_by_rank.kernel
 def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
-    return _reordered(xp, X, X_lod, RankTable.order)
+    return WithLod(*picked(xp, X, X_lod, 0, RankTable.order))
 
 
 @reorder_lod_tensor_by_rank_grad.kernel
 def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
-    return _reordered(xp, X, X_lod, RankTable.ranks)
+    return WithLod(*picked(xp, X, X_lod, 0, RankTable.ranks))
 
 
 @reorder_lod_tensor_by_rank.grad_rule("X")
@@ -346,11 +347,8 @@ def _(X: Spec) -> tuple[Spec, Spec]:
 @split_lod_tensor.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Mask: Array, level: int) -> tuple[WithLod, WithLod]:
     mask = host(Mask).reshape(-1)
-
-    def part(wanted: bool) -> WithLod:
-        ranges, lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == wanted)])
-        return WithLod(rows_in(xp, X, ranges), lod)
-    return part(True), part(False)
+    return (WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(mask))),
+            WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(~mask))))
 
 
 @split_lod_tensor.grad_rule("X")

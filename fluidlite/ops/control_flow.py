@@ -15,20 +15,7 @@ from fluidlite.errors import EnforceNotMet
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.array import entry, number
-from fluidlite.registry import (
-    BLOCK,
-    EMPTY_VAR,
-    STRINGS,
-    AttrType,
-    GradContext,
-    Lod,
-    Op,
-    Spec,
-    WithLod,
-    grad_name,
-    required,
-    same_as,
-)
+from fluidlite.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradContext, Lod, Op, Spec, WithLod, grad_name, required, same_as
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _SKIPPED = {"skip_eager_deletion_vars": STRINGS()}
@@ -311,8 +298,8 @@ def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod]
 
 
 # ---------------------------------------------------------------------- choosing among variables
-select_input = Op("select_input", "X*? Mask -> Out", lod=None)
-select_output = Op("select_output", "X? Mask -> Out*", lod=None)
+select_input = Op("select_input", "X*? Mask -> Out", lod=None, dynamic=True)
+select_output = Op("select_output", "X? Mask -> Out*", lod=None, dynamic=True)
 
 
 @select_input.shape

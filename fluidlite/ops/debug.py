@@ -105,7 +105,7 @@ def remembered_count() -> int:
     return len(_functions)
 
 
-py_func = Op("py_func", "X*? -> Out*?", effect=True, lod=None,
+py_func = Op("py_func", "X*? -> Out*?", effect=True, lod=None, dynamic=True,
              attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()})
 
 
@@ -117,13 +117,8 @@ def _(ctx: Any, xp: Any, X: list[Array | None], X_lod: list[Lod], forward_callab
     names = ctx.op.output("Out")
     if len(results) != len(names) and not (results == [None] and not names):
         raise ValueError(f"the function returned {len(results)} values for {len(names)} outputs")
-    return {"Out": [_as_output(xp, result) for result in results]}
-
-
-def _as_output(xp: Any, result: Any) -> Any:
-    if result is None:
-        return None
-    return WithLod(xp.array(result), result._lod) if isinstance(result, LoDTensor) else xp.array(result)
+    return {"Out": [None if result is None else WithLod(xp.array(np.asarray(result)), getattr(result, "_lod", ()))
+                    for result in results]}
 
 
 @py_func.grad_rule("X")

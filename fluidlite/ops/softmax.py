@@ -129,7 +129,8 @@ cross_entropy2 = Op("cross_entropy2", "X Label -> Y XShape MatchX", attrs={"igno
 
 @cross_entropy2.shape
 def _(X: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
-    return _loss_shape("cross_entropy2", X, Label, False), X.with_shape((*X.shape, 0)), X.with_shape((*X.shape[:-1], 1))
+    x_shape = Spec((*X.shape, 0), X.dtype, X.lod_level)
+    return _loss_shape("cross_entropy2", X, Label, False), x_shape, X.with_shape((*X.shape[:-1], 1))
 
 
 @cross_entropy2.kernel

@@ -1,0 +1,46 @@
+"""Batches of sequences, stored row by row with a level of detail or padded, seen as padded ones."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.registry import Lod
+
+__all__ = ["Batch"]
+
+
+class Batch:
+    """Which rows make up which sequence: `pad` gives [sequences, time, ...] of a value, `unpad` goes back.
+
+    Made from a level of detail (its last level) or, for values that are padded already, from `lengths` [sequences].
+    ValueError where there is neither.
+    """
+
+    def __init__(self, xp: Any, value: Array, lod: Lod, lengths: Array | None = None) -> None:
+        if lengths is None and not lod:
+            raise ValueError("sequences need a level of detail or lengths")
+        self.xp = xp
+        self.rows: Any = None
+        if lengths is not None:
+            self.lengths = lengths.reshape(-1)
+            steps = value.shape[1]
+        else:
+            offsets = np.asarray(lod[-1], np.int64)
+            sizes = np.diff(offsets)
+            steps = int(sizes.max(initial=0))
+            self.lengths = xp.asarray(sizes)
+            self.rows = xp.asarray(np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0)))
+        self.mask = xp.arange(steps) < self.lengths[:, None]
+
+    def pad(self, value: Array) -> Any:
+        """`value` as [sequences, time, ...]; what stands beyond the end of a sequence means nothing."""
+        return value if self.rows is None else value[self.rows]
+
+    def unpad(self, padded: Array) -> Any:
+        """The rows of `padded` as they were stored: zeros beyond the ends where they were padded."""
+        if self.rows is not None:
+            return padded[self.mask]
+        mask = self.mask.reshape(self.mask.shape + (1,) * (padded.ndim - 2))
+        return self.xp.where(mask, padded, padded.dtype.type(0))

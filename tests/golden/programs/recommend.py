@@ -52,10 +52,10 @@ def deepfm(fluid: Any) -> Built:
     label = fluid.data(name="label", shape=[None, 1], dtype="float32")
     flat = fluid.layers.reshape(index, [-1, 1])
     weight = fluid.layers.reshape(value, [-1, fields, 1])
-    first = fluid.layers.embedding(flat, size=[table + 1, 1], padding_idx=0, is_sparse=True,
+    first = fluid.layers.embedding(flat, size=[table + 1, 1], padding_idx=0,
                                    param_attr=fluid.ParamAttr(initializer=fluid.initializer.TruncatedNormal(0, 0.1)))
     first = fluid.layers.reduce_sum(fluid.layers.reshape(first, [-1, fields, 1]) * weight, 1)
-    vectors = fluid.layers.embedding(flat, size=[table + 1, width], padding_idx=0, is_sparse=True)
+    vectors = fluid.layers.embedding(flat, size=[table + 1, width], padding_idx=0)
     vectors = fluid.layers.reshape(vectors, [-1, fields, width]) * weight
     square_of_sum = fluid.layers.square(fluid.layers.reduce_sum(vectors, 1))
     sum_of_square = fluid.layers.reduce_sum(fluid.layers.square(vectors), 1)

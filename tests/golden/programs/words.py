@@ -57,7 +57,7 @@ def embedding_v2(fluid: Any) -> Built:
     words = fluid.data(name="words", shape=[None, 4], dtype="int64")
     label = fluid.data(name="label", shape=[None, 1], dtype="int64")
     dense = fluid.embedding(words, size=[WORDS, 5], padding_idx=0)
-    sparse = fluid.embedding(words, size=[WORDS, 5], is_sparse=True, padding_idx=-1)
+    sparse = fluid.embedding(words, size=[WORDS, 5], is_sparse=True)
     hot = fluid.one_hot(words, depth=WORDS)
     twin = fluid.layers.fc(hot, size=5, num_flatten_dims=2)
     mixed = fluid.layers.reduce_sum(dense + sparse * twin, dim=1)
@@ -86,10 +86,10 @@ def text_conv(fluid: Any) -> Built:
 
 @case
 def bag_of_words(fluid: Any) -> Built:
-    """Paddle's `bow` net: summed embeddings, tanh layers, sparse table, padding row, Adagrad."""
+    """Paddle's `bow` net: summed embeddings, tanh layers, sparse table, Adagrad."""
     words = fluid.data(name="words", shape=[None, 1], dtype="int64", lod_level=1)
     label = fluid.data(name="label", shape=[None, 1], dtype="int64")
-    vectors = fluid.layers.embedding(input=words, size=[WORDS, 6], is_sparse=True, padding_idx=0)
+    vectors = fluid.layers.embedding(input=words, size=[WORDS, 6], is_sparse=True)
     bow = fluid.layers.tanh(fluid.layers.sequence_pool(input=vectors, pool_type="sum"))
     hidden = fluid.layers.fc(fluid.layers.fc(bow, size=8, act="tanh"), size=6, act="tanh")
     predicted = fluid.layers.fc(input=[hidden], size=2, act="softmax")

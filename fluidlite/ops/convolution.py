@@ -270,6 +270,7 @@ class WidthUnfolded(ConvPlan):
         self._windows = as_strided(self._turned, (n, ow, height, depth), (s[1], sw * s[2], s[0], item))
         self._rows = as_strided(unfolded, (oh, n * ow, kh * depth), (sh * depth * item, tall * depth * item, item))
         self._product = np.empty((oh, n * ow, geometry.w[0]), dtype)
+        self._holds_x = False                                                 # since the last forward()
 
     def _unfold(self, x: Array) -> None:
         np.copyto(self._turned_x, x.transpose(2, 0, 3, 1))
@@ -282,12 +283,14 @@ class WidthUnfolded(ConvPlan):
 
     def forward(self, x: Array, w: Array, out: Array) -> None:
         self._unfold(x)
+        self._holds_x = True
         np.matmul(self._rows, w.transpose(2, 3, 1, 0).reshape(-1, len(w)), out=self._product)
         np.copyto(out, self._as_image())
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        if not reuse:
+        if not (reuse and self._holds_x):          # a plan may have dropped the forward pass, whose result nobody reads
             self._unfold(x)
+        self._holds_x = False
         np.copyto(self._as_image(), dout)
         np.matmul(self._rows.transpose(0, 2, 1), self._product, out=self._per_row)
         o, c, kh, kw = self.geometry.w

@@ -279,7 +279,7 @@ bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out", lod=None)
 @bilinear.shape
 def _(X: Spec, Y: Spec, Weight: Spec) -> Spec:
     if len(X.shape) != 2 or len(Y.shape) != 2 or len(Weight.shape) != 3:
-        raise ShapeError("op 'bilinear_tensor_product': X and Y must be matrices and Weight have 3 dimensions, but their shapes are "
+        raise ShapeError("op 'bilinear_tensor_product': X and Y must be matrices and Weight must have 3 dimensions, not "
                          f"{list(X.shape)}, {list(Y.shape)} and {list(Weight.shape)}")
     _check_inner("bilinear_tensor_product", X, Weight, X.shape[1], Weight.shape[1])
     _check_inner("bilinear_tensor_product", Y, Weight, Y.shape[1], Weight.shape[2])

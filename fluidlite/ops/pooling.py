@@ -106,6 +106,7 @@ class PoolPlan:
         exclusive = exclusive or not all(w.kernel for w in windows)
         self._factor = self._inverse_lengths() if exclusive else dtype.type(1 / math.prod(w.kernel for w in windows))
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
+        self._holds_x = False                                # since the last forward()
 
     def _inverse_lengths(self) -> Array:
         factors = self.xp.ones((), "float64")
@@ -124,6 +125,7 @@ class PoolPlan:
         for (axis, windows), target in zip(self._passes(), [*self._partial, out], strict=True):
             self._reduce(source, target, axis, windows)
             source = target
+        self._holds_x = True
         if self.mode == "avg":
             self.xp.multiply(out, self._factor, out=out)
 
@@ -154,8 +156,9 @@ class PoolPlan:
         if self.mode == "avg":
             self._spread(dout * self._factor, out)
             return
-        if not reuse:
+        if not (reuse and self._holds_x):          # a plan may have dropped the forward pass, whose result nobody reads
             self._rows(x)
+        self._holds_x = False
         values = [x, *self._partial, pooled]
         gradients = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1]), dout]
         for level, (axis, windows) in reversed(list(enumerate(self._passes()))):

@@ -90,7 +90,7 @@ def sparse_padding(fluid: Any) -> Built:
     """The row of padding_idx reads as zeros; 1.8.5 moves it all the same when the table is sparse."""
     words = fluid.data(name="words", shape=[None, 3], dtype="int64")
     vectors = fluid.embedding(words, size=[4, 3], is_sparse=True, padding_idx=-1, param_attr="table")
-    loss = fluid.layers.reduce_sum(fluid.layers.square(fluid.layers.fc(vectors, size=2, num_flatten_dims=2)))
+    loss = fluid.layers.reduce_mean(fluid.layers.square(fluid.layers.fc(vectors, size=2, num_flatten_dims=2)))
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
     return train(fluid, {"words": ids(3, 3, below=4)}, loss)
 

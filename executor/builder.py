@@ -43,21 +43,20 @@ class PlanBuilder:
     """Turns `ops` into `steps`. `env` maps each variable to its newest value; `bound` collects Python objects by name."""
 
     def __init__(self, block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
-                 copy_params: bool = False) -> None:
+                 copy_params: bool = False, on_host: bool = True) -> None:
         self.block, self.ops, self.scope, self.fetches = block, list(ops), scope, list(fetches)
         self.values = ValueFactory()
         self.steps: list[Step] = []
         self.env: dict[str, Value] = {}
         self.bound: dict[str, Any] = {}
         self.feeds: dict[str, Value] = {}
-        self.copy_params = copy_params
+        self.copy_params, self.on_host = copy_params, on_host
         self.written = {name for op in self.ops for name in writes(op)}
         self.last_read: dict[str, int] = {}
         for index, op in enumerate(self.ops):
             self.last_read.update(dict.fromkeys(reads(op), index))
         self.index = 0
-        self.memory: dict[Any, Value] = {}
-        self.objects: dict[Any, str] = {}
+        self.memory: dict[Any, Any] = {}
         self.used_rules: set[str] = set()
         for name, spec in feeds.items():
             self.feeds[name] = self.env[name] = self._feed(name, spec)

@@ -45,7 +45,7 @@ def rule_for(op: Operator) -> Rule | None:
     families.load()
     if op.type in _RULES:
         return _RULES[op.type]
-    expr = getattr(op.definition, "expr", None)
+    expr = op.definition.expr if op.definition is not None and "Y" not in op.definition.inputs else None
     return _expression_rule(expr) if expr else None
 
 
@@ -86,6 +86,12 @@ class Emitter:
         self.op = op
         self.steps: list[Step] = []
         self.finals: list[tuple[str, Value]] = []          # (variable, value) pairs to publish when the rule succeeded
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the plan is for NumPy."""
+        found: bool = self.builder.on_host
+        return found
 
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:
@@ -159,14 +165,18 @@ class Emitter:
         value: Value = self.builder.constant(np.asarray(array))
         return value
 
-    def remembered(self, key: Any) -> Value | None:
-        """What an earlier op's rule remembered under `key`, such as an index that forward and backward share."""
-        found: Value | None = self.builder.memory.get(key)
-        return found
+    def remembered(self, key: Any) -> Any:
+        """What an earlier op's rule remembered under `key`, such as an index that forward and backward share; else None."""
+        return self.builder.memory.get(key)
 
-    def remember(self, key: Any, value: Value) -> None:
-        """Let later ops' rules find `value` under `key`."""
-        self.builder.memory[key] = value
+    def remember(self, key: Any, thing: Any) -> None:
+        """Let later ops' rules find `thing` under `key`."""
+        self.builder.memory[key] = thing
+
+    def unknown(self) -> Value:
+        """A name for whatever a statement assigns to it."""
+        value: Value = self.builder.values.make(None, None, Storage.LOCAL)
+        return value
 
     def bind(self, hint: str, thing: Any) -> str:
         """The name under which the generated source sees a Python object."""
@@ -176,15 +186,6 @@ class Emitter:
     def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> str:
         """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by `factory(xp, *arguments)`."""
         return self.bind(hint, Fresh(factory, arguments))
-
-    def remember_object(self, key: Any, name: str) -> None:
-        """Let later ops' rules find a bound object, such as a convolution that still holds its unfolded input."""
-        self.builder.objects[key] = name
-
-    def remembered_object(self, key: Any) -> str | None:
-        """The name of what an earlier rule bound under `key`."""
-        found: str | None = self.builder.objects.get(key)
-        return found
 
     def view(self, base: Value, expression: str, shape: Sequence[int]) -> Value:
         """Another look at a value's memory: `expression` over {}."""

@@ -71,7 +71,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
                  threads: int = 1, timed: bool = False, on_host: bool = True) -> Plan:
     """Lower the ops, run the passes, lay out the memory, write the source."""
     for copy_params in (False, True):
-        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params)
+        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params, on_host)
         steps = builder.build()
         kept = [builder.fetched(name) for name in fetches]
         if not passes.stale_aliases(steps, kept):

@@ -23,7 +23,7 @@ def _(e: Emitter) -> None:
     x, w = e.need("Input"), e.need("Filter")
     geometry = _geometry(e, x, w)
     plan = e.bind_fresh("conv", conv_plan, geometry, x.dtype)
-    e.remember_object(("conv", x, w, geometry), plan)
+    e.remember(("conv", x, w, geometry), plan)
     out = e.out("Output", geometry.out, x.dtype)
     e.line(f"{plan}.forward({x}, {w}, {out})", [x, w], [out])
 
@@ -32,7 +32,7 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     x, w, d = e.need("Input"), e.need("Filter"), e.need("Output@GRAD")
     geometry = _geometry(e, x, w)
-    plan = e.remembered_object(("conv", x, w, geometry))
+    plan = e.remembered(("conv", x, w, geometry))
     reuse = plan is not None
     plan = plan or e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     if e.wants("Filter@GRAD"):
@@ -58,14 +58,14 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     plan = e.bind("pool", _pool_plan(e, x))
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)
-    e.remember_object(("pool", x, e.op.outputs["Out"][0]), plan)
+    e.remember(("pool", x, e.op.outputs["Out"][0]), plan)
     e.line(f"{plan}.forward({x}, {out})", [x], [out])
 
 
 @lowering("pool2d_grad")
 def _(e: Emitter) -> None:
     x, pooled, d = e.need("X"), e.need("Out"), e.need("Out@GRAD")
-    remembered = e.remembered_object(("pool", x, pooled.name))
+    remembered = e.remembered(("pool", x, pooled.name))
     plan = remembered or e.bind("pool", _pool_plan(e, x))
     out = e.out("X@GRAD", x.shape, x.dtype)
     e.line(f"{plan}.backward({x}, {pooled}, {d}, {out}, {remembered is not None})", [x, pooled, d], [out])

@@ -77,20 +77,21 @@ def _to_y(e: Emitter, d: Value, y: Value, negative: bool = False) -> None:
 
 @lowering("elementwise_mul_grad", "elementwise_div_grad")
 def _(e: Emitter) -> None:
-    x, y, d = e.need("X") if e.op.type == "elementwise_mul_grad" else None, e.need("Y"), e.need("Out@GRAD")
+    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
     assert d.shape is not None and y.shape is not None
-    if (x is not None and x.shape != d.shape) or len(y.shape) > len(d.shape):
+    if x.shape != d.shape or len(y.shape) > len(d.shape):
         raise CannotLower("X was broadcast")
+    product = e.op.type == "elementwise_mul_grad"
     right = aligned(e, y, len(d.shape), e.attr("axis"))
     operands: dict[str, Any] = {"d": d, "y": right}
     if e.wants("X@GRAD"):
         out = e.out("X@GRAD", d.shape, d.dtype)
-        e.elementwise("d * y" if x is not None else "d / y", out, **operands)
+        e.elementwise("d * y" if product else "d / y", out, **operands)
     if not e.wants("Y@GRAD"):
         return
     axes = reduced_axes(len(d.shape), y.shape, e.attr("axis"), d.shape)
-    expr = "d * x" if x is not None else "-(d * o / y)"
-    more = {"d": d, "x": x} if x is not None else {**operands, "o": e.need("Out")}
+    expr = "d * x" if product else "-(d * o / y)"
+    more = {"d": d, "x": x} if product else {**operands, "o": e.need("Out")}
     out = e.out("Y@GRAD", y.shape, y.dtype)
     if not axes:
         e.elementwise(expr, e.reshape(out, d.shape), **more)

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from fluidlite.dtypes import Array
-from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
+from fluidlite.ops.softmax import LOWEST_SCORE
 
 
 def ones(e: Emitter, count: int, dtype: object) -> Value:
@@ -30,6 +32,7 @@ def _softmax(e: Emitter, x: Value, out: Value) -> Value:
     top, total = e.temp((rows, 1), x.dtype), e.temp((rows, 1), x.dtype)
     e.line(f"maximum.reduce({x}, axis=1, keepdims=True, out={top})", [x], [top])
     e.call("subtract", x, top, out=out)
+    e.call("maximum", out, e.constant(np.array(LOWEST_SCORE, x.dtype)), out=out)
     e.call("exp", out, out=out)
     e.call("dot", out, e.constant(np.ones((cols, 1), x.dtype)), out=total)
     return total
@@ -60,41 +63,79 @@ def _(e: Emitter) -> None:
     e.call("multiply", dx, y, out=dx)
 
 
-def _picked(e: Emitter, label: Value, shape: tuple[int, ...]) -> Value:
-    """Positions of the labelled elements in the flattened matrix, checked against the classes; forward and backward share them."""
-    rows, cols = shape
-    found = e.remembered(("picked", label, cols))
-    if found is not None:
-        return found
-    index = e.temp((rows,), np.int64)
-    base = e.constant(np.arange(rows, dtype=np.int64) * cols)
-    flat = e.reshape(label, (rows,))
-    check = e.bind("check_labels", LabelCheck(cols))
-    e.line(f"{check}({flat})\nadd({base}, {flat}, out={index})", [base, flat], [index])
-    e.remember(("picked", label, cols), index)
-    return index
+@dataclass(frozen=True)
+class Labelled:
+    """Where the labelled elements lie in a flattened matrix, and which rows are to be left out.
 
-
-class LabelCheck(HostCheck):
-    """Raises for labels that are no class: an index beyond the row would silently pick another sample's.
-
-    Seen as unsigned numbers, negative labels are large ones, so that one maximum tells.
+    On the host `left_out` is a name for the rows of ignored labels, or None where there are none (found when the step
+    runs); on a device `counts` is a column of 0 and 1.
     """
 
-    def __init__(self, classes: int) -> None:
-        self.classes = classes
+    index: Value
+    left_out: Value | None
+    counts: Value | None
 
-    def __call__(self, labels: Array) -> None:
+
+def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
+    """The labels of a matrix's rows; forward and backward share them."""
+    rows, cols = shape
+    found: Labelled | None = e.remembered(("labelled", label, cols))
+    if found is not None:
+        return found
+    index, base, flat = e.temp((rows,), np.int64), np.arange(rows, dtype=np.int64) * cols, e.reshape(label, (rows,))
+    if e.on_host:
+        left_out = e.unknown()
+        find = e.bind("labels", Labels(cols, base, e.attr("ignore_index")))
+        e.line(f"{left_out} = {find}({flat}, {index})", [flat], [index, left_out])
+        found = Labelled(index, left_out, None)
+    else:
+        counts = e.temp((rows,), np.float32)
+        e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=e.attr("ignore_index"))
+        e.elementwise("where(y != ignored, y, 0) + base", index, y=flat, base=e.constant(base), ignored=e.attr("ignore_index"))
+        found = Labelled(index, None, counts)
+    e.remember(("labelled", label, cols), found)
+    return found
+
+
+class Labels:
+    """Writes the positions of labels; gives the rows whose label is to be ignored, or None; raises for what is no class.
+
+    Seen as unsigned numbers, negative labels are large ones, so that one maximum tells whether all is well.
+    """
+
+    def __init__(self, classes: int, base: Array, ignored: int) -> None:
+        self.classes, self.base, self.ignored = classes, base, ignored
+
+    def __call__(self, labels: Array, index: Array) -> Array | None:
+        rows = None
         if len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes:
-            bad = labels[(labels < 0) | (labels >= self.classes)][0]
-            raise ValueError(f"label {int(bad)} is not one of the {self.classes} classes")
+            bad = ((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)
+            if bad.any():
+                raise ValueError(f"label {int(labels[bad][0])} is not one of the {self.classes} classes")
+            rows = np.flatnonzero(labels == self.ignored)
+            labels = np.where(labels == self.ignored, 0, labels)
+        np.add(labels, self.base, out=index)
+        return rows
+
+
+def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
+    """Set the rows of ignored labels to zero."""
+    if labelled.left_out is not None:
+        e.line(f"if {labelled.left_out} is not None: {rows}[{labelled.left_out}] = 0", [rows, labelled.left_out], [rows])
+    elif labelled.counts is not None:
+        assert rows.shape is not None
+        e.call("multiply", rows, e.reshape(labelled.counts, (rows.shape[0], width) if width else (rows.shape[0],)), out=rows)
+
+
+def _hard(e: Emitter, label: Value) -> None:
+    if e.attr("soft_label") or label.dtype != np.int64 or e.attr("ignore_index") >= 0:
+        raise CannotLower("soft labels")
 
 
 @lowering("softmax_with_cross_entropy")
 def _(e: Emitter) -> None:
     x, label = e.need("Logits"), e.need("Label")
-    if e.attr("soft_label") or label.dtype != np.int64 or e.attr("ignore_index") >= 0:
-        raise CannotLower("soft labels")
+    _hard(e, label)
     flat = _rows(e, x, e.attr("axis"))
     assert flat.shape is not None and x.shape is not None
     softmax = e.out("Softmax", x.shape, x.dtype)
@@ -103,32 +144,34 @@ def _(e: Emitter) -> None:
     total = _softmax(e, flat, out)
     e.line(f"reciprocal({total}, out={total})", [total], [total])
     e.call("multiply", out, total, out=out)
-    index = _picked(e, label, flat.shape)
+    labelled = _labelled(e, label, flat.shape)
     every = e.reshape(out, (out.size,))
-    e.line(f"take({every}, {index}, out={loss}, mode='clip')", [every, index], [loss])
+    e.line(f"take({every}, {labelled.index}, out={loss}, mode='clip')", [every, labelled.index], [loss])
     e.call("log", loss, out=loss)
     e.call("negative", loss, out=loss)
+    _leave_out(e, labelled, loss, 0)
 
 
 @lowering("softmax_with_cross_entropy_grad")
 def _(e: Emitter) -> None:
     softmax, label, d = e.need("Softmax"), e.need("Label"), e.need("Loss@GRAD")
-    if e.attr("soft_label") or label.dtype != np.int64 or e.attr("ignore_index") >= 0:
-        raise CannotLower("soft labels")
+    _hard(e, label)
     y = _rows(e, softmax, e.attr("axis"))
     assert y.shape is not None
     rows = y.shape[0]
     out = e.out("Logits@GRAD", softmax.shape, softmax.dtype)
     dx = e.reshape(out, y.shape)
-    index = _picked(e, label, y.shape)
+    labelled = _labelled(e, label, y.shape)
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
-        e.call("multiply", y, e.constant(np.array(d.uniform, y.dtype)), out=dx)
-        e.line(f"{flat}[{index}] -= {e.constant(np.array(d.uniform, y.dtype))}", [index, flat], [flat])
-        return
-    column, row = e.reshape(d, (rows, 1)), e.reshape(d, (rows,))
-    e.call("multiply", y, column, out=dx)
-    e.line(f"{flat}[{index}] -= {row}", [index, row, flat], [flat])
+        number = e.constant(np.array(d.uniform, y.dtype))
+        e.call("multiply", y, number, out=dx)
+        e.line(f"{flat}[{labelled.index}] -= {number}", [labelled.index, flat], [flat])
+    else:
+        row = e.reshape(d, (rows,))
+        e.call("multiply", y, e.reshape(d, (rows, 1)), out=dx)
+        e.line(f"{flat}[{labelled.index}] -= {row}", [labelled.index, row, flat], [flat])
+    _leave_out(e, labelled, dx, 1)
 
 
 @lowering("mean")

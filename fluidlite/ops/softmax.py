@@ -9,14 +9,14 @@ from fluidlite.ops.reduce import scalar_shape
 from fluidlite.registry import LONG, KernelContext, Lod, Op, Spec, WithLod, same_as
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the largest
-_LOWEST_SCORE = -64.0
+LOWEST_SCORE = -64.0
 # Paddle's logarithm for losses: an infinite one becomes +-1e20
 _LARGEST_LOG = 1e20
 
 
 def softmax_of(xp: Any, x: Array, axis: int) -> Any:
     """The softmax of `x` over `axis`, as Paddle computes it."""
-    exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(_LOWEST_SCORE)))
+    exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(LOWEST_SCORE)))
     return exps / exps.sum(axis=axis, keepdims=True)
 
 

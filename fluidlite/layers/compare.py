@@ -1,4 +1,4 @@
-"""Layers that compare two variables, element by element."""
+"""Layers that compare and combine truth values, element by element."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +7,8 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"]
+__all__ = ["equal", "greater_equal", "greater_than", "less_equal", "less_than", "logical_and", "logical_not", "logical_or",
+           "logical_xor", "not_equal"]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 
@@ -54,3 +55,35 @@ def equal(x: Variable, y: Variable, cond: Variable | None = None) -> Variable:
 def not_equal(x: Variable, y: Variable, cond: Variable | None = None) -> Variable:
     """`x != y`, element by element, written to `cond` where one is given."""
     return _compare("not_equal", x, y, cond, {})
+
+
+def _logic(type: str, x: Variable, y: Variable | None, out: Variable | None, name: str | None) -> Variable:
+    check_variable_and_dtype(x, "x", ["bool"], type)
+    if y is not None:
+        check_variable_and_dtype(y, "y", ["bool"], type)
+    if out is not None:
+        check_type(out, "out", Variable, type)
+    helper = LayerHelper(type, name=name)
+    out = out if out is not None else helper.create_variable_for_type_inference(dtype=x.dtype)
+    helper.append_op(type=type, inputs={"X": x} if y is None else {"X": x, "Y": y}, outputs={"Out": out})
+    return out
+
+
+def logical_and(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Whether both are true, element by element."""
+    return _logic("logical_and", x, y, out, name)
+
+
+def logical_or(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Whether at least one is true, element by element."""
+    return _logic("logical_or", x, y, out, name)
+
+
+def logical_xor(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Whether exactly one is true, element by element."""
+    return _logic("logical_xor", x, y, out, name)
+
+
+def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Whether each element is false."""
+    return _logic("logical_not", x, None, out, name)

@@ -15,8 +15,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.array import merge_lod_tensor
-from fluidlite.layers.compare import equal
-from fluidlite.layers.elementwise import logical_and, logical_not
+from fluidlite.layers.compare import equal, logical_and, logical_not
 from fluidlite.layers.utils import assert_same_structure, map_structure
 from fluidlite.layers.while_loop import BlockGuard, reads_and_writes, visible
 from fluidlite.registry import grad_name

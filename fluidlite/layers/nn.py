@@ -4,6 +4,7 @@ from __future__ import annotations
 from fluidlite.layers import activations, conv, criteria, elementwise, indexing, norm, reduce, shaping, tagging, vision
 from fluidlite.layers import fc as products  # the star below brings a function of the file's name
 from fluidlite.layers.activations import *  # noqa: F403
+from fluidlite.layers.compare import logical_and, logical_not, logical_or, logical_xor
 from fluidlite.layers.conv import *  # noqa: F403
 from fluidlite.layers.criteria import *  # noqa: F403
 from fluidlite.layers.debug import py_func
@@ -18,4 +19,4 @@ from fluidlite.layers.vision import *  # noqa: F403
 
 _FILES = (activations, conv, criteria, elementwise, indexing, norm, products, reduce, shaping, tagging, vision)
 __all__ = [name for module in _FILES for name in module.__all__]
-__all__ += ["py_func"]
+__all__ += ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]

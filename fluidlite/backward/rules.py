@@ -73,7 +73,9 @@ class Context:
 
     def out_grad(self, slot: str) -> list[str]:
         """Names of the gradients of an output slot."""
-        return [EMPTY_VAR if name == EMPTY_VAR else grad_name(name) for name in self.op.output(slot)]
+        names = self.op.output(slot)
+        self.grad_of.update((grad_name(name), name) for name in names if name != EMPTY_VAR)
+        return [EMPTY_VAR if name == EMPTY_VAR else grad_name(name) for name in names]
 
     def in_grad(self, slot: str) -> list[str]:
         """Names of the gradients of an input slot, EMPTY_VAR where none must be made."""

@@ -130,8 +130,9 @@ def _declare(type: str) -> None:
 
     @op.grad("X Scale Bias")
     def _(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Maybe, Variance: Maybe, SavedMean: Maybe, SavedVariance: Maybe,
-          dY: Array, is_test: bool, use_global_stats: bool, epsilon: float, data_layout: str) -> tuple[Array, Array, Array]:
-        x, frozen = by_channel(X, data_layout), is_test or use_global_stats
+          dY: Array, is_test: bool, use_global_stats: bool, trainable_statistics: bool, epsilon: float,
+          data_layout: str) -> tuple[Array, Array, Array]:
+        x, frozen = by_channel(X, data_layout), use_global_stats or (is_test and not trainable_statistics)
         mean, inverse = SavedMean, SavedVariance
         if frozen and Mean is not None and Variance is not None:
             mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(epsilon))

@@ -21,12 +21,13 @@ def row_statistics(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     return mean, xp.einsum("rc,rc->r", centred, centred) / x.dtype.type(max(x.shape[1], 1)), centred
 
 
-def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array) -> Array:
+def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: bool = True) -> Array:
     """The gradient of the rows x for the gradient `d` of unit = (x - mean) * inverse."""
     count = d.dtype.type(max(d.shape[1], 1))
     share = xp.einsum("rc,rc->r", d, unit) / count
     out = d - unit * share[:, None]
-    out -= (d.sum(axis=1, dtype=d.dtype) / count)[:, None]
+    if through_mean:
+        out -= (d.sum(axis=1, dtype=d.dtype) / count)[:, None]
     out *= inverse[:, None]
     return out
 
@@ -127,7 +128,8 @@ def _(xp: Any, Y: Array, Scale: Maybe, Bias: Maybe, Variance: Array, dY: Array, 
     bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
     inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
     rows = (len(inverse), -1)
-    dx = row_gradient(xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse)
+    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do we
+    dx = row_gradient(xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None)
     return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias
 
 
@@ -352,7 +354,8 @@ def _(xp: Any, Weight: Array, U: Array, V: Array, dOut: Array, dim: int, power_i
     sigma, u, v = _largest_singular(xp, _as_matrix(xp, Weight, dim), U, V, power_iters, eps)
     shape = [Weight.shape[dim], *(size for i, size in enumerate(Weight.shape) if i != dim)]
     outer = xp.moveaxis(xp.outer(u, v).reshape(shape), 0, dim)
-    return (dOut - outer * ((dOut * Weight).sum() / sigma)) / sigma
+    # the derivative is (dOut - outer * sum(dOut * Weight) / sigma) / sigma; this is what PaddlePaddle 1.8.5 computes
+    return dOut * (1 - outer * (Weight.sum() / sigma)) / sigma
 
 
 # ------------------------------------------------------------------ affine_channel

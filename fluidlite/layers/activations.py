@@ -10,6 +10,7 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.variables import assign
 
 __all__ = ["brelu", "elu", "hard_sigmoid", "hard_swish", "leaky_relu", "log", "log1p", "mish", "pow", "prelu", "relu", "relu6",
            "selu", "sign", "soft_relu", "stanh", "swish"]
@@ -104,7 +105,6 @@ def sign(x: Variable) -> Variable:
     """-1, 0 or 1; a NumPy array becomes a constant first."""
     check_type(x, "x", (Variable, np.ndarray), "sign")
     if not isinstance(x, Variable):
-        from fluidlite.layers.tensor import assign
         x = assign(x)
     return append_unary("sign", x)
 

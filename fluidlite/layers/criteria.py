@@ -8,7 +8,9 @@ from fluidlite.dtypes import VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.activations import log
+from fluidlite.layers.ops import exp
 from fluidlite.layers.reduce import Dims, reduce_mean, reduce_sum
+from fluidlite.layers.search import one_hot
 
 __all__ = ["cos_sim", "dice_loss", "dist", "fsp_matrix", "label_smooth", "log_loss", "log_softmax", "logsumexp", "mean_iou",
            "smooth_l1"]
@@ -43,7 +45,6 @@ def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str 
 
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None) -> Variable:
     """The mean over samples of 1 - 2 |both| / (|input| + |label| + epsilon), for class probabilities and labels [..., 1]."""
-    from fluidlite.layers.nn import one_hot
     wanted = one_hot(label, depth=input.shape[-1])
     dims = list(range(1, len(input.shape)))
     both: Any = reduce_sum(input * wanted, dim=dims)                   # type: ignore[operator]
@@ -127,7 +128,6 @@ def log_softmax(input: Variable, axis: int | None = None, dtype: Any = None, nam
 def logsumexp(x: Variable, dim: Dims = None, keepdim: bool = False, out: Variable | None = None,
               name: str | None = None) -> Variable:
     """log(sum(exp(x))) over dimensions `dim` (all when None), by just these three ops; written to `out` where that is given."""
-    from fluidlite.layers.ops import exp
     check_variable_and_dtype(x, "x", _FLOATS, "logsumexp")
     total = reduce_sum(exp(x), dim=dim, keep_dim=keepdim)
     if out is None:

@@ -8,8 +8,12 @@ from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.compare import equal
+from fluidlite.layers.fc import matmul
+from fluidlite.layers.ops import square
 from fluidlite.layers.reduce import reduce_mean, reduce_sum
 from fluidlite.layers.sampling import hsigmoid, nce, sampled_softmax_with_cross_entropy
+from fluidlite.layers.shaping import expand, reshape, transpose
 
 __all__ = ["bpr_loss", "center_loss", "cross_entropy", "edit_distance", "hsigmoid", "huber_loss", "kldiv_loss", "margin_rank_loss",
            "mse_loss", "nce", "npair_loss", "rank_loss", "sampled_softmax_with_cross_entropy", "sigmoid_cross_entropy_with_logits",
@@ -199,9 +203,6 @@ def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: f
 
     `labels` [N] becomes [N, 1] in place.
     """
-    from fluidlite.layers.control_flow import equal
-    from fluidlite.layers.nn import expand, matmul, reshape, transpose
-    from fluidlite.layers.ops import square
     check_variable_and_dtype(anchor, "anchor", _WIDE_FLOATS, "npair_loss")
     check_variable_and_dtype(positive, "positive", _WIDE_FLOATS, "positive")
     check_variable_and_dtype(labels, "labels", ["float32", "float64", "int64"], "labels")

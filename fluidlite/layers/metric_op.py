@@ -5,6 +5,7 @@ from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.search import topk
 
 __all__ = ["accuracy", "auc"]
 
@@ -17,19 +18,13 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
     """
     helper = LayerHelper("accuracy")
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64"], "accuracy")
-    top, indices = _topk(input, k)
+    top, indices = topk(input, k=k)
     share = helper.create_variable_for_type_inference(dtype="float32")
     correct = helper.create_variable_for_type_inference(dtype="int32") if correct is None else correct
     total = helper.create_variable_for_type_inference(dtype="int32") if total is None else total
     helper.append_op(type="accuracy", inputs={"Out": [top], "Indices": [indices], "Label": [label]},
                      outputs={"Accuracy": [share], "Correct": [correct], "Total": [total]})
     return share
-
-
-def _topk(input: Variable, k: int) -> tuple[Variable, Variable]:
-    from fluidlite.layers.nn import topk
-    top, indices = topk(input, k=k)
-    return top, indices
 
 
 def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: int = 2**12 - 1, topk: int = 1,

@@ -7,6 +7,8 @@ from typing import Any
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.search import topk
+from fluidlite.layers.shaping import squeeze
 
 __all__ = ["chunk_eval", "crf_decoding", "ctc_greedy_decoder", "linear_chain_crf"]
 
@@ -55,7 +57,6 @@ def ctc_greedy_decoder(input: Variable, blank: int, input_length: Variable | Non
     Without `input_length`, for scores with a level of detail: one Variable. With it [N, 1], for scores [N, time, classes]:
     the pair (tokens [N, time] padded with `padding_value`, lengths [N, 1]).
     """
-    from fluidlite.layers.nn import squeeze, topk
     check_variable_and_dtype(input, "input", ["float32", "float64"], "ctc_greedy_decoder")
     helper = LayerHelper("ctc_greedy_decoder", name=name)
     _, best = topk(input, k=1)

@@ -9,6 +9,8 @@
     │   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
     │   ├── NanInfError          check_nan_inf found a NaN or an infinity
     │   ├── AssertError          also ValueError: an `assert` op found its condition false
+    │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
+    │   ├── ReaderError          the user's generator that feeds a program raised
     │   └── KernelError          an op's kernel raised
     ├── FeedError                also ValueError and TypeError: what was fed does not fit
     ├── FormatError              also ValueError: a file or message is not what it should be
@@ -22,7 +24,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "AssertError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
-    "NanInfError", "NotFoundError", "ProgramEditError", "ShapeError", "UninitializedError", "UnknownOpError",
+    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "UninitializedError", "UnknownOpError",
     "did_you_mean",
 ]
 
@@ -64,6 +66,14 @@ class NanInfError(EnforceNotMet):
 
 class AssertError(EnforceNotMet, ValueError):
     """The condition of an `assert` op is false."""
+
+
+class MissingFileError(EnforceNotMet, FileNotFoundError):
+    """A file that should be loaded is not there."""
+
+
+class ReaderError(EnforceNotMet):
+    """The user's generator that feeds a program raised, or gave what does not fit; the cause is chained."""
 
 
 class KernelError(EnforceNotMet):

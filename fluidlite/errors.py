@@ -24,8 +24,8 @@ from collections.abc import Iterable
 
 __all__ = [
     "AssertError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
-    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "UninitializedError", "UnknownOpError",
-    "did_you_mean",
+    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "UninitializedError",
+    "UnknownOpError", "did_you_mean",
 ]
 
 

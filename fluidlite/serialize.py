@@ -1,0 +1,237 @@
+"""LoDTensors and SelectedRows as bytes, exactly as Paddle writes them to files.
+
+    tensor         u32 0, i32 n, n bytes of TensorDesc, the elements in row-major order, little-endian
+    LoDTensor      u32 0, u64 levels, for each level u64 bytes and its offsets as u64, tensor
+    SelectedRows   u32 0, u64 rows, the row numbers as i64, i64 height, tensor
+
+Whatever a file says about sizes is held against the bytes that it has before anything is allocated.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from fluidlite.dtypes import Array, VarType, to_numpy, to_vartype
+from fluidlite.errors import FormatError
+from fluidlite.ir.framework_pb import TensorDesc
+from fluidlite.tensor import LoDTensor, SelectedRows, as_lod, host
+
+__all__ = ["FileSet", "Source", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
+
+_MAX_DESC = 1 << 12
+_MAX_LEVELS = 64
+
+
+# ------------------------------------------------------------------------------------------------ writing
+def _plain_bytes(array: Array) -> bytes:
+    """A tensor without level of detail."""
+    desc = TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape)).SerializeToString()
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return struct.pack("<Ii", 0, len(desc)) + desc + little.tobytes("C")
+
+
+def tensor_bytes(tensor: LoDTensor, dtype: Any = None) -> bytes:
+    """A LoDTensor as bytes, its elements converted to `dtype` if that is given."""
+    array = host(tensor.array)
+    array = array if dtype is None else array.astype(dtype)
+    levels = b"".join(struct.pack("<Q", 8 * len(level)) + np.asarray(level, "<u8").tobytes() for level in tensor.lod())
+    return struct.pack("<IQ", 0, len(tensor.lod())) + levels + _plain_bytes(array)
+
+
+def value_bytes(value: LoDTensor | SelectedRows, dtype: Any = None) -> bytes:
+    """A LoDTensor or SelectedRows as bytes."""
+    if isinstance(value, LoDTensor):
+        return tensor_bytes(value, dtype)
+    rows = np.asarray(host(value.ids), "<i8")
+    return struct.pack("<IQ", 0, len(rows)) + rows.tobytes() + struct.pack("<q", value.height()) + _plain_bytes(host(value.array))
+
+
+# ------------------------------------------------------------------------------------------------ reading
+class Source:
+    """Reads values one after the other from a file or from bytes; FormatError names the file where it is none of ours."""
+
+    def __init__(self, stream: BinaryIO, size: int, name: str) -> None:
+        self.stream, self.left, self.name = stream, size, name
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: str | os.PathLike[str]) -> Iterator[Source]:
+        """A source over a file."""
+        with open(path, "rb") as stream:
+            yield cls(stream, os.fstat(stream.fileno()).st_size, str(path))
+
+    @classmethod
+    def of_bytes(cls, data: bytes, name: str = "the bytes given") -> Source:
+        """A source over bytes in memory."""
+        return cls(io.BytesIO(data), len(data), name)
+
+    def bad(self, what: str) -> FormatError:
+        """The error for this source."""
+        return FormatError(f"{self.name}: {what}")
+
+    def take(self, count: int, what: str) -> bytes:
+        """The next `count` bytes."""
+        if not 0 <= count <= self.left:
+            raise self.bad(f"{what} should take {count} bytes, and {self.left} are left")
+        data = self.stream.read(count)
+        if len(data) != count:
+            raise self.bad(f"{what} ends after {len(data)} of {count} bytes")
+        self.left -= count
+        return data
+
+    def numbers(self, form: str, what: str) -> tuple[Any, ...]:
+        """The next numbers, in the notation of `struct`."""
+        return struct.unpack(form, self.take(struct.calcsize(form), what))
+
+    def version(self, what: str) -> None:
+        """A version, which has always been 0."""
+        found, = self.numbers("<I", f"the version of {what}")
+        if found:
+            raise self.bad(f"{what} has version {found}, and only version 0 is known")
+
+    def end(self) -> None:
+        """FormatError unless everything was read."""
+        if self.left:
+            raise self.bad(f"{self.left} bytes are left over: it holds more values than the program asks for")
+
+    def array(self) -> Array:
+        """A tensor without level of detail."""
+        self.version("a tensor")
+        size, = self.numbers("<i", "the size of a description")
+        if not 0 < size <= _MAX_DESC:
+            raise self.bad(f"the description of a tensor takes {size} bytes")
+        try:
+            desc = TensorDesc.FromString(self.take(size, "the description of a tensor"))
+        except DecodeError as error:
+            raise self.bad(f"a tensor has no description: {error}") from None
+        return self._elements(tuple(desc.dims), desc.data_type)
+
+    def _elements(self, shape: tuple[int, ...], data_type: int) -> Array:
+        try:
+            dtype = to_numpy(VarType(data_type)).newbyteorder("<")
+        except (TypeError, ValueError):
+            raise self.bad(f"a tensor has elements of type number {data_type}, which are no numbers") from None
+        if len(shape) > _MAX_LEVELS or any(not 0 <= dim < 1 << 60 for dim in shape):
+            raise self.bad(f"a tensor has the shape {list(shape[:_MAX_LEVELS])}")
+        count = 1
+        for dim in shape:
+            count *= dim
+        data = self.take(count * dtype.itemsize, f"a tensor of shape {list(shape)} and type {dtype}")
+        try:
+            array = np.frombuffer(data, dtype).reshape(shape)
+        except ValueError as error:                             # more dimensions, or emptier ones, than NumPy has
+            raise self.bad(f"a tensor has the shape {list(shape)}: {error}") from None
+        return array.astype(dtype.newbyteorder("="), copy=True)
+
+    def tensor(self) -> LoDTensor:
+        """A LoDTensor."""
+        self.version("a LoDTensor")
+        levels, = self.numbers("<Q", "the number of levels")
+        if levels > _MAX_LEVELS:
+            raise self.bad(f"a LoDTensor has {levels} levels of detail")
+        lod = []
+        for level in range(levels):
+            size, = self.numbers("<Q", f"the size of level {level}")
+            if size % 8 or not size:
+                raise self.bad(f"level {level} of a LoDTensor takes {size} bytes")
+            lod.append(np.frombuffer(self.take(size, f"level {level}"), "<u8").tolist())
+        tensor = LoDTensor(self.array())
+        try:
+            tensor.set_lod(as_lod(lod))
+        except ValueError as error:
+            raise self.bad(str(error)) from None
+        return tensor
+
+    def tensors(self, count: int) -> list[LoDTensor]:
+        """`count` LoDTensors and nothing more."""
+        found = [self.tensor() for _ in range(count)]
+        self.end()
+        return found
+
+    def selected_rows(self) -> SelectedRows:
+        """SelectedRows."""
+        self.version("SelectedRows")
+        count, = self.numbers("<Q", "the number of rows")
+        rows = np.frombuffer(self.take(8 * count, f"{count} row numbers"), "<i8").astype(np.int64)
+        height, = self.numbers("<q", "the height")
+        values = self.array()
+        if values.ndim == 0 or len(values) != count or (count and not 0 <= rows.min() <= rows.max() < height):
+            raise self.bad(f"SelectedRows of height {height} have {count} row numbers, and values of shape {list(values.shape)}")
+        return SelectedRows(rows, height, values)
+
+
+# ------------------------------------------------------------------------------------------------ whole or not at all
+def _beside(target: pathlib.Path) -> pathlib.Path:
+    """A hidden name that nobody else uses, in the same folder."""
+    return target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
+
+
+def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
+    """Write a file under another name beside `path` and put it in place when it is complete; folders are made."""
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(target)
+    try:
+        with open(temporary, "xb") as out:
+            for chunk in chunks:
+                out.write(chunk)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def inside(folder: str | os.PathLike[str], name: str) -> str:
+    """The path of `name` in `folder`; ValueError for a name that leads out of it, as a hostile program's variables could."""
+    pure = pathlib.PurePath(name)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\0" in name:
+        raise ValueError(f"{name!r} cannot name a file in {str(folder)!r}")
+    return os.path.join(folder, name)
+
+
+class FileSet:
+    """Files that come into a folder together; see `write_folder`."""
+
+    def __init__(self, staging: pathlib.Path) -> None:
+        self.staging = staging
+        self.names: list[str] = []
+
+    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Add a file; ValueError for a name that leads out of the folder."""
+        replace_file(inside(self.staging, name), chunks)
+        self.names.append(name)
+
+    def move_to(self, target: pathlib.Path) -> None:
+        """Put the files in place: all at once where `target` is a new folder, else one after the other."""
+        if not target.exists():
+            with contextlib.suppress(OSError):                  # another process may have made it just now
+                os.rename(self.staging, target)
+                return
+        for name in self.names:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self.staging / name, target / name)
+
+
+@contextlib.contextmanager
+def write_folder(folder: str | os.PathLike[str]) -> Iterator[FileSet]:
+    """Collect files for `folder` out of sight; they are put in place only when all are complete."""
+    target = pathlib.Path(os.path.abspath(folder))
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"{str(target)!r} is a file, not a folder to save into")
+    staging = _beside(target / "files" if target.exists() else target)
+    staging.mkdir(parents=True)
+    try:
+        files = FileSet(staging)
+        yield files
+        files.move_to(target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

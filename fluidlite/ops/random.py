@@ -181,7 +181,11 @@ def _normal(ctx: KernelContext, shape: Sequence[int], mean: float, std: float, s
 
 uniform_random = Op("uniform_random", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
                     attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL})
-uniform_random.shape(_shape_spec)
+
+
+@uniform_random.shape
+def _(shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]) -> Spec:
+    return _shape_spec([] if ShapeTensorList else shape, dtype, ShapeTensor, ShapeTensorList)
 
 
 @uniform_random.kernel
@@ -340,24 +344,29 @@ def _(xp: Any, ctx: KernelContext, X: Array, min: float, max: float, seed: int) 
     return xp.minimum(below, X.shape[1] - 1).astype(np.int64)
 
 
-random_crop = Op("random_crop", "X Seed -> Out SeedOut?", random=True, attrs={"shape": required(AttrType.INTS), "startup_seed": 0})
+random_crop = Op("random_crop", "X Seed? -> Out SeedOut?", random=True, attrs={"shape": required(AttrType.INTS), "startup_seed": 0})
 
 
 @random_crop.shape
-def _(X: Spec, Seed: Spec, shape: Sequence[int]) -> tuple[Spec, Spec]:
+def _(X: Spec, shape: Sequence[int]) -> Spec:
     if len(shape) >= len(X.shape):
         raise ShapeError(f"op 'random_crop': a crop to {list(shape)} needs more dimensions than X {list(X.shape)} has")
     for dim, size in zip(X.shape[-len(shape):], shape, strict=True):
         if -1 < dim < size:
             raise ShapeError(f"op 'random_crop': X {list(X.shape)} is smaller than the crop {list(shape)}")
-    return X.with_shape((*X.shape[:-len(shape)], *shape)), Spec((1,), VarType.INT64)
+    return X.with_shape((*X.shape[:-len(shape)], *shape))
+
+
+def _held_seed(Seed: Array | None, startup_seed: int) -> int:
+    """The seed that the last run left behind; in the first run the attribute."""
+    return startup_seed if Seed is None or Seed.size == 0 else int(Seed.reshape(-1)[0])
 
 
 @random_crop.kernel
-def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array, shape: Sequence[int], startup_seed: int) -> tuple[Array, Array]:
+def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence[int], startup_seed: int) -> tuple[Array, Array]:
     batch, sizes = X.shape[:-len(shape)], X.shape[-len(shape):]
     count = math.prod(batch)
-    seed = int(Seed.reshape(-1)[0]) if Seed.size else startup_seed
+    seed = _held_seed(Seed, startup_seed)
     states = minstd_states(seed, count * len(shape) + 1)
     draws = (states[:-1] - np.uint64(1)).reshape(count, len(shape))
     flat = X.reshape(count, *sizes)
@@ -389,17 +398,17 @@ class _OldEngine:
                 return drawn // width
 
 
-shuffle_batch = Op("shuffle_batch", "X Seed -> Out ShuffleIdx SeedOut", random=True, attrs={"startup_seed": 0})
+shuffle_batch = Op("shuffle_batch", "X Seed? -> Out ShuffleIdx SeedOut", random=True, attrs={"startup_seed": 0})
 
 
 @shuffle_batch.shape
-def _(X: Spec, Seed: Spec) -> tuple[Spec, Spec, Spec]:
-    return Spec(X.shape, X.dtype), Spec((-1,), VarType.INT64), Spec(Seed.shape, Seed.dtype)
+def _(X: Spec) -> tuple[Spec, Spec]:
+    return Spec(X.shape, X.dtype), Spec((-1,), VarType.INT64)
 
 
 @shuffle_batch.kernel
-def _(xp: Any, X: Array, Seed: Array, startup_seed: int) -> tuple[Array, Array, Array]:
-    engine = _OldEngine(int(Seed.reshape(-1)[0]) if Seed.size else startup_seed)
+def _(xp: Any, X: Array, Seed: Array | None, startup_seed: int) -> tuple[Array, Array, Array]:
+    engine = _OldEngine(_held_seed(Seed, startup_seed))
     rows = math.prod(X.shape[:-1])
     order = xp.asarray(_shuffled(rows, engine.up_to))
     flat = X.reshape(rows, X.shape[-1])

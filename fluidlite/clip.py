@@ -1,0 +1,254 @@
+"""Clipping: of gradients before the updates, and of the errors that flow back through a variable."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fluidlite import layers
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_VAR_ATTR
+from fluidlite.ir.program import Program, default_main_program, name_scope
+from fluidlite.ir.variable import Parameter, Variable
+
+__all__ = ["BaseErrorClipAttr", "ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "ErrorClipByValue", "GradientClipBase",
+           "GradientClipByGlobalNorm", "GradientClipByNorm", "GradientClipByValue", "append_gradient_clip_ops",
+           "error_clip_callback", "set_gradient_clip"]
+
+ParamsGrads = list[tuple[Any, Any]]
+
+
+# ---------------------------------------------------------------------- errors on their way back
+class BaseErrorClipAttr:
+    """What may stand in `Variable.error_clip`."""
+
+    def _append_clip_op(self, block: Block, grad_name: str) -> None:
+        raise TypeError(f"{type(self).__name__} does not say how it clips {grad_name!r}")
+
+
+class ErrorClipByValue(BaseErrorClipAttr):
+    """Keeps the gradient of a variable within [min, max] as it flows on; `min` is -max unless given."""
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        self.max, self.min = _bounds(max, min)
+
+    def __str__(self) -> str:
+        return f"ByValue, min={self.min:f}, max={self.max:f}"
+
+    def _append_clip_op(self, block: Block, grad_name: str) -> None:
+        block.append_op(type="clip", inputs={"X": [grad_name]}, outputs={"Out": [grad_name]}, attrs={"min": self.min, "max": self.max})
+
+
+def _bounds(high: float, low: float | None) -> tuple[float, float]:
+    if low is not None:
+        return float(high), float(low)
+    if high <= 0:
+        raise ValueError(f"max must be positive where no min is given, but it is {high}")
+    return float(high), -float(high)
+
+
+def error_clip_callback(block: Block, context: dict[str, str]) -> None:
+    """The callback of `append_backward` that clips what the newest op made, as `Variable.error_clip` says.
+
+    `context` maps the names of gradients to the names of their variables.
+    """
+    for name in [name for name in block.ops[-1].output_arg_names if name in context]:
+        forward = block._var_recursive(context[name])
+        clip = getattr(forward, "error_clip", None)
+        if not (clip is None or isinstance(clip, BaseErrorClipAttr)):
+            raise TypeError("Variable's error_clip should be an instance of BaseErrorClipAttr or None.")
+        if clip is not None:
+            clip._append_clip_op(block, name)
+
+
+# ---------------------------------------------------------------------- gradients of parameters
+class GradientClipBase:
+    """A clip for `grad_clip=` of an optimizer; `need_clip(param)` says which parameters it is for (default: all)."""
+
+    def __init__(self, need_clip: Callable[[Any], bool] | None = None) -> None:
+        if need_clip is not None and not callable(need_clip):
+            raise TypeError("The type of need_clip must be funciton: it takes a parameter and returns whether to clip it, "
+                            f"but received {need_clip!r}")
+        self._need_clip_func = need_clip
+
+    def __call__(self, params_grads: ParamsGrads) -> ParamsGrads:
+        """Write the clipping ops; gives the pairs with the clipped gradients."""
+        with name_scope("gradient_clip"):
+            clipped = self._static_clip(params_grads)
+        changed = {param.name: new.name for (param, new), (_, old) in zip(clipped, params_grads, strict=True) if new is not old}
+        _rename_in_roles(params_grads, changed)
+        return clipped
+
+    def _wants(self, param: Any, grad: Any) -> bool:
+        return grad is not None and (self._need_clip_func is None or bool(self._need_clip_func(param)))
+
+    def _static_clip(self, params_grads: ParamsGrads) -> ParamsGrads:
+        """The clipping ops, each parameter on its own."""
+        pairs: ParamsGrads = []
+        for param, grad in params_grads:
+            if not self._wants(param, grad):
+                pairs.append((param, grad))
+                continue
+            with param.block.program._optimized_guard([param, grad]):
+                pairs.append(self._create_operators(param, grad))
+        return pairs
+
+    def _process_context(self, context: dict[str, Any], param: Any, grad: Any) -> None:
+        """Collect what `_create_operators` needs of the other parameters (set_gradient_clip only)."""
+
+    def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
+        """The ops that clip one gradient."""
+        raise TypeError(f"{type(self).__name__} does not say how it clips {grad.name!r}")
+
+
+class GradientClipByValue(GradientClipBase):
+    """Keeps each element of a gradient within [min, max]; `min` is -max unless given."""
+
+    def __init__(self, max: float, min: float | None = None, need_clip: Callable[[Any], bool] | None = None) -> None:
+        super().__init__(need_clip)
+        self.max, self.min = _bounds(max, min)
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By Value, min = {self.min:f}, max={self.max:f}"
+
+    def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
+        return param, layers.clip(x=grad, min=self.min, max=self.max)
+
+
+class GradientClipByNorm(GradientClipBase):
+    """Scales a gradient down to the L2 norm `clip_norm` where its norm is larger."""
+
+    def __init__(self, clip_norm: float, need_clip: Callable[[Any], bool] | None = None) -> None:
+        super().__init__(need_clip)
+        self.clip_norm = float(clip_norm)
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
+
+    def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
+        return param, layers.clip_by_norm(x=grad, max_norm=self.clip_norm)
+
+
+class GradientClipByGlobalNorm(GradientClipBase):
+    """Scales all gradients by the same factor, so that the L2 norm of them all is at most `clip_norm`.
+
+    With `set_gradient_clip`, parameters with the same `group_name` share one norm.
+    """
+
+    def __init__(self, clip_norm: float, group_name: str = "default_group", need_clip: Callable[[Any], bool] | None = None) -> None:
+        super().__init__(need_clip)
+        self.clip_norm = float(clip_norm)
+        self.group_name = group_name
+
+    def __str__(self) -> str:
+        return f"Gradient Clip By GlobalNorm, global_norm={self.clip_norm:f}"
+
+    def _static_clip(self, params_grads: ParamsGrads) -> ParamsGrads:
+        squares, last = [], None
+        for param, grad in params_grads:
+            if grad is None:
+                continue
+            last = (param, grad)
+            if self._wants(param, grad):
+                with param.block.program._optimized_guard([param, grad]):
+                    squares.append(_squared_norm(grad))
+        if last is None or not squares:
+            return params_grads
+        with last[0].block.program._optimized_guard(last):
+            norm = layers.sqrt(x=layers.sums(squares))
+            limit = layers.fill_constant(shape=[1], dtype=norm.dtype, value=self.clip_norm)
+            factor = _factor(limit, norm)
+        pairs: ParamsGrads = []
+        for param, grad in params_grads:
+            if not self._wants(param, grad):
+                pairs.append((param, grad))
+                continue
+            with param.block.program._optimized_guard([param, grad]):
+                pairs.append((param, layers.elementwise_mul(x=grad, y=factor)))
+        return pairs
+
+    def _process_context(self, context: dict[str, Any], param: Any, grad: Any) -> None:
+        group = context.get(self.group_name)
+        if group is None:
+            limit = layers.fill_constant(shape=[1], dtype=grad.dtype, value=self.clip_norm)
+            group = context[self.group_name] = {"clip_norm": self.clip_norm, "limit": limit, "squares": [], "factor": None}
+        elif group["clip_norm"] != self.clip_norm:
+            raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
+        group["squares"].append(_squared_norm(grad))
+        self.context = context
+
+    def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
+        group = self.context[self.group_name]
+        if group["factor"] is None:
+            group["factor"] = _factor(group["limit"], layers.sqrt(x=layers.sums(group["squares"])))
+        return param, layers.elementwise_mul(x=grad, y=group["factor"])
+
+
+def _factor(limit: Variable, norm: Variable) -> Variable:
+    """limit / max(limit, norm)"""
+    return layers.elementwise_div(x=limit, y=layers.elementwise_max(x=limit, y=norm))
+
+
+def _squared_norm(grad: Any) -> Any:
+    if grad.type == VarType.SELECTED_ROWS:                   # rows of the same number count once, as their sum
+        grad = layers.get_tensor_from_selected_rows(layers.merge_selected_rows(grad))
+    return layers.reduce_sum(layers.square(grad))
+
+
+def _rename_in_roles(params_grads: ParamsGrads, changed: dict[str, str]) -> None:
+    """The clipping ops of a parameter name its clipped gradient in `op_role_var`."""
+    for param, grad in params_grads:
+        if grad is None or param.name not in changed:
+            continue
+        for op in param.block.program.global_block().ops:
+            names = op.role_vars
+            if names and names[0] == param.name and "gradient_clip" in op.attrs.get("op_namescope", ""):
+                op._set_attr(ROLE_VAR_ATTR, [param.name, changed[param.name]])
+
+
+# ---------------------------------------------------------------------- the way of old
+def set_gradient_clip(clip: GradientClipBase, param_list: Iterable[Parameter | str] | None = None, program: Program | None = None) -> None:
+    """Make `clip` the clip of the parameters in `param_list` (all of `program` by default), for optimizers without `grad_clip`."""
+    if not isinstance(clip, GradientClipBase):
+        raise TypeError("'clip' should be an instance of GradientClipBase's derived class")
+    block = (program or default_main_program()).global_block()
+    params: list[Any] = block.all_parameters() if param_list is None else list(param_list)
+    if any(isinstance(item, str) for item in params):
+        params = [block.var(item) if isinstance(item, str) else item for item in params]
+    if not all(isinstance(param, Parameter) for param in params):
+        raise TypeError("'param_list' should be a list of Parameter or basestring(parameter's name).")
+    for param in params:
+        param.gradient_clip_attr = clip
+
+
+def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
+    """Write the ops of the clips that `set_gradient_clip` gave to the parameters; gives the new pairs.
+
+    As in PaddlePaddle 1.8.5, nothing is clipped unless every parameter has a clip, and the clip of the last parameter
+    is applied to all of them.
+    """
+    context: dict[str, Any] = {}
+    clip: Any = None
+    for param, grad in param_grads:
+        if grad is None:
+            continue
+        with param.block.program._optimized_guard([param, grad]), name_scope("gradient_clip_@CLIP"):
+            clip = getattr(param, "gradient_clip_attr", None)
+            if clip is None:
+                return param_grads
+            if not isinstance(clip, GradientClipBase):
+                raise TypeError("clip attribute should be an instance of GradientClipBase")
+            clip._process_context(context=context, param=param, grad=grad)
+    pairs: ParamsGrads = []
+    for param, grad in param_grads:
+        if grad is None:
+            continue
+        with param.block.program._optimized_guard([param, grad]), name_scope("graident_clip_@CLIP"):     # so spelt in saved programs
+            pairs.append(clip._create_operators(param=param, grad=grad))
+    _rename_in_roles(pairs, {param.name: new.name for param, new in pairs})
+    return pairs
+
+
+ClipByValue = GradientClipByValue
+ClipByNorm = GradientClipByNorm
+ClipByGlobalNorm = GradientClipByGlobalNorm

@@ -175,7 +175,7 @@ class Emitter:
 
     def unknown(self) -> Value:
         """A name for whatever a statement assigns to it."""
-        value: Value = self.builder.values.make(None, None, Storage.LOCAL)
+        value: Value = self.builder.values.make(None, None, Storage.LOCAL, optional=True)
         return value
 
     def bind(self, hint: str, thing: Any) -> str:
@@ -214,6 +214,9 @@ class Emitter:
         """`function(*operands, out=out)`, for functions that have no problem with other overlaps than exact ones."""
         text = ", ".join([*map(str, operands), f"out={out}", *(f"{key}={value}" for key, value in extra.items())])
         self.line(f"{function}({text})", [item for item in operands if isinstance(item, Value)], [out])
+        if function in ("dot", "matmul"):
+            inner = operands[0].shape[-1] if operands[0].shape else 1
+            self.steps[-1].products = out.size * inner
 
     def elementwise(self, expr: str, target: Value, /, **operands: Any) -> None:
         """A scalar expression over values and numbers, as steps that passes may fuse."""

@@ -57,7 +57,7 @@ class Kernel:
             if kind in ("in", "out"):                    # an output slot gives the value that it will replace
                 arguments[name] = _slot_value(self.definition, key, values)
             elif kind == "lod":
-                found = lods.get(key) or [()]
+                found = lods.get(key) or [()] * max(1, len(values.get(key) or ()))
                 arguments[name] = found if self.definition.inputs[key].many else found[0]
             elif kind == "xp":
                 arguments[name] = context.xp

@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
 from fluidlite.executor import cuda, passes, tiles
+from fluidlite.executor.blas import SMALL_PRODUCT, thread_switch
 from fluidlite.executor.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.calls import BlockCall, KernelCall
 from fluidlite.executor.emitter import Fresh, HostCheck
@@ -32,6 +33,7 @@ from fluidlite.tensor import LoDTensor, SelectedRows, rebinds
 
 __all__ = ["BoundPlan", "Plan", "compile_plan"]
 
+SMALL_VALUE = 1 << 17     # elements; beyond it the plan's own loops use more threads as well
 _numbers = itertools.count()
 
 
@@ -57,7 +59,13 @@ class Plan:
         self.values |= {value.root for value in self.values}
         self.capturable = all(value.storage != Storage.LOCAL for value in self.values) and not any(
             isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values())
+        self.single_thread = self._is_small()
         self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
+
+    def _is_small(self) -> bool:
+        """Whether every matrix product is so small that BLAS does it faster on one thread."""
+        return all(step.products < SMALL_PRODUCT for step in self.steps) and all(
+            value.known and value.size < SMALL_VALUE for value in self.values if value.storage != Storage.PARAM and not value.optional)
 
     def operator_at(self, error: BaseException) -> Operator | None:
         """The op whose generated line raised."""
@@ -174,6 +182,9 @@ class BoundPlan:
         ticker = self.plan.bound.get("tick")
         if ticker is not None:
             ticker.start()
+        switch = thread_switch() if self.plan.single_thread and self.xp is np else None
+        if switch is not None:
+            switch[0](1)
         try:
             return self.step(*arguments)
         except (FluidError, EOFException):
@@ -183,6 +194,9 @@ class BoundPlan:
             if op is None:
                 raise
             raise KernelError(f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}") from error
+        finally:
+            if switch is not None:
+                switch[0](switch[1])
 
 
 def _own(thing: Any, interpreter: Interpreter) -> Any:

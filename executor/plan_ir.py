@@ -38,6 +38,7 @@ class Value:
     expression: str = ""                        # of a view, with {} for the base
     uniform: float | int | bool | None = None   # every element is this number
     constant: Any = None                        # the array of a CONST
+    optional: bool = False                      # a name that a statement may leave without an array
     lod: str | None = None                      # the symbol that holds the level of detail, None where there is none
 
     @property
@@ -98,6 +99,7 @@ class Step:
     elementwise: Elementwise | None = None
     effect: bool = False
     note: str = ""
+    products: int = 0          # multiply-adds of the largest matrix product in it
 
     def roots_read(self) -> list[Value]:
         """The values whose memory this step reads."""

@@ -202,8 +202,8 @@ def _slice(var: Variable, ranges: _Ranges) -> Variable:
     for name, values in (("starts", ranges.starts), ("ends", ranges.ends)):
         attrs[name] = [-1 if isinstance(value, Variable) else value for value in values]
         if any(isinstance(value, Variable) for value in values):
-            from fluidlite.layers.shaping import as_tensors
-            inputs[name.capitalize() + "TensorList"] = as_tensors(values)
+            from fluidlite.layers.constants import shape_tensors
+            inputs[name.capitalize() + "TensorList"] = shape_tensors(values)
             attrs["infer_flags"] = [-1 if isinstance(value, Variable) else flag
                                     for value, flag in zip(values, attrs["infer_flags"], strict=True)]
     if strided:

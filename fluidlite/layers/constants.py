@@ -1,0 +1,147 @@
+"""Layers that make tensors out of numbers: constants, ranges, diagonal matrices; and shapes given as Variables."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype, convert_dtype
+from fluidlite.dtypes import Array, DTypeLike, to_vartype
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import one_op
+from fluidlite.layers.variables import assign, cast
+
+__all__ = ["diag", "fill_constant", "fill_constant_batch_size_like", "linspace", "ones", "ones_like", "range", "zeros",
+           "zeros_like"]
+
+Dims = Sequence["int | Variable"]
+
+_INTS = ["int32", "int64"]
+_NUMBERS = ["float32", "float64", "int32", "int64"]
+_FILLS = ["bool", "float16", "float32", "float64", "int32", "int64"]
+
+
+def has_variable(items: Any) -> bool:
+    """Whether a list or tuple holds a Variable."""
+    return any(isinstance(item, Variable) for item in items)
+
+
+def shape_tensors(dims: Dims, temporary: Callable[[], Variable | None] = lambda: None) -> list[Variable]:
+    """One int32 tensor for each of `dims`, numbers and Variables mixed; `temporary` makes the tensors for numbers."""
+    found = []
+    for dim in dims:
+        var = dim if isinstance(dim, Variable) else fill_constant([1], "int32", int(dim), force_cpu=True, out=temporary())
+        var.stop_gradient = True
+        found.append(var)
+    return found
+
+
+def static_dims(dims: Dims) -> list[int]:
+    """The numbers among `dims`, -1 for each Variable."""
+    return [-1 if isinstance(dim, Variable) else int(dim) for dim in dims]
+
+
+def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Inputs and attributes that say the shape of what an op makes."""
+    if isinstance(shape, Variable):
+        check_variable_and_dtype(shape, "shape", _INTS, op_type)
+        shape.stop_gradient = True
+        return {"ShapeTensor": shape}, {}
+    for dim in shape:
+        if isinstance(dim, Variable):
+            check_dtype(dim.dtype, "shape", _INTS, op_type)
+    inputs = {"ShapeTensorList": shape_tensors(shape)} if has_variable(shape) else {}
+    return inputs, {"shape": static_dims(shape)}
+
+
+def _as_text(value: Any, dtype: DTypeLike) -> str:
+    """The number as an op keeps it beside its float32 attribute, so that large integers and doubles stay exact."""
+    return str(int(value)) if convert_dtype(dtype) in ("int64", "int32") else str(float(value))
+
+
+def fill_constant(shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cpu: bool = False,
+                  out: Variable | None = None) -> Variable:
+    """A tensor of `shape` with every element `value`, written to `out` where one is given.
+
+    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `value` may be a one-element Variable.
+    """
+    inputs: dict[str, Any] = {}
+    attrs: dict[str, Any] = {"force_cpu": force_cpu}
+    if isinstance(value, Variable):
+        inputs["ValueTensor"] = value
+    else:
+        attrs["value"], attrs["str_value"] = float(value), _as_text(value, dtype)
+    check_dtype(dtype, "dtype", _FILLS, "fill_constant")
+    check_type(shape, "shape", (Variable, list, tuple), "fill_constant")
+    if out is not None:
+        check_variable_and_dtype(out, "out", [convert_dtype(dtype)], "fill_constant")
+    helper = LayerHelper("fill_constant")
+    shape_inputs, shape_attrs = _shape_arguments(shape, "fill_constant")
+    if out is None:
+        out = helper.create_variable_for_type_inference(dtype=dtype)
+    helper.append_op(type="fill_constant", inputs={**inputs, **shape_inputs}, outputs={"Out": [out]},
+                     attrs={**attrs, **shape_attrs, "dtype": int(out.dtype)})
+    out.stop_gradient = True
+    return out
+
+
+def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: DTypeLike, value: Any, input_dim_idx: int = 0,
+                                  output_dim_idx: int = 0, force_cpu: bool = False) -> Variable:
+    """A tensor of `shape`, but dimension `output_dim_idx` is dimension `input_dim_idx` of `input`; each element is `value`."""
+    attrs = {"shape": shape, "dtype": int(to_vartype(dtype)), "value": float(value), "str_value": _as_text(value, dtype),
+             "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx, "force_cpu": force_cpu}
+    return one_op("fill_constant_batch_size_like", {"Input": input}, attrs, dtype=dtype, stop_gradient=True)
+
+
+def ones(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
+    """A tensor of ones."""
+    return fill_constant(shape, dtype, 1.0, force_cpu)
+
+
+def zeros(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
+    """A tensor of zeros."""
+    check_dtype(dtype, "create data type", ["float16", "float32", "float64", "int32", "int64"], "zeros")
+    return fill_constant(shape, dtype, 0.0, force_cpu)
+
+
+def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Zeros of the shape and dtype of `x`."""
+    check_variable_and_dtype(x, "x", ["bool", *_NUMBERS], "ones_like")
+    return one_op("fill_zeros_like", {"X": [x]}, dtype=x.dtype, layer="zeros_like", out=out, stop_gradient=True)
+
+
+def ones_like(x: Variable, out: Variable | None = None) -> Variable:
+    """Ones of the shape and dtype of `x`."""
+    check_variable_and_dtype(x, "x", ["bool", *_NUMBERS], "ones_like")
+    if out is not None:
+        check_variable_and_dtype(out, "out", ["bool", *_NUMBERS], "ones_like")
+    return one_op("fill_any_like", {"X": [x]}, {"value": 1.0}, dtype=x.dtype, layer="ones_like", out=out)
+
+
+def _number(value: Any, dtype: DTypeLike) -> Variable:
+    return value if isinstance(value, Variable) else fill_constant([1], dtype, value)
+
+
+def range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Variable:
+    """`start`, `start + step`, ... up to but without `end`, each a number or a one-element Variable."""
+    check_type(start, "start", (float, int, Variable), "range")
+    check_type(end, "end", (float, int, Variable), "range")
+    check_type(step, "step", (float, int, Variable), "range")
+    found = {}
+    for slot, value in (("Start", start), ("End", end), ("Step", step)):
+        var = _number(value, dtype)
+        found[slot] = var if var.dtype == to_vartype(dtype) else cast(var, dtype)
+    return one_op("range", found, dtype=dtype, stop_gradient=True)
+
+
+def linspace(start: Any, stop: Any, num: Any, dtype: DTypeLike) -> Variable:
+    """`num` numbers at equal distances from `start` to `stop`; float32 or float64."""
+    first, last, count = _number(start, dtype), _number(stop, dtype), _number(num, "int32")
+    return one_op("linspace", {"Start": first, "Stop": last, "Num": count}, dtype=first.dtype)
+
+
+def diag(diagonal: Variable | Array) -> Variable:
+    """The square matrix with `diagonal` on its diagonal and zeros elsewhere."""
+    if not isinstance(diagonal, Variable):
+        diagonal = assign(diagonal)
+    return one_op("diag", {"Diagonal": [diagonal]}, dtype=diagonal.dtype, stop_gradient=True)

@@ -82,6 +82,5 @@ class DpsgdOptimizer(Optimizer):
         self._seed: int | None = None        # may be set before `minimize`
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        seed = self._seed or block.program.random_seed
         return self._append_update(block, param_and_grad, {}, {
-            "clip": self._clip, "batch_size": self._batch_size, "sigma": self._sigma, "seed": seed})
+            "clip": self._clip, "batch_size": self._batch_size, "sigma": self._sigma, "seed": self._seed or 0})

@@ -155,6 +155,11 @@ class Emitter:
         value: Value = self.builder.value(self.op, slot, self.op.inputs[slot][0])
         return value
 
+    def kind(self, slot: str) -> Any:
+        """What kind of variable the program says is in an input slot."""
+        var = self.builder.block._find_var_recursive(self.op.inputs[slot][0])
+        return None if var is None else var.type
+
     def temp(self, shape: Sequence[int], dtype: Any) -> Value:
         """A buffer for this op only."""
         value: Value = self.builder.values.make(shape, dtype, Storage.BUFFER)

@@ -210,8 +210,7 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     """Distinct ids in ascending order, and for each the sum of its rows."""
     if len(ids) == 0:
         return ids, values
-    order = xp.argsort(ids, kind="stable") if xp is np else xp.argsort(ids)
-    ordered = ids[order]
+    ordered, order = _sorted(ids) if xp is np else (ids[xp.argsort(ids)], xp.argsort(ids))
     first = xp.concatenate((xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]))
     starts = xp.flatnonzero(first)
     if xp is np:
@@ -220,6 +219,18 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)
     xp.add.at(out, group, values[order])
     return ordered[starts], out
+
+
+def _sorted(ids: Array) -> tuple[Array, Array]:
+    """Ids in ascending order with their positions: sorting both in one number is several times faster than argsort."""
+    count = len(ids)
+    if ids.dtype != np.int64 or count >= 1 << 20 or int(ids.min()) < 0 or int(ids.max()) >= 1 << 42:
+        order = np.argsort(ids, kind="stable")
+        return ids[order], order
+    keys = ids << 20
+    keys |= np.arange(count)
+    keys.sort()
+    return keys >> 20, keys & 0xFFFFF
 
 
 class LoDTensorArray(list[Any]):

@@ -1,74 +1,113 @@
-"""Parameter updates, in place; row-sparse gradients touch only their rows."""
+"""Parameter updates in place, from the same table of scalar expressions as the portable kernels; row-sparse gradients
+touch only their rows where the op moves no others."""
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
+from fluidlite.ops.optimizer import UPDATES, Update, target_of, update_function
+from fluidlite.ops.scalar import parse
+from fluidlite.registry import AttrType
+from fluidlite.tensor import SelectedRows, merge_rows
 
 
-def _dense(e: Emitter) -> tuple[Value, Value, Value]:
-    """Parameter, gradient and learning rate of an update whose gradient is dense."""
-    param, grad, rate = e.need("Param"), e.need("Grad"), e.need("LearningRate")
-    if param.shape != grad.shape or param.dtype != grad.dtype or rate.size != 1:
-        raise CannotLower("shapes differ")
-    return param, grad, e.reshape(rate, ())
+def _attributes(e: Emitter, entry: Update) -> dict[str, Any]:
+    """The op's attributes; numbers rounded to float32, as the wire format has them: 1 - 0.999 must not be 0.001."""
+    return {name: float(np.float32(e.attr(name))) if attr.type == AttrType.FLOAT else e.attr(name)
+            for name, attr in entry.op.attr_defs.items()}
 
 
-def _target(e: Emitter, slot: str, source: Value) -> Value:
-    """The output that takes the place of the input `source`."""
-    return e.out(slot, source.shape, source.dtype, inplace=True)
+def _state(e: Emitter, entry: Update) -> dict[str, Value]:
+    """The inputs other than the gradient; what holds one number is a scalar."""
+    values = {}
+    for slot in entry.op.inputs:
+        value = e.x(slot) if slot != "Grad" else None
+        if value is not None:
+            values[slot] = e.reshape(value, ()) if value.shape == (1,) and slot != "Param" else value
+    if any(slot in values for slot in ("Beta1Tensor", "Beta2Tensor")):
+        raise CannotLower("betas from tensors")
+    return values
 
 
-@lowering("sgd")
+def _written(e: Emitter, entry: Update) -> list[str]:
+    """The output slots that the op fills; with use_global_beta_pow the powers are somebody else's."""
+    skip = ("Beta1PowOut", "Beta2PowOut") if e.op.attrs.get("use_global_beta_pow") else ()
+    return [slot for slot in entry.op.outputs if e.op.outputs.get(slot) and slot not in skip]
+
+
+def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
+    values = _state(e, entry)
+    known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": e.need("Grad")}
+    if known["Grad"].shape != values["Param"].shape or known["Grad"].dtype != values["Param"].dtype:
+        raise CannotLower("the gradient differs from the parameter")
+    written, late = _written(e, entry), []
+    last = {name: index for index, (name, _) in enumerate(steps)}
+    for index, (name, expr) in enumerate(steps):
+        operands = {operand: known[operand] for operand in parse(expr).names}
+        slot = name if name in written and last[name] == index else None
+        source = e.need(target_of(slot)) if slot else None
+        if slot and source is not None:
+            read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1:])
+            out = e.out(slot, source.shape, source.dtype, inplace=True)
+            if read_later:                    # the old value is still needed: compute beside it, move at the end
+                late.append((out, out := e.temp(source.shape or (), source.dtype)))
+        else:
+            shape = np.broadcast_shapes(*(item.shape for item in operands.values() if isinstance(item, Value)))
+            out = e.temp(shape, values["Param"].dtype)
+        e.elementwise(expr, out, **operands)
+        known[name] = out
+    for target, value in late:
+        e.elementwise("x", target, x=value)
+
+
+class RowUpdate:
+    """Applies an update to the rows of a sparse gradient, in the arrays themselves."""
+
+    def __init__(self, xp: Any, steps: Sequence[tuple[str, str]], attributes: Mapping[str, Any], outputs: Sequence[str]) -> None:
+        self.xp, self.attributes, self.outputs = xp, attributes, outputs
+        self.steps = [(name, update_function(expr), parse(expr).names) for name, expr in steps]
+
+    def __call__(self, grad: SelectedRows | Array, state: Mapping[str, Array]) -> None:
+        if isinstance(grad, SelectedRows):
+            ids, rows = merge_rows(self.xp, grad.ids, grad.array)
+            height = grad.height()
+        else:                                 # a sum with a dense gradient is dense
+            ids, rows, height = slice(None), grad, -1
+        tall = {name for name in state if state[name].shape[:1] == (height,) and state[name].ndim == rows.ndim}
+        known = {**self.attributes, **{name: value[ids] if name in tall else value for name, value in state.items()}, "Grad": rows}
+        for name, function, operands in self.steps:
+            known[name] = function(self.xp, *(known[operand] for operand in operands))
+        for name in self.outputs:
+            if target_of(name) in tall:
+                state[target_of(name)][ids] = known[name]
+            else:
+                state[target_of(name)][...] = known[name]
+
+
+def _sparse(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
+    attributes = _attributes(e, entry)
+    if not entry.rows_only(attributes):
+        raise CannotLower("all rows move")
+    values, written = _state(e, entry), _written(e, entry)
+    for slot in written:
+        if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
+            raise CannotLower("outputs are other variables")
+    outs = [e.out(slot, e.need(target_of(slot)).shape, e.need(target_of(slot)).dtype, inplace=True) for slot in written]
+    run = e.bind_fresh("update_rows", RowUpdate, list(steps), attributes, written)
+    state = ", ".join(f"{slot!r}: {value}" for slot, value in values.items())
+    e.line(f"{run}({e.any('Grad')}, {{{state}}})", list(values.values()), outs, effect=True)
+
+
+@lowering(*UPDATES)
 def _(e: Emitter) -> None:
-    param, grad, rate = _dense(e)
-    e.elementwise("param - lr * grad", _target(e, "ParamOut", param), param=param, lr=rate, grad=grad)
-
-
-@lowering("momentum")
-def _(e: Emitter) -> None:
-    param, grad, rate = _dense(e)
-    velocity, mu = e.need("Velocity"), e.attr("mu")
-    new = _target(e, "VelocityOut", velocity)
-    e.elementwise("mu * velocity + grad", new, mu=mu, velocity=velocity, grad=grad)
-    out = _target(e, "ParamOut", param)
-    if e.attr("use_nesterov"):
-        e.elementwise("param - (grad + mu * velocity) * lr", out, param=param, grad=grad, mu=mu, velocity=new, lr=rate)
+    entry = UPDATES[e.op.type]
+    steps = entry.chosen(e.op)
+    if e.kind("Grad") == VarType.SELECTED_ROWS:
+        _sparse(e, entry, steps)
     else:
-        e.elementwise("param - lr * velocity", out, param=param, lr=rate, velocity=new)
-
-
-@lowering("adam")
-def _(e: Emitter) -> None:
-    param, grad, rate = _dense(e)
-    for slot in ("Beta1Tensor", "Beta2Tensor"):
-        if e.op.inputs.get(slot):
-            raise CannotLower(slot)
-    one, two = e.need("Moment1"), e.need("Moment2")
-    pow1, pow2 = e.reshape(e.need("Beta1Pow"), ()), e.reshape(e.need("Beta2Pow"), ())
-    b1, b2 = e.attr("beta1"), e.attr("beta2")
-    step = e.temp((), param.dtype)
-    e.elementwise("lr * sqrt(1 - p2) / (1 - p1)", step, lr=rate, p1=pow1, p2=pow2)
-    m, v = _target(e, "Moment1Out", one), _target(e, "Moment2Out", two)
-    e.elementwise("b1 * m + c1 * g", m, b1=b1, c1=1 - b1, m=one, g=grad)
-    e.elementwise("b2 * v + c2 * (g * g)", v, b2=b2, c2=1 - b2, v=two, g=grad)
-    e.elementwise("p - m / (sqrt(v) + epsilon) * step", _target(e, "ParamOut", param), p=param, step=step, m=m, v=v,
-                  epsilon=e.attr("epsilon"))
-    _advance(e, "Beta1", b1)
-    _advance(e, "Beta2", b2)
-
-
-def _advance(e: Emitter, name: str, beta: float) -> None:
-    """Multiply a beta power by its beta, where this op is the one that does it."""
-    if e.op.outputs.get(f"{name}PowOut") and not e.op.attrs.get("use_global_beta_pow"):
-        power = e.need(f"{name}Pow")
-        e.elementwise("p * beta", _target(e, f"{name}PowOut", power), p=power, beta=beta)
-
-
-@lowering("adagrad")
-def _(e: Emitter) -> None:
-    param, grad, rate = _dense(e)
-    moment = e.need("Moment")
-    new = _target(e, "MomentOut", moment)
-    e.elementwise("m + g * g", new, m=moment, g=grad)
-    e.elementwise("p - lr * g / (sqrt(m) + epsilon)", _target(e, "ParamOut", param), p=param, lr=rate, g=grad, m=new,
-                  epsilon=e.attr("epsilon"))
+        _dense(e, entry, steps)

@@ -24,7 +24,7 @@ from fluidlite.ops.scalar import function_of, parse
 from fluidlite.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.tensor import SelectedRows, merge_rows
 
-__all__ = ["UPDATES", "Update", "update"]
+__all__ = ["UPDATES", "Update", "target_of", "update", "update_function"]
 
 Step: TypeAlias = tuple[str, str]
 
@@ -56,7 +56,7 @@ class Update:
 
     def chosen(self, operator: Any) -> tuple[Step, ...]:
         """The steps of one Operator."""
-        if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(_target(self.aliased.slot)):
+        if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(target_of(self.aliased.slot)):
             return self.aliased.steps
         return next((steps for name, steps in self.variants.items() if operator.attrs.get(name)), self.steps)
 
@@ -69,21 +69,21 @@ UPDATES: dict[str, Update] = {}
 _TARGETS = {"SquaredAccumOut": "SquaredAccumulator", "LinearAccumOut": "LinearAccumulator"}
 
 
-def _target(output: str) -> str:
+def target_of(output: str) -> str:
     """The input slot whose variable an output slot overwrites."""
     return _TARGETS.get(output, output.removesuffix("Out"))
 
 
 def same_targets(op: Op) -> None:
     """Give `op` the shape rule of updates: outputs look like the inputs that they overwrite; gradients fit."""
-    needed = list(dict.fromkeys(["Param", "Grad", *map(_target, op.outputs)]))
+    needed = list(dict.fromkeys(["Param", "Grad", *map(target_of, op.outputs)]))
 
     def rule(**specs: Spec) -> dict[str, Spec]:
         param, grad = specs["Param"], specs["Grad"]
         if grad.static and param.static and grad.shape != param.shape:
             raise ShapeError(f"op {op.type!r}: Param has shape {list(param.shape)} but Grad has shape {list(grad.shape)}")
-        return {output: Spec(specs[_target(output)].shape, specs[_target(output)].dtype) for output in op.outputs
-                if specs[_target(output)] is not None}
+        return {output: Spec(specs[target_of(output)].shape, specs[target_of(output)].dtype) for output in op.outputs
+                if specs[target_of(output)] is not None}
     rule.__signature__ = _signature(needed)  # type: ignore[attr-defined]
     op.shape(rule)
 
@@ -103,7 +103,7 @@ def update(type: str, slots: str, *steps: Step, attrs: Mapping[str, Any] | None 
         found = _apply(xp, entry, ctx.op, _single_precision(op, values))
         if ctx.op.attrs.get("use_global_beta_pow"):
             wants = wants - {"Beta1PowOut", "Beta2PowOut"}
-        return {name: found.get(name, values[_target(name)]) for name in op.outputs if name in wants}
+        return {name: found.get(name, values[target_of(name)]) for name in op.outputs if name in wants}
     kernel.__signature__ = _signature(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])  # type: ignore[attr-defined]
     op.kernel(kernel)
     return op
@@ -127,9 +127,9 @@ def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dic
     if not entry.rows_only(values):
         return _run(xp, entry, steps, {**values, "Grad": grad.dense(xp)})
     ids, rows = merge_rows(xp, grad.ids, grad.array)
-    tall = [name for name in map(_target, entry.op.outputs) if values[name] is not None and values[name].shape == grad.shape]
+    tall = [name for name in map(target_of, entry.op.outputs) if values[name] is not None and values[name].shape == grad.shape]
     moved = _run(xp, entry, steps, {**values, **{name: values[name][ids] for name in tall}, "Grad": rows})
-    return {name: _with_rows(values[_target(name)], ids, value) if _target(name) in tall else value
+    return {name: _with_rows(values[target_of(name)], ids, value) if target_of(name) in tall else value
             for name, value in moved.items()}
 
 
@@ -143,12 +143,13 @@ def _run(xp: Any, entry: Update, steps: tuple[Step, ...], values: Mapping[str, A
     """The outputs after all steps, in the types of what they overwrite."""
     known = dict(values)
     for name, expr in steps:
-        known[name] = _function(expr)(xp, *(known[operand] for operand in parse(expr).names))
-    return {name: known[name].astype(values[_target(name)].dtype, copy=False) for name in entry.op.outputs if name in known}
+        known[name] = update_function(expr)(xp, *(known[operand] for operand in parse(expr).names))
+    return {name: known[name].astype(values[target_of(name)].dtype, copy=False) for name in entry.op.outputs if name in known}
 
 
 @functools.cache
-def _function(expr: str) -> Callable[..., Any]:
+def update_function(expr: str) -> Callable[..., Any]:
+    """The function (xp, operands in the order of `parse(expr).names`) of a step's expression."""
     return function_of(expr, parse(expr).names, {})
 
 

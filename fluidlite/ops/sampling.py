@@ -82,11 +82,10 @@ hierarchical_sigmoid = Op("hierarchical_sigmoid", "X W Label PathTable? PathCode
 
 
 @hierarchical_sigmoid.shape
-def _(X: Spec, W: Spec, PathTable: Spec | None, num_classes: int) -> tuple[Spec, Spec]:
+def _(X: Spec, W: Spec) -> dict[str, Spec]:
     if X.shape[1] != W.shape[1] and X.shape[1] >= 0:
         raise ShapeError(f"op 'hierarchical_sigmoid': X has {X.shape[1]} columns but W has {W.shape[1]}")
-    depth = (num_classes - 1).bit_length() if PathTable is None else PathTable.shape[1]
-    return X.with_shape((X.shape[0], 1)), X.with_shape((X.shape[0], depth))
+    return {"Out": X.with_shape((X.shape[0], 1)), "W_Out": W}
 
 
 def _path(xp: Any, Label: Array, PathTable: Array | None, PathCode: Array | None, num_classes: int) -> tuple[Any, Any, Any]:
@@ -105,13 +104,14 @@ def _path(xp: Any, Label: Array, PathTable: Array | None, PathCode: Array | None
 
 @hierarchical_sigmoid.kernel
 def _(xp: Any, X: Array, W: Array, Label: Array, PathTable: Array | None, PathCode: Array | None, Bias: Array | None,
-      num_classes: int) -> tuple[Any, Any]:
+      num_classes: int) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     score = (W[nodes] * X[:, None, :]).sum(axis=2) + (0 if Bias is None else Bias.reshape(-1)[nodes])
     score = xp.clip(xp.where(known, score, X.dtype.type(0)), -40, 40)
     # entries beyond the end of a way cost log 2 each, as in Paddle
     cost = softplus(xp, score)
-    return cost.sum(axis=1, keepdims=True) - (score * turns).sum(axis=1, keepdims=True), cost
+    # W_Out is W under its own name
+    return cost.sum(axis=1, keepdims=True) - (score * turns).sum(axis=1, keepdims=True), cost, W
 
 
 @hierarchical_sigmoid.grad("X W Bias", sparse="W@GRAD")

@@ -31,16 +31,21 @@ def _scaled(var: Variable, scale: float, bias: float) -> Variable:
 def astype(self: Variable, dtype: Any) -> Variable:
     """This variable in another dtype."""
     out = _temporary(self, to_vartype(dtype))
-    _block(self).append_op(type="cast", inputs={"X": [self]}, outputs={"Out": [out]}, attrs={"in_dtype": self.dtype, "out_dtype": out.dtype})
+    _block(self).append_op(type="cast", inputs={"X": [self]}, outputs={"Out": [out]},
+                           attrs={"in_dtype": self.dtype, "out_dtype": out.dtype})
     return out
 
 
 def _constant(var: Variable, value: float, shape: tuple[int, ...]) -> Variable:
-    """A number as a tensor of var's dtype: of `shape`, or of the batch that var turns out to have."""
+    """A number as a tensor of var's dtype: of `shape`, or of the batch that var turns out to have.
+
+    Further dimensions that are not known become ones, along which the op broadcasts.
+    """
     out = _temporary(var, var.dtype)
-    attrs = {"shape": list(shape), "value": float(value), "dtype": var.dtype, "force_cpu": False}
-    if -1 in shape:
-        at = shape.index(-1)
+    at = shape.index(-1) if -1 in shape else -1
+    dims = [1 if dim < 0 and index != at else dim for index, dim in enumerate(shape)]
+    attrs = {"shape": dims, "value": float(value), "dtype": var.dtype, "force_cpu": False}
+    if at >= 0:
         _block(var).append_op(type="fill_constant_batch_size_like", inputs={"Input": [var]}, outputs={"Out": [out]},
                               attrs={**attrs, "input_dim_idx": at, "output_dim_idx": at})
     else:
@@ -74,14 +79,12 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
     swapped = method.startswith("__r")
 
     def apply(self: Variable, other: Any) -> Variable:
-        if isinstance(other, (int, float)) and not isinstance(other, bool):
-            if is_integer(self.dtype) and other != int(other):
-                raise AssertionError(f"float value {other} cannot convert to integer")
-            if method in _SCALED and not (is_integer(self.dtype) and "div" in method):
-                return _SCALED[method](self, float(other))
-            other = _constant(self, other, self.shape if swapped else (1,))
+        integer = is_integer(self.dtype)
+        if isinstance(other, (int, float)) and method in _SCALED and not (integer and "div" in method):
+            assert not integer or other == int(other), f"float value {other} cannot convert to integer"
+            return _SCALED[method](self, float(other))
         if not isinstance(other, Variable):
-            raise TypeError(f"{op_type}: cannot combine a Variable with {other!r} of type {type(other).__name__}")
+            other = _constant(self, other, self.shape if swapped else (1,))
         if other.dtype != self.dtype:
             other = astype(other, self.dtype)
         x, y = (other, self) if swapped else (self, other)
@@ -158,11 +161,21 @@ def _check_inside(var: Variable, axis: int, index: int) -> None:
 def _next_index(item: Variable) -> Variable:
     """item + 1, for the end of a range that starts at a Variable."""
     block = _block(item)
-    one = block.create_var(dtype=item.dtype)
-    block.append_op(type="fill_constant", outputs={"Out": one}, attrs={"shape": [1], "dtype": item.dtype, "value": 1.0, "force_cpu": True})
+    one = _index(item, 1)
     out: Variable = block.create_var(dtype=item.dtype)
     block.append_op(type="elementwise_add", inputs={"X": item, "Y": one}, outputs={"Out": out}, attrs={"axis": -1})
     return out
+
+
+def _index(like: Variable, value: Any) -> Variable:
+    """A bound of a slice as a one-element tensor, an int32 one unless it is a Variable already."""
+    var: Variable = value
+    if not isinstance(value, Variable):
+        var = _block(like).create_var(dtype="int32")
+        _block(like).append_op(type="fill_constant", outputs={"Out": [var]},
+                               attrs={"shape": [1], "dtype": var.dtype, "value": float(value), "force_cpu": True})
+    var.stop_gradient = True
+    return var
 
 
 def _entries(var: Variable, index: Any) -> list[tuple[int, Any]]:
@@ -187,11 +200,11 @@ def _getitem(self: Variable, index: Any) -> Variable:
     if ranges.axes:
         out = _slice(self, ranges)
     if ranges.reversed:
-        dropped = sum(axis < ranges.reversed[0] for axis in ranges.dropped)
+        axes = [axis - sum(gone < axis for gone in ranges.dropped) for axis in ranges.reversed]
         source = out
         out = _block(self).create_var(name=unique_name.generate_with_ignorable_key(self.name + "_slice_reverse"), dtype=self.dtype)
         _block(self).append_op(type="reverse", inputs={"X": [source]}, outputs={"Out": [out]},
-                               attrs={"axis": [axis - dropped for axis in ranges.reversed]})
+                               attrs={"axis": axes})
     return out
 
 
@@ -202,8 +215,7 @@ def _slice(var: Variable, ranges: _Ranges) -> Variable:
     for name, values in (("starts", ranges.starts), ("ends", ranges.ends)):
         attrs[name] = [-1 if isinstance(value, Variable) else value for value in values]
         if any(isinstance(value, Variable) for value in values):
-            from fluidlite.layers.constants import shape_tensors
-            inputs[name.capitalize() + "TensorList"] = shape_tensors(values)
+            inputs[name.capitalize() + "TensorList"] = [_index(var, value) for value in values]
             attrs["infer_flags"] = [-1 if isinstance(value, Variable) else flag
                                     for value, flag in zip(values, attrs["infer_flags"], strict=True)]
     if strided:
@@ -216,10 +228,8 @@ def _slice(var: Variable, ranges: _Ranges) -> Variable:
 
 def monkey_patch_variable() -> None:
     """Give Variable its operators (the IR itself knows no layers)."""
-    for method, op_type in _BINARY.items():
-        setattr(Variable, method, _operator(method, op_type))
-    Variable.__neg__ = _negative                       # type: ignore[attr-defined]
-    Variable.__getitem__ = _getitem                    # type: ignore[attr-defined]
-    Variable.__iter__ = None                           # type: ignore[attr-defined]
-    Variable.astype = astype                           # type: ignore[attr-defined]
-    Variable.__hash__ = object.__hash__                # type: ignore[method-assign]
+    methods: dict[str, Any] = {method: _operator(method, op_type) for method, op_type in _BINARY.items()}
+    # without a length a loop over a Variable would never end
+    methods.update(__neg__=_negative, __getitem__=_getitem, __iter__=None, astype=astype, __hash__=object.__hash__)
+    for name, method in methods.items():
+        setattr(Variable, name, method)

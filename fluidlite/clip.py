@@ -7,7 +7,7 @@ from typing import Any
 from fluidlite import layers
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_VAR_ATTR
+from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable
 
@@ -36,7 +36,9 @@ class ErrorClipByValue(BaseErrorClipAttr):
         return f"ByValue, min={self.min:f}, max={self.max:f}"
 
     def _append_clip_op(self, block: Block, grad_name: str) -> None:
-        block.append_op(type="clip", inputs={"X": [grad_name]}, outputs={"Out": [grad_name]}, attrs={"min": self.min, "max": self.max})
+        # adopted as it is, without a role: so PaddlePaddle writes it, and the gradient is not declared yet
+        op = Operator(block, type="clip", inputs={"X": grad_name}, outputs={"Out": grad_name}, attrs={"min": self.min, "max": self.max})
+        block.adopt(len(block.ops), op)
 
 
 def _bounds(high: float, low: float | None) -> tuple[float, float]:

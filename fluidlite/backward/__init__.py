@@ -55,6 +55,7 @@ def append_backward(loss: Variable, parameter_list: Iterable[Variable | str] | N
     _fill_loss_gradient(loss, loss_op, target)
     for block in _outward(current):
         _append_block(backward, block, loss, target, checkpoints)
+    start += backward.added.get(target, 0)
     rename_known_gradients(target, start, backward.grad_of, {})
     found: dict[str, tuple[str, Block]] = {}
     declare_gradients(target, start, backward.grad_of, found)
@@ -187,6 +188,7 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
     path = find_path(block, targets, inputs, stops)
     no_grad.update(grad_name(name) for name in stops)
     backward.append(block, path, block)
+    start += backward.added.get(block, 0)
     rename_known_gradients(block, start, backward.grad_of, renamed)
     found: dict[str, tuple[str, Block]] = {}
     declare_gradients(block, start, backward.grad_of, found)

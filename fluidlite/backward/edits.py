@@ -1,15 +1,18 @@
-"""Three edits of a list of gradient ops: add up partial gradients, cut dead branches, cut what hangs in the air."""
+"""Edits of a list of gradient ops: add up partial gradients, cut dead branches and what hangs in the air, keep old values."""
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fluidlite import unique_name
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
-from fluidlite.ir.operator import Operator
+from fluidlite.dtypes import VarType, is_float
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.registry import EMPTY_VAR
 
-__all__ = ["add_up", "cut_dead_branches", "cut_disconnected"]
+__all__ = ["add_up", "cut_dead_branches", "cut_disconnected", "keep_overwritten"]
 
 
 # ---------------------------------------------------------------------- partial gradients
@@ -165,3 +168,43 @@ def cut_disconnected(ops: Sequence[Operator], forward: Iterable[Operator], given
         known.update(op.output_arg_names)
     cut = {id(node.op) for head in heads for node in _lone_part(head)}
     return [op for op in ops if id(op) not in cut] if len(cut) < len(ops) else list(ops)
+
+
+# ---------------------------------------------------------------------- overwritten variables
+def _overwriters(block: Block) -> dict[str, list[int]]:
+    """For each plain variable of `block` the positions of the ops that write it."""
+    writers: dict[str, list[int]] = defaultdict(list)
+    for index, op in enumerate(block.ops):
+        for name in set(op.output_arg_names):
+            var = block.vars.get(name)
+            plain = var is not None and not var.persistable and var.type == VarType.LOD_TENSOR and is_float(var.dtype)
+            if plain and not is_gradient(name):
+                writers[name].append(index)
+    return writers
+
+
+def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[Operator, Operator]) -> int:
+    """Let gradient ops read the values that their forward ops saw, where a later op overwrites a variable.
+
+    A loop overwrites its loop variables. An `assign` in front of it keeps the value; returns how many were inserted.
+    (Ops with sub-blocks keep what they need themselves. Paddle reads the new value and gives wrong gradients.)
+    """
+    writers = _overwriters(block)
+    position = {op: index for index, op in enumerate(block.ops)}
+    copies: dict[tuple[int, str], str] = {}
+    for op in ops:
+        forward = forward_of.get(op)
+        if forward is None or forward not in position or forward.sub_blocks():
+            continue
+        for name in set(op.input_arg_names) & writers.keys():
+            later = [index for index in writers[name] if index > position[forward]]
+            if later and not (name in forward.input_arg_names and name in forward.output_arg_names):
+                key = (later[0], name)
+                copies[key] = copies.get(key) or unique_name.generate(name + "@BEFORE")
+                op._rename_input(name, copies[key])
+    for (index, name), copy in sorted(copies.items(), reverse=True):
+        like, var = block.ops[index], block.vars[name]
+        block.create_var(name=copy, shape=var.shape, dtype=var.dtype, lod_level=var.lod_level, stop_gradient=True)
+        keeper = helper_op(block, like, "assign", {"X": [name]}, {"Out": [copy]}, {ROLE_ATTR: int(OpRole.Forward)})
+        block.adopt(index, keeper)
+    return len(copies)

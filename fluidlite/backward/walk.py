@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected
+from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected, keep_overwritten
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import Context, forward_name, is_gradient, reads_of
 from fluidlite.ir.block import Block
@@ -33,13 +33,17 @@ class Backward:
     callbacks: Sequence[Callback] = ()
     given: set[str] | None = None
     grad_of: dict[str, Any] = field(default_factory=dict)
+    forward_of: dict[Operator, Operator] = field(default_factory=dict)
+    added: dict[Block, int] = field(default_factory=dict)          # how many forward ops were put into a block
 
     def append(self, block: Block, path: Sequence[Operator], target: Block) -> None:
         """Write the gradient ops of `path`, ops of `block`, into `target`."""
         ops = self._gradient_ops(block, path)
         ops = add_up(ops, block.idx)
         ops = cut_dead_branches(ops, self.no_grad[block.idx])
-        self.write(cut_disconnected(ops, path, self.given or ()), target)
+        ops = cut_disconnected(ops, path, self.given or ())
+        self.added[block] = self.added.get(block, 0) + keep_overwritten(block, ops, self.forward_of)
+        self.write(ops, target)
 
     def write(self, ops: Sequence[Operator], target: Block) -> None:
         """Append finished ops to `target`, calling the callbacks after each."""
@@ -59,6 +63,7 @@ class Backward:
             if self.program._appending_grad_times > 1:
                 self._rename_again(context, block, renamed)
             ops += self._connected(context)
+            self.forward_of.update(dict.fromkeys(context.ops, op))
         return ops
 
     def _sub_block_gradients(self, op: Operator) -> Block | None:
@@ -129,13 +134,16 @@ def declare_gradients(block: Block, start: int, grad_of: Mapping[str, Any], foun
 
     `found` receives for each variable the name of its gradient and the block that has it.
     """
-    carried = _carried_by_loop(block)
+    carried, lost = _carried_by_loop(block), set[str]()
     for op in block.ops[start:]:
         for sub_block in op.sub_blocks():
             declare_gradients(sub_block, 0, grad_of, found)
         if _computes_nothing(op, block, carried):
             block._remove_op(op.idx)
+            lost.update(op.output_arg_names)
             continue
+        if op.type == "sum":                             # of partial gradients, some of which turned out to be none
+            op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
         new = [name for name in dict.fromkeys(op.output_arg_names)
                if name != EMPTY_VAR and block._find_var_recursive(name) is None]
         for name in new:

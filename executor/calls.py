@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.executor.kernels import Context, Kernel, unpack
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import EMPTY_VAR, Lod
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 
 __all__ = ["BlockCall", "KernelCall"]
 
@@ -25,6 +25,8 @@ class KernelCall:
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
         self.outputs = list(outputs)
         self.context: Any = None
+        self.like = {name: position[name.partition(GRAD_SUFFIX)[0]] for name in op.output_arg_names
+                     if GRAD_SUFFIX in name and name.partition(GRAD_SUFFIX)[0] in position}
         self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
 
     @staticmethod
@@ -53,7 +55,9 @@ class KernelCall:
                     value, lod = unpack(item)
                     found[name] = detach(value, values)
                     shared = lods_by_slot.get(shared_from or "") if slot == first else None
-                    found_lods[name] = lod if lod is not None else (shared[0] if shared else ())
+                    if lod is None:              # a gradient has the level of detail of its variable
+                        lod = shared[0] if shared else lods[self.like[name]] if lods and name in self.like else ()
+                    found_lods[name] = lod
         result = [found.get(name) for name in self.outputs]
         return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
 

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +125,8 @@ def _(xp: Any, X: LoDTensorArray, dOut: Array, axis: int, use_stack: bool) -> Lo
 
 
 # ---------------------------------------------------------------------- rank tables
-class RankTable(NamedTuple):
+@dataclass(frozen=True)
+class RankTable:
     """Sequences, the longest first: `order[r]` is the number of the one at rank r, `lengths[r]` its length.
 
     `level` is the level of detail that was ranked, `coarse` are the offsets of the levels above it.

@@ -65,8 +65,8 @@ class _Facts(NamedTuple):
     writes: frozenset[str]
     """Outer and inner variables that the sub-block's ops write."""
     carried: tuple[str, ...]
-    """Inputs that the sub-block replaces. What one op both reads and writes, such as a counter, is not among them: its
-    gradient op undoes the change."""
+    """Inputs that the sub-block or a later op replaces. What one op both reads and writes, such as a counter, is not
+    among them: its gradient op undoes the change."""
     keeps: bool
     """Whether a gradient op reads the frames."""
 
@@ -81,10 +81,12 @@ def _facts_of(op: Operator, inputs: str, scopes: str) -> _Facts:
         return known
     body = op.attrs["sub_block"]
     written = frozenset(name for inner in body.ops for name in writes(inner))
-    in_place = {name for inner in body.ops for name in inner.input_arg_names if name in inner.output_arg_names}
+    later = op.block.ops[op.idx + 1:]
+    in_place = {name for inner in (*body.ops, *later) for name in inner.input_arg_names if name in inner.output_arg_names}
+    replaced = written.union(*(other.output_arg_names for other in later))
     frames = set(op.output(scopes))
     keeps = any(not frames.isdisjoint(other.input_arg_names) for block in program.blocks for other in block.ops)
-    carried = tuple(name for name in op.input(inputs) if name in written and name not in in_place)
+    carried = tuple(name for name in op.input(inputs) if name in replaced and name not in in_place)
     _facts[op] = _Facts((program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test"))
     return _facts[op]
 
@@ -171,10 +173,13 @@ while_grad = Op("while_grad", "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?", lod
 
 
 @while_grad.kernel
-def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], dOut: list[Any], StepScopes: list[Any],
+def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], Out: list[Any], dOut: list[Any], StepScopes: list[Any],
       original_output_grad: list[str]) -> dict[str, Any]:
     op, wanted = ctx.op, _wanted(ctx.op, "X")
-    loop = _LoopGradient(xp, dict(zip(original_output_grad, dOut, strict=True)), _replaced(op.attrs["sub_block"]))
+    results = dict(zip(map(grad_name, op.input("Out")), Out, strict=True))
+    incoming = {name: value if value is not None else zeros_of(xp, results.get(name))
+                for name, value in zip(original_output_grad, dOut, strict=True)}
+    loop = _LoopGradient(xp, incoming, _replaced(op.attrs["sub_block"]))
     inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
     carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
     for step in reversed(StepScopes):

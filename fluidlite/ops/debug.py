@@ -111,7 +111,7 @@ py_func = Op("py_func", "X*? -> Out*?", effect=True, lod=None, dynamic=True,
 
 @py_func.kernel
 def _(ctx: Any, xp: Any, X: list[Array | None], X_lod: list[Lod], forward_callable_id: int) -> dict[str, list[Any]]:
-    tensors = [None if value is None else LoDTensor(np.array(host(value)), lod) for value, lod in zip(X, X_lod, strict=True)]
+    tensors = [None if value is None else LoDTensor(np.array(host(value)), lod) for value, lod in zip(X, X_lod, strict=False)]
     returned = remembered(forward_callable_id)(*tensors)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     names = ctx.op.output("Out")

@@ -189,15 +189,6 @@ def loss_used_again(fluid: Any, b: Builder) -> Any:
 
 
 @case
-def written_twice(fluid: Any, b: Builder) -> Any:
-    x, w, u = b.data("x", [4, 8]), b.param("w", [8, 8]), b.param("u", [8, 8])
-    first = b.fc(x, w)
-    kept = b.op("relu", X=first)
-    b.op("mul", out=first, X=kept, Y=u)
-    return fluid.backward.append_backward(b.op("mean", X=b.op("elementwise_add", X=first, Y=kept)))
-
-
-@case
 def callbacks(fluid: Any, b: Builder) -> Any:
     x, w = b.data("x", [4, 8]), b.param("w", [8, 8])
     loss = b.op("mean", X=b.fc(x, w))

@@ -8,7 +8,7 @@ import numpy as np
 from fluidlite.dtypes import Array, VarType
 from fluidlite.errors import ShapeError
 from fluidlite.ops.shaping import ints
-from fluidlite.registry import AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 
@@ -19,14 +19,15 @@ def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
     if X.shape[-1] >= 0 and k > X.shape[-1]:
         raise ShapeError(f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} elements")
     shape = (*X.shape[:-1], k)
-    return X.with_shape(shape), Spec(shape, VarType.INT64)
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
 
 
 @top_k.kernel
-def _(xp: Any, X: Array, K: Array | None, k: int) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
     k = k if K is None else ints(K)[0]
     order = stable_order(xp, X, -1, descending=True)[..., :k]
-    return xp.take_along_axis(X, order, axis=-1), order.astype("int64")
+    indices = order.astype("int64")
+    return xp.take_along_axis(X, order, axis=-1), WithLod(indices, X_lod) if X_lod else indices
 
 
 def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:

@@ -72,7 +72,7 @@ class Block:
         return None
 
     def _visible_blocks(self) -> Iterator[Block]:
-        """This block, then breadth first the blocks around it and those whose gradients they hold."""
+        """This block, then breadth first those whose gradients they hold and the blocks around them."""
         queue, seen = [self.idx], set()
         while queue:
             index = queue.pop(0)
@@ -80,7 +80,7 @@ class Block:
                 seen.add(index)
                 block = self.program.blocks[index]
                 yield block
-                queue += [block.parent_idx, block.forward_block_idx]
+                queue += [block.forward_block_idx, block.parent_idx]
 
     @property
     def backward_block_idx(self) -> int:

@@ -1,0 +1,279 @@
+"""The dicts of arrays that `fluid.save` keeps in `.pdparams` and `.pdopt` files, which are pickles in Paddle.
+
+Nothing is unpickled: a small machine here knows the opcodes that make dicts, tuples, strings, numbers and arrays, imports
+nothing, calls nothing that a file names, and checks every size before it makes an array. Writing gives the opcodes of
+protocol 2 that Paddle's Python (2.7 or 3) and any NumPy read.
+"""
+from __future__ import annotations
+
+import pickletools
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import FormatError
+
+__all__ = ["dump_arrays", "load_arrays"]
+
+# An array takes about 25; a machine step takes a microsecond
+_MAX_STEPS = 1 << 21
+_KINDS = frozenset("biufc")
+_STRUCTURED_NAMES = "StructuredToParameterName@@"
+
+
+# ------------------------------------------------------------------------------------------------ parts of arrays
+@dataclass
+class _DType:
+    """`numpy.dtype`: made from a code such as "f4", then told its byte order."""
+
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def make(cls, code: Any, *unused: Any) -> _DType:
+        """From the arguments in a file."""
+        text = _text(code)
+        if len(text) > 8 or not text[1:].isdecimal() or text[0] not in _KINDS:
+            raise FormatError(f"an array of type {text[:20]!r} is none of numbers")
+        return cls(np.dtype(text))
+
+    def build(self, state: Any) -> None:
+        """Take the byte order out of (version, order, ...)."""
+        orders: dict[str, Literal["<", ">", "|", "="]] = {"<": "<", ">": ">", "|": "|", "=": "="}
+        self.dtype = self.dtype.newbyteorder(orders[_text(state[1])])
+
+
+@dataclass
+class _Array:
+    """What becomes an array when a file has said all about it."""
+
+    array: Array | None = None
+
+    def build(self, state: Any) -> None:
+        """Take (version, shape, type, Fortran order, data)."""
+        _, shape, dtype, fortran, data = state
+        self.array = _make_array(data, dtype, shape, bool(fortran))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode("latin1")
+    if not isinstance(value, str):
+        raise FormatError(f"a {type(value).__name__} stands where text should")
+    return value
+
+
+def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
+    if isinstance(data, str):                                    # a string of Python 2
+        data = data.encode("latin1")
+    if not isinstance(dtype, _DType) or not isinstance(data, (bytes, bytearray)) or not isinstance(shape, tuple):
+        raise FormatError("an array without type, shape or data")
+    count = 1
+    for dim in shape:
+        if not isinstance(dim, int) or not 0 <= dim < 1 << 60:
+            raise FormatError("an array has an impossible shape")
+        count *= dim
+    if count * dtype.dtype.itemsize != len(data):
+        raise FormatError(f"an array of {count} elements of type {dtype.dtype} has {len(data)} bytes")
+    found = np.frombuffer(data, dtype.dtype).reshape(shape, order="F" if fortran else "C")
+    return np.array(found, dtype=dtype.dtype.newbyteorder("="), order="C")
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    """`_codecs.encode(text, "latin1")`: how Python 3 writes bytes in protocol 2."""
+    if _text(encoding) not in ("latin1", "latin-1"):
+        raise FormatError("bytes that are not in latin1")
+    return _text(text).encode("latin1")
+
+
+def _scalar(dtype: Any, data: Any) -> _Array:
+    return _Array(_make_array(data, dtype, (), False))
+
+
+def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
+    return _Array(_make_array(data, dtype, shape, _text(order) == "F"))
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "numpy dtype": _DType.make, "_codecs encode": _encode, "collections OrderedDict": lambda: {},
+    "__builtin__ bytes": lambda: b"", "builtins bytes": lambda: b"",        # how an empty array's data is written
+    **{f"numpy.{core}.multiarray _reconstruct": lambda *unused: _Array() for core in ("core", "_core")},
+    **{f"numpy.{core}.multiarray scalar": _scalar for core in ("core", "_core")},
+    **{f"numpy.{core}.numeric _frombuffer": _from_buffer for core in ("core", "_core")},
+}
+
+
+@dataclass(frozen=True)
+class _Global:
+    """A name that a file mentions."""
+
+    name: str
+
+
+# ------------------------------------------------------------------------------------------------ the machine
+class _Machine:
+    """Runs the opcodes of a pickle on a stack of its own."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+
+    def run(self, data: bytes) -> Any:
+        """What the pickle describes."""
+        for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+            if opcode.name == "STOP":
+                return self.stack.pop()
+            if step > _MAX_STEPS:
+                raise FormatError(f"more than {_MAX_STEPS} opcodes")
+            handle = _HANDLERS.get(opcode.name)
+            if handle is None:
+                raise FormatError(f"the opcode {opcode.name} has no place among arrays")
+            handle(self, argument)
+        raise FormatError("no end")
+
+    def push(self, value: Any) -> None:
+        """A constant."""
+        self.stack.append(value)
+
+    def mark(self, argument: Any) -> None:
+        """Remember the height of the stack."""
+        self.marks.append(len(self.stack))
+
+    def above_mark(self) -> list[Any]:
+        """Take what lies above the last mark."""
+        start = self.marks.pop()
+        found = self.stack[start:]
+        del self.stack[start:]
+        return found
+
+    def tuple(self, count: int | None) -> None:
+        """A tuple of the topmost values."""
+        items = self.above_mark() if count is None else [self.stack.pop() for _ in range(count)][::-1]
+        self.stack.append(tuple(items))
+
+    def set_items(self, items: list[Any]) -> None:
+        """Put keys and values into the dict on the stack; keys are text, because hashing anything else may never end."""
+        target = self.stack[-1]
+        if type(target) is not dict or len(items) % 2:
+            raise FormatError("items without a dict")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            target[_text(key)] = value
+
+    def set_item(self, argument: Any) -> None:
+        """Put one key and value into the dict below them."""
+        value, key = self.stack.pop(), self.stack.pop()
+        self.set_items([key, value])
+
+    def dict(self, argument: Any) -> None:
+        """A dict of what lies above the mark."""
+        items = self.above_mark()
+        self.stack.append({})
+        self.set_items(items)
+
+    def global_name(self, argument: Any) -> None:
+        """A name, here or in two strings on the stack."""
+        if argument is None:
+            name, module = _text(self.stack.pop()), _text(self.stack.pop())
+            argument = f"{module} {name}"
+        if argument not in _CALLS and argument != "numpy ndarray":
+            raise FormatError(f"it wants {argument[:100].replace(' ', '.')!r}, which is no part of an array")
+        self.stack.append(_Global(argument))
+
+    def reduce(self, argument: Any) -> None:
+        """A part of an array from its arguments."""
+        arguments, function = self.stack.pop(), self.stack.pop()
+        if not isinstance(function, _Global) or not isinstance(arguments, tuple) or function.name not in _CALLS:
+            raise FormatError("a call of what cannot be called")
+        self.stack.append(_CALLS[function.name](*arguments))
+
+    def build(self, argument: Any) -> None:
+        """Tell a part of an array its state."""
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if not isinstance(target, (_DType, _Array)) or not isinstance(state, tuple):
+            raise FormatError("a state for what has none")
+        target.build(state)
+
+    def remember(self, index: int | None) -> None:
+        """Keep the top of the stack under a number."""
+        self.memo[len(self.memo) if index is None else index] = self.stack[-1]
+
+    def recall(self, index: int) -> None:
+        """What was kept under a number."""
+        self.stack.append(self.memo[index])
+
+
+_CONSTANTS = ("INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE "
+              "SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8")
+_HANDLERS: dict[str, Callable[[_Machine, Any], None]] = {
+    **dict.fromkeys(_CONSTANTS.split(), _Machine.push), **dict.fromkeys(("PROTO", "FRAME"), lambda machine, argument: None),
+    "NONE": _Machine.push, "NEWTRUE": lambda machine, _: machine.push(True), "NEWFALSE": lambda machine, _: machine.push(False),
+    "MARK": _Machine.mark, "EMPTY_DICT": lambda machine, _: machine.push({}), "DICT": _Machine.dict,
+    "SETITEM": _Machine.set_item, "SETITEMS": lambda machine, _: machine.set_items(machine.above_mark()),
+    "EMPTY_TUPLE": lambda machine, _: machine.tuple(0), "TUPLE1": lambda machine, _: machine.tuple(1),
+    "TUPLE2": lambda machine, _: machine.tuple(2), "TUPLE3": lambda machine, _: machine.tuple(3),
+    "TUPLE": lambda machine, _: machine.tuple(None), "GLOBAL": _Machine.global_name, "STACK_GLOBAL": _Machine.global_name,
+    "REDUCE": _Machine.reduce, "BUILD": _Machine.build,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _Machine.remember),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Machine.recall),
+}
+
+
+def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
+    """Name -> array; FormatError, which names the file, for anything that is no pickled dict of arrays."""
+    try:
+        found = _Machine().run(data)
+    except FormatError as error:
+        raise FormatError(f"{name} is no file of parameters: {error}") from None
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
+        raise FormatError(f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}") from None
+    if type(found) is not dict:
+        raise FormatError(f"{name} is no file of parameters: it holds a {type(found).__name__}, not a dict")
+    found.pop(_STRUCTURED_NAMES, None)
+    bad = next((key for key, value in found.items() if not isinstance(value, _Array) or value.array is None), None)
+    if bad is not None:
+        raise FormatError(f"{name} is no file of parameters: {bad[:100]!r} is no array")
+    return {key: value.array for key, value in found.items()}
+
+
+# ------------------------------------------------------------------------------------------------ writing
+def _unicode(text: str) -> bytes:
+    data = text.encode("utf8")
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def _number(value: int) -> bytes:
+    if 0 <= value < 256:
+        return b"K" + bytes((value,))
+    return b"J" + struct.pack("<i", value) if -2**31 <= value < 2**31 else b"\x8a\x08" + struct.pack("<q", value)
+
+
+def _data(raw: bytes) -> bytes:
+    """Bytes as protocol 2 has them: text in latin1 that is to be encoded."""
+    return b"c_codecs\nencode\n" + _unicode(raw.decode("latin1")) + _unicode("latin1") + b"\x86R"
+
+
+def _array_opcodes(array: Array) -> Iterator[bytes]:
+    """`_reconstruct(ndarray, (0,), b"b")`, then its state (1, shape, dtype, False, data)."""
+    little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+    yield b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + _number(0) + b"\x85" + _data(b"b") + b"\x87R"
+    shape = b"(" + b"".join(map(_number, array.shape)) + b"t"
+    order = _unicode("<" if little.dtype.itemsize > 1 else "|")
+    state = b"(" + _number(3) + order + b"NNN" + _number(-1) + _number(-1) + _number(0) + b"t"
+    dtype = b"cnumpy\ndtype\n" + _unicode(little.dtype.str[1:]) + b"\x89\x88\x87R" + state + b"b"
+    yield b"(" + _number(1) + shape + dtype + b"\x89"
+    yield _data(little.tobytes())
+    yield b"tb"
+
+
+def dump_arrays(arrays: Mapping[str, Array]) -> Iterator[bytes]:
+    """The bytes of a pickled dict name -> array, piece by piece."""
+    yield b"\x80\x02}("
+    for name, array in arrays.items():
+        yield _unicode(name)
+        yield from _array_opcodes(np.asarray(array))
+    yield b"u."

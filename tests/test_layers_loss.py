@@ -215,8 +215,10 @@ def test_ctc_greedy_decoder_and_edit_distance() -> None:
     tokens = layers.ctc_greedy_decoder(data(shape=(-1, 3), lod=1), blank=2)
     distance, count = layers.edit_distance(tokens, data("wanted", (-1, 1), "int64", lod=1), normalized=False)
     scores = np.eye(3, dtype="float32")[[0, 0, 2, 0, 1, 1, 2, 0]]
-    found = run([tokens, distance, count], x=sequences(scores, 5, 3), wanted=sequences([[0], [1], [1]], 2, 1))
-    assert [value.tolist() for value in found] == [[[0], [0], [1], [1], [0]], [[1.0], [1.0]], [2]]
+    feed = {"x": sequences(scores, 5, 3), "wanted": sequences([[0], [1], [1]], 2, 1)}
+    found = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[tokens, distance, count], return_numpy=False)
+    assert [np.asarray(value).tolist() for value in found] == [[[0], [0], [1], [1], [0]], [[1.0], [1.0]], [2]]
+    assert found[0].recursive_sequence_lengths() == [[3, 2]]
 
 
 def test_sampled_softmax_approaches_the_full_one() -> None:

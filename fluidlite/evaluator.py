@@ -51,8 +51,8 @@ class Evaluator:
         executor.run(program)
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> Any:
-        """The metric since the last reset; NotImplementedError unless a subclass says how."""
-        raise NotImplementedError(f"{type(self).__name__} has no metric of all batches to evaluate; fetch its variables instead")
+        """The metric since the last reset; TypeError unless a subclass says how."""
+        raise TypeError(f"{type(self).__name__} has no metric of all batches to evaluate; fetch its variables instead")
 
     def _create_state(self, suffix: str, dtype: str, shape: Sequence[int] | None) -> Variable:
         state = self.helper.create_variable(name="_".join([unique_name.generate(self.helper.name), suffix]), persistable=True,

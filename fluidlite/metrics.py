@@ -51,12 +51,12 @@ class MetricBase:
         return {"name": self._name, "states": copy.deepcopy(self._states())}
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch; NotImplementedError unless a subclass says how."""
-        raise NotImplementedError(f"Should not use it directly, please extend it: {type(self).__name__} does not define update.")
+        """Count a batch; TypeError unless a subclass says how."""
+        raise TypeError(f"Should not use it directly, please extend it: {type(self).__name__} does not define update.")
 
     def eval(self) -> Any:
-        """The metric of what was counted; NotImplementedError unless a subclass says how."""
-        raise NotImplementedError(f"Should not use it directly, please extend it: {type(self).__name__} does not define eval.")
+        """The metric of what was counted; TypeError unless a subclass says how."""
+        raise TypeError(f"Should not use it directly, please extend it: {type(self).__name__} does not define eval.")
 
 
 def _check_arrays(preds: Any, labels: Any) -> None:

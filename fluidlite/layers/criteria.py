@@ -13,7 +13,7 @@ from fluidlite.layers.reduce import Dims, reduce_mean, reduce_sum
 from fluidlite.layers.search import one_hot
 
 __all__ = ["cos_sim", "dice_loss", "dist", "fsp_matrix", "label_smooth", "log_loss", "log_softmax", "logsumexp", "mean_iou",
-           "smooth_l1"]
+           "sigmoid_focal_loss", "smooth_l1"]
 
 _FLOATS = ["float32", "float64"]
 
@@ -41,6 +41,22 @@ def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str 
     helper.append_op(type="log_loss", inputs={"Predicted": [input], "Labels": [label]}, outputs={"Loss": [loss]},
                      attrs={"epsilon": epsilon})
     return loss
+
+
+def sigmoid_focal_loss(x: Variable, label: Variable, fg_num: Variable, gamma: float = 2.0, alpha: float = 0.25) -> Variable:
+    """The focal loss of each score in `x` [N, classes], over the number of foreground samples `fg_num` (int32 [1]).
+
+    `label` (int32 [N, 1]) counts classes from 1; 0 is the background, and rows of -1 cost nothing. Right answers that are
+    sure already weigh little: a term is weighted with (1 - its probability)^gamma, and with alpha or 1 - alpha.
+    """
+    check_variable_and_dtype(x, "x", _FLOATS, "sigmoid_focal_loss")
+    check_variable_and_dtype(label, "label", ["int32"], "sigmoid_focal_loss")
+    check_variable_and_dtype(fg_num, "fg_num", ["int32"], "sigmoid_focal_loss")
+    helper = LayerHelper("sigmoid_focal_loss")
+    out = helper.create_variable_for_type_inference(dtype=x.dtype)
+    helper.append_op(type="sigmoid_focal_loss", inputs={"X": x, "Label": label, "FgNum": fg_num},
+                     attrs={"gamma": gamma, "alpha": alpha}, outputs={"Out": out})
+    return out
 
 
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None) -> Variable:

@@ -15,7 +15,6 @@ PADDLE_IS_WRONG = {
     "sparse_adam": "1.8.5 advances the beta powers before a sparse step uses them",
     "sparse_adam_lazy": "1.8.5 advances the beta powers before a sparse step uses them",
     "sparse_padding": "1.8.5 moves the row of padding_idx when the table is sparse",
-    "spectral_norm": "1.8.5 takes the sum of the weights where its gradient needs their product with the upstream one",
     "while_loop_gradient": "1.8.5 reads the last value of a loop variable in every step back",
 }
 

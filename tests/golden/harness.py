@@ -58,6 +58,7 @@ class Golden:
         self.meta: dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
         self.runs: list[dict[str, Any]] = self.meta["runs"]
         self.step_runs: int = self.meta["step_runs"]
+        self.scalar = [1]  # what a single number is, as in 1.8.5; 2.6.2 gives it no dimensions
 
     def program(self, index: int | None) -> bytes:
         """The program of one run; without an index, the startup program."""
@@ -83,9 +84,10 @@ class Golden:
         for number, track in enumerate(self.runs[index]["feeds" if kind == "feed" else "fetches"]):
             sizes = [int(np.prod(shape, dtype=int)) for shape in track["shapes"]]
             start = sum(sizes[:step])
+            shape = track["shapes"][step] or self.scalar
             flat = self.arrays[f"{kind}/{index}/{number}"][start:start + sizes[step]]
             lengths = track["lengths"][step] if "lengths" in track else []
-            yield Fetched(track["name"], flat.reshape(track["shapes"][step]), lengths)
+            yield Fetched(track["name"], flat.reshape(shape), lengths)
 
 
 def recorded_cases() -> list[str]:

@@ -9,6 +9,8 @@ from fluidlite import unique_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.elementwise import elementwise_div, elementwise_mul
+from fluidlite.layers.shaping import reshape
 from fluidlite.param_attr import WeightNormParamAttr
 
 __all__ = ["create_weight_normalized"]
@@ -39,12 +41,11 @@ def create_weight_normalized(helper: LayerHelper, attr: WeightNormParamAttr, sha
 
 
 def _normalized(helper: LayerHelper, g: Variable, v: Variable, dim: int | None, dtype: Any) -> Variable:
-    from fluidlite import layers  # which this file is part of
     steps = _Steps(helper, helper.block, dtype)
-    scale = layers.elementwise_div(x=g, y=steps.norm(v, dim, steps.variable("norm")))
+    scale = elementwise_div(x=g, y=steps.norm(v, dim, steps.variable("norm")))
     if dim is None:
-        return layers.elementwise_mul(x=v, y=scale, axis=-1)
-    return layers.elementwise_mul(x=v, y=layers.reshape(x=scale, shape=[v.shape[dim]]), axis=dim)
+        return elementwise_mul(x=v, y=scale, axis=-1)
+    return elementwise_mul(x=v, y=reshape(x=scale, shape=[v.shape[dim]]), axis=dim)
 
 
 class _Steps:

@@ -296,6 +296,7 @@ class Op:
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.grad_type = self.type + "_grad"
+        self.searched = False
         self.arguments: dict[str, tuple[_Argument, ...]] = {}
         if self.lod == "":
             self.lod = next(iter(self.inputs), None)
@@ -377,6 +378,9 @@ class Op:
     @property
     def differentiable(self) -> bool:
         """Whether `append_backward` goes through this op."""
+        if self.grad_rule_fn is None and self.type.endswith("_grad") and not self.searched:
+            self.searched = True
+            find(self.type + "_grad")                     # imports the family that holds second derivatives
         return self.grad_rule_fn is not None
 
     def infer(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, list[Spec]]:

@@ -8,6 +8,7 @@ import backward_cases
 import numpy as np
 import pytest
 from backward_cases import Builder
+from optest import differences
 
 import fluidlite as fluid
 from fluidlite.errors import ShapeError
@@ -82,6 +83,41 @@ def test_second_derivative(b: Builder) -> None:
     second = fluid.gradients(fluid.gradients(y, x)[0], x)[0]
     found, = run(b.block.program, {"x": np.array([1, 2, -3], "float32")}, [second])
     np.testing.assert_allclose(found, [6, 12, -18], rtol=1e-6)
+
+
+SECOND: dict[str, Any] = {
+    "relu": lambda b, x, y: b.op("square", X=b.op("relu", X=x)),
+    "leaky_relu": lambda b, x, y: b.op("square", X=b.op("leaky_relu", {"alpha": 0.1}, X=x)),
+    "elu": lambda b, x, y: b.op("elu", {"alpha": 0.5}, X=x),
+    "sqrt": lambda b, x, y: b.op("sqrt", X=b.op("square", X=y)),
+    "square": lambda b, x, y: b.op("square", X=x),
+    "add": lambda b, x, y: b.op("square", X=b.op("elementwise_add", {"axis": 0}, X=x, Y=y)),
+    "sub": lambda b, x, y: b.op("square", X=b.op("elementwise_sub", {"axis": 0}, X=x, Y=y)),
+    "mul": lambda b, x, y: b.op("elementwise_mul", {"axis": 0}, X=x, Y=y),
+    "div": lambda b, x, y: b.op("elementwise_div", {"axis": 0}, X=x, Y=y),
+    "reduce_sum": lambda b, x, y: b.op("square", X=b.op("reduce_sum", {"dim": [1]}, X=x)),
+    "reduce_mean": lambda b, x, y: b.op("square", X=b.op("reduce_mean", {"dim": [0]}, X=x)),
+    "slice": lambda b, x, y: b.op("square", X=b.op("slice", {"axes": [1], "starts": [1], "ends": [3]}, Input=x)),
+    "expand": lambda b, x, y: b.op("square", X=b.op("expand", {"expand_times": [2, 1]}, X=x)),
+    "matrix": lambda b, x, y: b.op("mul", X=b.op("square", X=x), Y=b.op("square", X=b.data("w", [3, 2], "float64", False))),
+}
+
+
+@pytest.mark.parametrize("kind", SECOND)
+def test_second_derivatives(b: Builder, kind: str) -> None:
+    x, y = b.data("x", [4, 3], "float64", stop=False), b.data("y", [4], "float64", stop=False)
+    slopes = [slope for slope in fluid.gradients([SECOND[kind](b, x, y)], [x, y]) if slope is not None]
+    total = b.op("sum", X=[b.op("mean", X=b.op("square", X=slope)) for slope in slopes])
+    forward = b.block.program.clone()
+    names = [name for name in ("x", "y", "w") if name in b.block.vars]
+    second = fluid.gradients([total], [b.block.var(name) for name in names])
+    rng = np.random.RandomState(3)
+    feeds = {"x": rng.uniform(-1, 1, (4, 3)), "y": rng.uniform(0.5, 1, 4), "w": rng.uniform(0.5, 1, (3, 2))}
+    feeds = {name: feeds[name] for name in names}
+    for name, gradient in zip(names, second, strict=True):
+        wanted = differences(lambda feed: float(run(forward, dict(feed), [total.name])[0][0]), feeds, name, 1e-5)
+        found = np.zeros_like(wanted) if gradient is None else run(b.block.program, feeds, [gradient])[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-7, err_msg=name)
 
 
 def test_target_gradients(b: Builder) -> None:

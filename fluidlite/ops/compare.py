@@ -4,29 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.ops.elementwise import broadcast, pair
 from fluidlite.ops.scalar import binary_names, function_of
 from fluidlite.registry import Op, Spec, same_as
-
-
-def placed(ranks: tuple[int, int], shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The shape that lays the operand of lower rank over the other's dimensions from `axis` on (-1: the last ones)."""
-    high, low = max(ranks), len(shape)
-    if low == high or axis == -1:
-        return shape
-    return shape + (1,) * (high - axis - low)
-
-
-def _broadcast(op: str, x: Spec, y: Spec, axis: int) -> Spec:
-    ranks = (len(x.shape), len(y.shape))
-    a, b = placed(ranks, x.shape, axis), placed(ranks, y.shape, axis)
-    rank = max(len(a), len(b))
-    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    for left, right in zip(a, b, strict=True):
-        if left != right and 1 not in (left, right) and -1 not in (left, right):
-            raise ShapeError(f"op {op!r}: X{list(x.shape)} and Y{list(y.shape)} do not broadcast (axis {axis})")
-    dims = (right if left == 1 else left if right in (1, left) else max(left, right) for left, right in zip(a, b, strict=True))
-    return Spec(tuple(dims), VarType.BOOL)
 
 
 def _compare(type: str, expr: str) -> Op:
@@ -36,12 +16,11 @@ def _compare(type: str, expr: str) -> Op:
 
     @op.shape
     def _(X: Spec, Y: Spec, axis: int) -> Spec:
-        return _broadcast(type, X, Y, axis)
+        return Spec(broadcast(type, X, Y, axis), VarType.BOOL)
 
     @op.kernel
     def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
-        ranks = (X.ndim, Y.ndim)
-        result: Array = function(xp, X.reshape(placed(ranks, X.shape, axis)), Y.reshape(placed(ranks, Y.shape, axis)))
+        result: Array = function(xp, *pair(X, Y, axis))
         return result
     return op
 
@@ -60,7 +39,7 @@ def _logic(type: str, expr: str) -> Op:
 
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:
-        return _broadcast(type, X, Y, -1)
+        return Spec(broadcast(type, X, Y, -1), VarType.BOOL)
     return op
 
 

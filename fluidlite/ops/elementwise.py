@@ -36,7 +36,8 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _pair(X: Array, Y: Array, axis: int) -> tuple[Array, Array]:
+def pair(X: Array, Y: Array, axis: int) -> tuple[Array, Array]:
+    """Both operands in as many dimensions, Y standing at `axis`."""
     rank = max(X.ndim, Y.ndim)
     return X.reshape(placed(X.shape, rank, axis)), Y.reshape(placed(Y.shape, rank, axis))
 
@@ -60,7 +61,7 @@ def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None) -
 
     @op.kernel
     def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
-        x, y = _pair(X, Y, axis)
+        x, y = pair(X, Y, axis)
         return forward(xp, x, y)
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
@@ -74,7 +75,7 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     functions = {"X": function_of(dx, names, {}), "Y": function_of(dy, names, {})}
 
     def compute(xp: Any, X: Array, Y: Array, Out: Array | None, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
-        x, y = _pair(X, Y, axis)
+        x, y = pair(X, Y, axis)
         full = {slot: function(xp, x, y, Out, dOut) if slot + "@GRAD" in wants else None for slot, function in functions.items()}
         return tuple(None if full[slot] is None else sum_back(xp, xp.broadcast_to(full[slot], dOut.shape), value.shape, dOut.ndim, axis)
                      for slot, value in (("X", X), ("Y", Y)))

@@ -59,15 +59,16 @@ def _(X: Spec, Y: Spec, DOut: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @mul_grad_grad.kernel
-def _(X: Array, Y: Array, DOut: Array, DDX: Array | None, DDY: Array | None, x_num_col_dims: int,
-      y_num_col_dims: int) -> tuple[Array | None, Array | None, Array | None]:
+def _(xp: Any, X: Array, Y: Array, DOut: Array, DDX: Array | None, DDY: Array | None, x_num_col_dims: int,
+      y_num_col_dims: int) -> tuple[Array, Array, Array]:
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = DOut.reshape(x.shape[0], y.shape[1])
     ddx = None if DDX is None else DDX.reshape(x.shape)
     ddy = None if DDY is None else DDY.reshape(y.shape)
     ddout = [a @ b for a, b in ((ddx, y), (x, ddy)) if a is not None and b is not None]
-    return (None if ddy is None else (d @ ddy.T).reshape(X.shape), None if ddx is None else (ddx.T @ d).reshape(Y.shape),
-            sum(ddout[1:], ddout[0]).reshape(DOut.shape) if ddout else None)
+    return (xp.zeros_like(X) if ddy is None else (d @ ddy.T).reshape(X.shape),
+            xp.zeros_like(Y) if ddx is None else (ddx.T @ d).reshape(Y.shape),
+            sum(ddout[1:], ddout[0]).reshape(DOut.shape) if ddout else xp.zeros_like(DOut))
 
 
 # ------------------------------------------------------------------ stacks of matrices

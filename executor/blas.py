@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS uses: small products are faster on one, because waking the second costs more than it does."""
+"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves (`fluidlite.executor.team`)."""
 from __future__ import annotations
 
 import ctypes
@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SMALL_PRODUCT", "thread_switch"]
-
-SMALL_PRODUCT = 1 << 23       # multiply-adds; measured on 2 cores: 128^3 takes 1.6 x as long on two threads, 256^3 as long as on one
+__all__ = ["thread_switch"]
 
 
 @functools.cache

@@ -43,14 +43,14 @@ class PlanBuilder:
     """Turns `ops` into `steps`. `env` maps each variable to its newest value; `bound` collects Python objects by name."""
 
     def __init__(self, block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
-                 copy_params: bool = False, on_host: bool = True) -> None:
+                 copy_params: bool = False, threads: int = 1) -> None:
         self.block, self.ops, self.scope, self.fetches = block, list(ops), scope, list(fetches)
         self.values = ValueFactory()
         self.steps: list[Step] = []
         self.env: dict[str, Value] = {}
         self.bound: dict[str, Any] = {}
         self.feeds: dict[str, Value] = {}
-        self.copy_params, self.on_host = copy_params, on_host
+        self.copy_params, self.threads = copy_params, threads      # no threads: on a device
         self.written = {name for op in self.ops for name in writes(op)}
         self.last_read: dict[str, int] = {}
         for index, op in enumerate(self.ops):

@@ -90,8 +90,12 @@ class Emitter:
     @property
     def on_host(self) -> bool:
         """Whether the plan is for NumPy."""
-        found: bool = self.builder.on_host
-        return found
+        return bool(self.builder.threads)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a step may share its work among."""
+        return max(int(self.builder.threads), 1)
 
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:
@@ -222,6 +226,8 @@ class Emitter:
         if function in ("dot", "matmul"):
             inner = operands[0].shape[-1] if operands[0].shape else 1
             self.steps[-1].products = out.size * inner
+            if len(operands[0].shape) >= 2 and len(operands[0].shape) == len(out.shape or ()):
+                self.steps[-1].product = (function, operands[0], operands[1], out)
 
     def elementwise(self, expr: str, target: Value, /, **operands: Any) -> None:
         """A scalar expression over values and numbers, as steps that passes may fuse."""

@@ -63,7 +63,7 @@ class Signature:
             lod, value = value._lod, value.array
             if value is None:
                 raise FeedError(f"the LoDTensor fed to {var.name!r} holds no data")
-        if isinstance(value, (SelectedRows, list)) and dtype is None or isinstance(value, SelectedRows):
+        if (isinstance(value, (SelectedRows, list)) and dtype is None) or isinstance(value, SelectedRows):
             return value, ()
         array = self._array(var, dtype, value)
         if var.need_check_feed:

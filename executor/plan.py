@@ -15,7 +15,7 @@ import numpy as np
 
 from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
 from fluidlite.executor import cuda, passes, tiles
-from fluidlite.executor.blas import SMALL_PRODUCT, thread_switch
+from fluidlite.executor.blas import thread_switch
 from fluidlite.executor.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.calls import BlockCall, KernelCall
 from fluidlite.executor.emitter import Fresh, HostCheck
@@ -23,6 +23,7 @@ from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.memory import Layout, assign
 from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.executor.render import Scalars, Source, render
+from fluidlite.executor.team import share_products
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
@@ -33,7 +34,6 @@ from fluidlite.tensor import LoDTensor, SelectedRows, rebinds
 
 __all__ = ["BoundPlan", "Plan", "compile_plan"]
 
-SMALL_VALUE = 1 << 17     # elements; beyond it the plan's own loops use more threads as well
 _numbers = itertools.count()
 
 
@@ -59,13 +59,8 @@ class Plan:
         self.values |= {value.root for value in self.values}
         self.capturable = all(value.storage != Storage.LOCAL for value in self.values) and not any(
             isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values())
-        self.single_thread = self._is_small()
+        self.single_thread = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in self.bound.values())
         self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
-
-    def _is_small(self) -> bool:
-        """Whether every matrix product is so small that BLAS does it faster on one thread."""
-        return all(step.products < SMALL_PRODUCT for step in self.steps) and all(
-            value.known and value.size < SMALL_VALUE for value in self.values if value.storage != Storage.PARAM and not value.optional)
 
     def operator_at(self, error: BaseException) -> Operator | None:
         """The op whose generated line raised."""
@@ -79,7 +74,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
                  threads: int = 1, timed: bool = False, on_host: bool = True) -> Plan:
     """Lower the ops, run the passes, lay out the memory, write the source."""
     for copy_params in (False, True):
-        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params, on_host)
+        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params, threads if on_host else 0)
         steps = builder.build()
         kept = [builder.fetched(name) for name in fetches]
         if not passes.stale_aliases(steps, kept):
@@ -88,6 +83,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
     scalars = Scalars()
     bound = {"erf": erf_into, **builder.bound}
     live = tiles.group(live, kept, builder.values, scalars, threads, bound) if on_host else cuda.group(live, kept, bound)
+    live = share_products(live, threads if on_host else 1, bound)
     layout = assign(live, kept)
     if timed:
         bound["tick"] = Ticker(live)

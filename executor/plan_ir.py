@@ -99,7 +99,8 @@ class Step:
     elementwise: Elementwise | None = None
     effect: bool = False
     note: str = ""
-    products: int = 0          # multiply-adds of the largest matrix product in it
+    products: int = 0          # multiply-adds of the matrix product that it is
+    product: tuple[str, Value, Value, Value] | None = None        # that product: function, operands, result
 
     def roots_read(self) -> list[Value]:
         """The values whose memory this step reads."""

@@ -2,64 +2,19 @@
 touches memory, and the blocks are shared by a team of threads."""
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
 from fluidlite.executor.render import Scalars, elementwise_lines
+from fluidlite.executor.team import team_of
 
-__all__ = ["Team", "group"]
+__all__ = ["group"]
 
 LARGE = 1 << 16           # elements from which an array no longer fits a core's cache beside its neighbours
 BLOCK = 1 << 15           # elements in a block: 128 KB, so that a handful of operands stay in a 1 MB cache
 SHARED = 1 << 20          # element operations from which waking a second thread pays
-
-
-class Team:
-    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [queue.SimpleQueue() for _ in range(size - 1)]
-        self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._busy = threading.Lock()
-        for index, inbox in enumerate(self._inboxes):
-            threading.Thread(target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}").start()
-
-    def _work(self, index: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
-        with np.errstate(all="ignore"):
-            while True:
-                task = inbox.get()
-                try:
-                    task(index)
-                    self._done.put(None)
-                except BaseException as error:
-                    self._done.put(error)
-
-    def __call__(self, task: Callable[[int], None]) -> None:
-        with self._busy:
-            for inbox in self._inboxes:
-                inbox.put(task)
-            task(0)
-            errors = [self._done.get() for _ in self._inboxes]
-        for error in errors:
-            if error is not None:
-                raise error
-
-
-_teams: dict[int, Team] = {}
-
-
-def team_of(size: int) -> Team:
-    """The process's team of `size` threads, started at first use."""
-    if size not in _teams:
-        _teams[size] = Team(size)
-    return _teams[size]
 
 
 def group(steps: Sequence[Step], kept: Sequence[Value], values: ValueFactory, scalars: Scalars, threads: int,
@@ -140,7 +95,7 @@ class _Loop:
 
     def steps(self) -> list[Step]:
         """The loop as one step; the steps themselves where blocking would win nothing."""
-        if len(self.run) == 1 and self.threads == 1 or self.geometry.chunk * 2 > self.geometry.extent:
+        if (len(self.run) == 1 and self.threads == 1) or self.geometry.chunk * 2 > self.geometry.extent:
             return self.run
         outer_reads = [value for step in self.run for value in step.reads if value.root not in self.inner]
         writes = [step.writes[0] for step in self.run if step.writes[0] not in self.inner]

@@ -1,14 +1,22 @@
 """Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and given its buffers."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
+from fluidlite.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, Fresh, lowering
 from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.team import pieces, team_of
 from fluidlite.ops.conv import conv_attrs, geometry_of
 from fluidlite.ops.convolution import Geometry, conv_plan
 from fluidlite.ops.pool import pool_attrs, windows_of
 from fluidlite.ops.pooling import PoolPlan
+
+LARGE = 1 << 15           # elements of the input from which a second thread pays
 
 
 def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
@@ -18,11 +26,70 @@ def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
     return geometry_of(e.op.type, x.shape, w.shape, {name: e.attr(name) for name in conv_attrs(2, "NCHW")})
 
 
+class SharedConv:
+    """A convolution whose batch is split over a team of threads, each part with scratch buffers of its own."""
+
+    def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int) -> None:
+        batch = geometry.x[0]
+        self.parts = pieces(batch, max(1, min(threads, batch)))
+        self.plans = [conv_plan(xp, replace(geometry, x=(part.stop - part.start, *geometry.x[1:])), dtype) for part in self.parts]
+        self.partial = [xp.empty(geometry.w, dtype) for _ in self.parts[1:]]
+        self.xp = xp
+
+    def _each(self, task: Callable[[int], None]) -> None:
+        if len(self.parts) == 1:
+            task(0)
+        else:
+            team_of(len(self.parts))(task)
+
+    def forward(self, x: Array, w: Array, out: Array) -> None:
+        """out = x convolved with w."""
+        self._each(lambda t: self.plans[t].forward(x[self.parts[t]], w, out[self.parts[t]]))
+
+    def grad_input(self, d: Array, w: Array, out: Array) -> None:
+        """out = the gradient of x."""
+        self._each(lambda t: self.plans[t].grad_input(d[self.parts[t]], w, out[self.parts[t]]))
+
+    def grad_filter(self, x: Array, d: Array, out: Array, reuse: bool) -> None:
+        """out = the gradient of w: the parts' gradients, summed."""
+        outs = [out, *self.partial]
+        self._each(lambda t: self.plans[t].grad_filter(x[self.parts[t]], d[self.parts[t]], outs[t], reuse))
+        for part in self.partial:
+            self.xp.add(out, part, out=out)
+
+
+class SharedPool:
+    """A pool whose batch is split over a team of threads."""
+
+    def __init__(self, xp: Any, shape: tuple[int, ...], arguments: tuple[Any, ...], threads: int) -> None:
+        self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
+        self.plans = [PoolPlan(xp, (part.stop - part.start, *shape[1:]), *arguments) for part in self.parts]
+
+    def forward(self, x: Array, out: Array) -> None:
+        """out = the pooled x."""
+        self._each(lambda t: self.plans[t].forward(x[self.parts[t]], out[self.parts[t]]))
+
+    def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
+        """out = the gradient of x."""
+        self._each(lambda t: self.plans[t].backward(x[self.parts[t]], pooled[self.parts[t]], d[self.parts[t]], out[self.parts[t]], reuse))
+
+    def _each(self, task: Callable[[int], None]) -> None:
+        if len(self.parts) == 1:
+            task(0)
+        else:
+            team_of(len(self.parts))(task)
+
+
+def _shares(e: Emitter, *values: Value) -> int:
+    """How many threads are worth waking for work on `values`."""
+    return e.threads if max(value.size for value in values) >= LARGE else 1
+
+
 @lowering("conv2d", "depthwise_conv2d")
 def _(e: Emitter) -> None:
     x, w = e.need("Input"), e.need("Filter")
     geometry = _geometry(e, x, w)
-    plan = e.bind_fresh("conv", conv_plan, geometry, x.dtype)
+    plan = e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
     e.remember(("conv", x, w, geometry), plan)
     out = e.out("Output", geometry.out, x.dtype)
     e.line(f"{plan}.forward({x}, {w}, {out})", [x, w], [out])
@@ -34,7 +101,7 @@ def _(e: Emitter) -> None:
     geometry = _geometry(e, x, w)
     plan = e.remembered(("conv", x, w, geometry))
     reuse = plan is not None
-    plan = plan or e.bind_fresh("conv", conv_plan, geometry, x.dtype)
+    plan = plan or e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
     if e.wants("Filter@GRAD"):
         out = e.out("Filter@GRAD", w.shape, w.dtype)
         e.line(f"{plan}.grad_filter({x}, {d}, {out}, {reuse})", [x, d], [out])
@@ -50,7 +117,7 @@ def _pool_plan(e: Emitter, x: Value) -> Fresh:
     assert x.shape is not None
     attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
     windows = windows_of(x.shape[2:], attrs)
-    return Fresh(PoolPlan, (x.shape, windows, attrs["pooling_type"], attrs["exclusive"], x.dtype))
+    return Fresh(SharedPool, (x.shape, (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype), _shares(e, x)))
 
 
 @lowering("pool2d")

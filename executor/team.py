@@ -1,0 +1,93 @@
+"""A small team of parked threads, and how plans share large work among it.
+
+While a plan runs, BLAS keeps to one thread and large products, convolutions and element-wise loops are split over the
+team instead: its threads sleep when idle, where BLAS's own threads spin and slow down everything else on a busy machine.
+"""
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fluidlite.executor.plan_ir import Step
+
+__all__ = ["Team", "pieces", "share_products", "team_of"]
+
+LARGE_PRODUCT = 1 << 22       # multiply-adds from which waking a second thread pays
+
+
+class Team:
+    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [queue.SimpleQueue() for _ in range(size - 1)]
+        self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._busy = threading.Lock()
+        for index, inbox in enumerate(self._inboxes):
+            threading.Thread(target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}").start()
+
+    def _work(self, index: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
+        with np.errstate(all="ignore"):
+            while True:
+                task = inbox.get()
+                try:
+                    task(index)
+                    self._done.put(None)
+                except BaseException as error:
+                    self._done.put(error)
+
+    def __call__(self, task: Callable[[int], None]) -> None:
+        """Run `task` on every member; the first error that a member raised is raised here."""
+        with self._busy:
+            for inbox in self._inboxes:
+                inbox.put(task)
+            errors: list[BaseException | None] = []
+            try:
+                task(0)
+            except BaseException as error:
+                errors.append(error)
+            errors.extend(self._done.get() for _ in self._inboxes)
+        for error in errors:
+            if error is not None:
+                raise error
+
+
+_teams: dict[int, Team] = {}
+
+
+def team_of(size: int) -> Team:
+    """The process's team of `size` threads, started at first use."""
+    if size not in _teams:
+        _teams[size] = Team(size)
+    return _teams[size]
+
+
+def pieces(count: int, parts: int) -> list[slice]:
+    """`count` rows in `parts` almost equal slices."""
+    return [slice(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
+
+
+def share_products(steps: Sequence[Step], threads: int, bound: dict[str, object]) -> list[Step]:
+    """Steps with each large matrix product split over the team by the rows (or batches) of its result."""
+    if threads == 1:
+        return list(steps)
+    return [_shared(step, threads, bound) if step.product is not None and step.products >= LARGE_PRODUCT else step for step in steps]
+
+
+def _shared(step: Step, threads: int, bound: dict[str, object]) -> Step:
+    assert step.product is not None
+    function, x, y, out = step.product
+    assert out.shape is not None
+    rows = out.shape[0]
+    if rows < 2 * threads:
+        return step
+    bound["team"] = team_of(threads)
+    cut = f"[{rows} * t // {threads}:{rows} * (t + 1) // {threads}]"
+    batched = function == "matmul" and y.shape is not None and len(y.shape) > 2
+    name = f"rows_{out.number}"
+    step.lines = [f"def {name}(t):", f"    {function}({x}{cut}, {y}{cut if batched else ''}, out={out}{cut})", f"team({name})"]
+    return step
+

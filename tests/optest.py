@@ -68,7 +68,8 @@ def build(case: Case, dtype: str | None = None) -> tuple[Any, dict[str, Any], di
         for index, (array, lengths) in enumerate(_items(value)):
             array = array.astype(dtype) if dtype and array.dtype == np.float32 else array
             name = f"{slot}_{index}"
-            block.create_var(name=name, shape=array.shape, dtype=to_vartype(array.dtype), is_data=True,
+            shape = (-1, *array.shape[1:]) if lengths else array.shape      # how many rows there are depends on the sequences
+            block.create_var(name=name, shape=shape, dtype=to_vartype(array.dtype), is_data=True,
                              lod_level=len(lengths or ()), stop_gradient=False)
             feeds[name] = LoDTensor(array, offsets_of(lengths)) if lengths else array
             names[slot].append(name)

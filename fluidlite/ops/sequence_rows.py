@@ -1,0 +1,78 @@
+"""Sequences as ranges of rows: what the ops on a level of detail share.
+
+Offsets live on the host, so the rows to gather are worked out there and only their numbers go to a device.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import ShapeError
+from fluidlite.registry import Lod
+
+__all__ = ["lengths_lod", "offsets_of_level", "owners", "padded_rows", "pairs", "spans", "sum_runs", "take_rows"]
+
+LONG_ENOUGH = 8           # rows a sequence from which NumPy sums sequence by sequence faster than by reduceat
+
+
+def offsets_of_level(op: str, slot: str, lod: Lod, level: int = -1, rows: int | None = None) -> Array:
+    """The offsets of one level of detail, int64; ShapeError where there is none, or it does not end at `rows`."""
+    if not lod:
+        raise ShapeError(f"op {op!r}: {slot} has no level of detail; feed it with fluid.create_lod_tensor")
+    if not -len(lod) <= level < len(lod):
+        raise ShapeError(f"op {op!r}: {slot} has {len(lod)} levels of detail, but level {level} is asked for")
+    offsets = np.asarray(lod[level], np.int64)
+    if rows is not None and offsets[-1] != rows:
+        raise ShapeError(f"op {op!r}: the level of detail of {slot} covers {offsets[-1]} rows, but {slot} has {rows}")
+    return offsets
+
+
+def pairs(offsets: Array) -> Iterator[tuple[int, int]]:
+    """First row and end of each sequence."""
+    bounds = offsets.tolist()
+    return zip(bounds, bounds[1:], strict=False)
+
+
+def lengths_lod(lengths: Array) -> Lod:
+    """One level of detail of sequences of these lengths."""
+    return ((0, *np.cumsum(lengths, dtype=np.int64).tolist()),)
+
+
+def owners(lengths: Array) -> Array:
+    """For each row the number of its sequence."""
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def spans(starts: Array, lengths: Array) -> Array:
+    """Rows start, start + 1, ... of each sequence, one sequence behind the other."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def padded_rows(offsets: Array, steps: int) -> tuple[Array, Array]:
+    """[sequences, steps] row numbers (some row's beyond a sequence's end), and which of them are there."""
+    lengths = np.diff(offsets)
+    rows = np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0))
+    return rows, np.arange(steps) < lengths[:, None]
+
+
+def take_rows(xp: Any, X: Array, rows: Array) -> Array:
+    """X[rows] for row numbers on the host."""
+    return xp.take(X, xp.asarray(rows), axis=0)
+
+
+def sum_runs(xp: Any, X: Array, offsets: Array) -> Array:
+    """The sum of the rows of each sequence; zeros for empty ones."""
+    out = xp.zeros((len(offsets) - 1, *X.shape[1:]), X.dtype)
+    filled = np.flatnonzero(np.diff(offsets))
+    if xp is np and offsets[-1] >= LONG_ENOUGH * len(out):
+        for sequence, (first, end) in enumerate(pairs(offsets)):
+            np.add.reduce(X[first:end], axis=0, out=out[sequence, ...])
+    elif len(filled) == len(out) and len(out):
+        return xp.add.reduceat(X, xp.asarray(offsets[:-1]), axis=0)
+    elif len(filled):
+        out[xp.asarray(filled)] = xp.add.reduceat(X, xp.asarray(offsets[filled]), axis=0)
+    return out

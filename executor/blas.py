@@ -16,7 +16,8 @@ __all__ = ["thread_switch"]
 def thread_switch() -> tuple[Callable[[int], Any], int] | None:
     """(set the number of threads, the number now) of the OpenBLAS that NumPy's wheel brings; None with another BLAS."""
     folder = pathlib.Path(np.__file__).parent
-    for path in [*folder.parent.glob("numpy.libs/lib*openblas*"), *folder.glob(".libs/lib*openblas*"), *folder.glob(".dylibs/lib*openblas*")]:
+    places = [folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"]
+    for path in [found for place in places for found in place.glob("lib*openblas*")]:
         library = ctypes.CDLL(str(path))
         for prefix in ("scipy_", ""):
             for suffix in ("64_", ""):

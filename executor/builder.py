@@ -68,7 +68,8 @@ class PlanBuilder:
 
     def build(self) -> list[Step]:
         """Lower every op."""
-        for self.index, op in enumerate(self.ops):
+        for index, op in enumerate(self.ops):
+            self.index = index
             if op.type not in ("feed", "fetch"):
                 self._lower(op)
         return self.steps

@@ -217,7 +217,8 @@ class Emitter:
     def line(self, text: str, reads: Sequence[Value], writes: Sequence[Value], temps: Sequence[Value] = (), effect: bool = False) -> None:
         """A statement; values print as their symbols in `text`, and count as read when it mentions them."""
         mentioned = [value for value in self.builder.values.mentioned(text) if value not in writes and value not in temps]
-        self.steps.append(Step(self.op, list(dict.fromkeys([*reads, *mentioned])), list(writes), text.split("\n"), list(temps), effect=effect))
+        self.steps.append(Step(self.op, list(dict.fromkeys([*reads, *mentioned])), list(writes), text.split("\n"), list(temps),
+                               effect=effect))
 
     def call(self, function: str, *operands: Any, out: Value, **extra: Any) -> None:
         """`function(*operands, out=out)`, for functions that have no problem with other overlaps than exact ones."""

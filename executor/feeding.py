@@ -99,7 +99,8 @@ def _from_python(var: Variable, value: Any) -> Any:
     try:
         return np.asarray(value, dtype=wanted)
     except (ValueError, TypeError) as error:
-        raise FeedError(f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with {type(value).__name__}: {error}") from None
+        raise FeedError(f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with {type(value).__name__}: "
+                        f"{error}") from None
 
 
 def _check(var: Variable, array: Any) -> None:

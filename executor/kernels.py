@@ -77,7 +77,8 @@ class Kernel:
         def show(value: Any) -> str:
             return f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
         shapes = ", ".join(f"{slot}={' '.join(map(show, found))}" for slot, found in values.items() if found)
-        return f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with {shapes}\n  built at {self.op.where}"
+        return (f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with {shapes}\n"
+                f"  built at {self.op.where}")
 
 
 def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> Any:

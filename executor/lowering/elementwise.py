@@ -34,6 +34,8 @@ def _(e: Emitter) -> None:
     assert x.shape is not None
     if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype:
         raise CannotLower("Y has more dimensions")
+    if e.op.type == "elementwise_div" and (x.dtype is None or x.dtype.kind != "f"):
+        raise CannotLower("a quotient of integers")
     shape = e.inferred_shape("Out")
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
     e.elementwise(_expression(e), out, x=x, y=aligned(e, y, len(x.shape), e.attr("axis")))

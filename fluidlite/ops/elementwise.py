@@ -62,7 +62,9 @@ def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None) -
     @op.kernel
     def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
         x, y = pair(X, Y, axis)
-        return forward(xp, x, y)
+        out = forward(xp, x, y)
+        # a quotient of integers is rounded towards zero, as in C
+        return xp.trunc(out).astype(X.dtype) if X.dtype.kind in "iu" and out.dtype.kind == "f" else out
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}

@@ -112,16 +112,16 @@ class Block:
 
     def create_var(self, *args: Any, **attrs: Any) -> Variable:
         """A new variable, or the one that has this name already (ValueError when its declaration differs)."""
-        known = self.vars.get(attrs.get("name") or "")
-        if known is None:
+        var = self.vars.get(attrs.get("name") or "")
+        if var is None:
             var = Variable(self, *args, **attrs)
-            if attrs.get("initializer") is not None:
-                attrs["initializer"](var, self)
             self.vars[var.name] = var
             self.program.bump_version()
-            return var
-        _check_same_declaration(known, attrs)
-        return known
+        else:
+            _check_same_declaration(var, attrs)
+        if attrs.get("initializer") is not None:
+            attrs["initializer"](var, self)
+        return var
 
     def create_parameter(self, *args: Any, **attrs: Any) -> Parameter:
         """A parameter in the global block; its `initializer` writes the op that fills it."""

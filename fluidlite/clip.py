@@ -4,12 +4,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fluidlite import layers
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.layers.constants import fill_constant
+from fluidlite.layers.elementwise import clip as clip_by_value
+from fluidlite.layers.elementwise import clip_by_norm, elementwise_div, elementwise_max, elementwise_mul
+from fluidlite.layers.ops import sqrt, square
+from fluidlite.layers.reduce import reduce_sum
+from fluidlite.layers.search import get_tensor_from_selected_rows, merge_selected_rows
+from fluidlite.layers.variables import sums
 
 __all__ = ["BaseErrorClipAttr", "ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "ErrorClipByValue", "GradientClipBase",
            "GradientClipByGlobalNorm", "GradientClipByNorm", "GradientClipByValue", "append_gradient_clip_ops",
@@ -114,7 +120,7 @@ class GradientClipByValue(GradientClipBase):
         return f"Gradient Clip By Value, min = {self.min:f}, max={self.max:f}"
 
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
-        return param, layers.clip(x=grad, min=self.min, max=self.max)
+        return param, clip_by_value(x=grad, min=self.min, max=self.max)
 
 
 class GradientClipByNorm(GradientClipBase):
@@ -128,7 +134,7 @@ class GradientClipByNorm(GradientClipBase):
         return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
 
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
-        return param, layers.clip_by_norm(x=grad, max_norm=self.clip_norm)
+        return param, clip_by_norm(x=grad, max_norm=self.clip_norm)
 
 
 class GradientClipByGlobalNorm(GradientClipBase):
@@ -157,8 +163,8 @@ class GradientClipByGlobalNorm(GradientClipBase):
         if last is None or not squares:
             return params_grads
         with last[0].block.program._optimized_guard(last):
-            norm = layers.sqrt(x=layers.sums(squares))
-            limit = layers.fill_constant(shape=[1], dtype=norm.dtype, value=self.clip_norm)
+            norm = sqrt(x=sums(squares))
+            limit = fill_constant(shape=[1], dtype=norm.dtype, value=self.clip_norm)
             factor = _factor(limit, norm)
         pairs: ParamsGrads = []
         for param, grad in params_grads:
@@ -166,13 +172,13 @@ class GradientClipByGlobalNorm(GradientClipBase):
                 pairs.append((param, grad))
                 continue
             with param.block.program._optimized_guard([param, grad]):
-                pairs.append((param, layers.elementwise_mul(x=grad, y=factor)))
+                pairs.append((param, elementwise_mul(x=grad, y=factor)))
         return pairs
 
     def _process_context(self, context: dict[str, Any], param: Any, grad: Any) -> None:
         group = context.get(self.group_name)
         if group is None:
-            limit = layers.fill_constant(shape=[1], dtype=grad.dtype, value=self.clip_norm)
+            limit = fill_constant(shape=[1], dtype=grad.dtype, value=self.clip_norm)
             group = context[self.group_name] = {"clip_norm": self.clip_norm, "limit": limit, "squares": [], "factor": None}
         elif group["clip_norm"] != self.clip_norm:
             raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
@@ -182,19 +188,19 @@ class GradientClipByGlobalNorm(GradientClipBase):
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
         group = self.context[self.group_name]
         if group["factor"] is None:
-            group["factor"] = _factor(group["limit"], layers.sqrt(x=layers.sums(group["squares"])))
-        return param, layers.elementwise_mul(x=grad, y=group["factor"])
+            group["factor"] = _factor(group["limit"], sqrt(x=sums(group["squares"])))
+        return param, elementwise_mul(x=grad, y=group["factor"])
 
 
 def _factor(limit: Variable, norm: Variable) -> Variable:
     """limit / max(limit, norm)"""
-    return layers.elementwise_div(x=limit, y=layers.elementwise_max(x=limit, y=norm))
+    return elementwise_div(x=limit, y=elementwise_max(x=limit, y=norm))
 
 
 def _squared_norm(grad: Any) -> Any:
     if grad.type == VarType.SELECTED_ROWS:                   # rows of the same number count once, as their sum
-        grad = layers.get_tensor_from_selected_rows(layers.merge_selected_rows(grad))
-    return layers.reduce_sum(layers.square(grad))
+        grad = get_tensor_from_selected_rows(merge_selected_rows(grad))
+    return reduce_sum(square(grad))
 
 
 def _rename_in_roles(params_grads: ParamsGrads, changed: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layers.control_flow import Switch
 from fluidlite.layers.elementwise import elementwise_min
 from fluidlite.layers.ops import ceil, cos, exp, floor
+from fluidlite.layers.search import autoincreased_step_counter
 from fluidlite.layers.tensor import assign, cast, create_global_var, fill_constant
 
 __all__ = ["cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay", "noam_decay",
@@ -19,7 +20,6 @@ __all__ = ["cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr
 
 def _decay_step_counter(begin: int = 0) -> Any:
     """The number of the step as a float32 Variable; `begin` at the first one."""
-    from fluidlite.layers import autoincreased_step_counter
     return cast(autoincreased_step_counter(counter_name="@LR_DECAY_COUNTER@", begin=begin, step=1), "float32")
 
 

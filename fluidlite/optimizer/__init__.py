@@ -11,8 +11,13 @@ from fluidlite.optimizer.adaptive import (
     LambOptimizer,
     RMSPropOptimizer,
 )
+from fluidlite.optimizer.averaging import ExponentialMovingAverage, ModelAverage
 from fluidlite.optimizer.base import Optimizer
 from fluidlite.optimizer.descent import DpsgdOptimizer, LarsMomentumOptimizer, MomentumOptimizer, SGDOptimizer
+from fluidlite.optimizer.dgc import DGCMomentumOptimizer
+from fluidlite.optimizer.gradient_merge import GradientMergeOptimizer
+from fluidlite.optimizer.lookahead import LookaheadOptimizer
+from fluidlite.optimizer.recompute import RecomputeOptimizer
 
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer
@@ -28,6 +33,7 @@ Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
 
 __all__ = ["SGD", "Adadelta", "AdadeltaOptimizer", "Adagrad", "AdagradOptimizer", "Adam", "AdamOptimizer", "Adamax", "AdamaxOptimizer",
-           "DecayedAdagrad", "DecayedAdagradOptimizer", "Dpsgd", "DpsgdOptimizer", "Ftrl", "FtrlOptimizer", "Lamb", "LambOptimizer",
-           "LarsMomentum", "LarsMomentumOptimizer", "Momentum", "MomentumOptimizer", "Optimizer", "RMSProp", "RMSPropOptimizer",
-           "SGDOptimizer"]
+           "DGCMomentumOptimizer", "DecayedAdagrad", "DecayedAdagradOptimizer", "Dpsgd", "DpsgdOptimizer", "ExponentialMovingAverage",
+           "Ftrl", "FtrlOptimizer", "GradientMergeOptimizer", "Lamb", "LambOptimizer", "LarsMomentum", "LarsMomentumOptimizer",
+           "LookaheadOptimizer", "ModelAverage", "Momentum", "MomentumOptimizer", "Optimizer", "RMSProp", "RMSPropOptimizer",
+           "RecomputeOptimizer", "SGDOptimizer"]

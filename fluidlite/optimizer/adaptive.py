@@ -39,20 +39,18 @@ class AdamOptimizer(Optimizer):
         for param in parameters:
             self._add_accumulator(self._moment1_acc_str, param)
             self._add_accumulator(self._moment2_acc_str, param)
-            for name, beta in ((self._beta1_pow_acc_str, self._beta1), (self._beta2_pow_acc_str, self._beta2)):
-                start = (0.9 if beta is self._beta1 else 0.999) if isinstance(beta, Variable) else beta
+            for name, beta, usual in ((self._beta1_pow_acc_str, self._beta1, 0.9), (self._beta2_pow_acc_str, self._beta2, 0.999)):
+                start = usual if isinstance(beta, Variable) else beta
                 self._add_accumulator(name, param, fill_value=start, shape=[1], device="cpu")
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        op = self._append_update(
+        betas = {"beta1": self._beta1, "beta2": self._beta2}
+        attrs = {name: beta for name, beta in betas.items() if not isinstance(beta, Variable)}
+        tensors = {f"{name.capitalize()}Tensor": beta for name, beta in betas.items() if isinstance(beta, Variable)}
+        return self._append_update(
             block, param_and_grad, {"Moment1": self._moment1_acc_str, "Moment2": self._moment2_acc_str,
                                     "Beta1Pow": self._beta1_pow_acc_str, "Beta2Pow": self._beta2_pow_acc_str},
-            {"epsilon": self._epsilon, "lazy_mode": self._lazy_mode, "min_row_size_to_use_multithread": 1000,
-             **{name: beta for name, beta in (("beta1", self._beta1), ("beta2", self._beta2)) if not isinstance(beta, Variable)}})
-        for slot, beta in (("Beta1Tensor", self._beta1), ("Beta2Tensor", self._beta2)):
-            if isinstance(beta, Variable):
-                op.set_input(slot, [beta.name])
-        return op
+            {**attrs, "epsilon": self._epsilon, "lazy_mode": self._lazy_mode, "min_row_size_to_use_multithread": 1000}, extra=tensors)
 
 
 class LambOptimizer(AdamOptimizer):

@@ -76,13 +76,15 @@ class Optimizer:
         """Append what follows after all parameters have moved."""
 
     def _append_update(self, block: Block, param_and_grad: tuple[Any, Any], accumulators: Mapping[str, str],
-                       attrs: Mapping[str, Any] | None = None, learning_rate: bool = True) -> Operator:
+                       attrs: Mapping[str, Any] | None = None, learning_rate: bool = True,
+                       extra: Mapping[str, Variable] | None = None) -> Operator:
         """Append the op `self.type`; `accumulators` maps its slots, except Param, Grad and LearningRate, to accumulators.
 
         A slot `X` is also the output slot `XOut`, a slot `X>Y` has the output slot `Y`, a slot `X>` has none.
+        `extra` are further inputs by slot.
         """
         param, grad = param_and_grad
-        inputs = {"Param": param, "Grad": grad}
+        inputs = {"Param": param, "Grad": grad, **(extra or {})}
         outputs = {"ParamOut": param}
         if learning_rate:
             inputs["LearningRate"] = self._create_param_lr(param_and_grad)

@@ -6,8 +6,7 @@ from typing import Any
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
-from fluidlite.ops.reduce import scalar_shape
-from fluidlite.registry import AttrType, KernelContext, Op, Spec, required
+from fluidlite.registry import AttrType, Op, Spec, required
 
 
 def _one(X: Spec) -> Spec:
@@ -24,8 +23,8 @@ squared_l2_norm.shape(_one)
 
 
 @squared_l2_norm.kernel
-def _(X: Array, ctx: KernelContext) -> Any:
-    return (X * X).sum(dtype=X.dtype).reshape(scalar_shape(ctx))
+def _(X: Array) -> Any:
+    return (X * X).sum(dtype=X.dtype).reshape(1)
 
 
 @squared_l2_norm.grad("X")
@@ -38,8 +37,8 @@ l1_norm.shape(_one)
 
 
 @l1_norm.kernel
-def _(X: Array, ctx: KernelContext) -> Any:
-    return abs(X).sum(dtype=X.dtype).reshape(scalar_shape(ctx))
+def _(X: Array) -> Any:
+    return abs(X).sum(dtype=X.dtype).reshape(1)
 
 
 @l1_norm.grad("X")
@@ -95,8 +94,8 @@ dist.shape(_one)
 
 
 @dist.kernel
-def _(xp: Any, X: Array, Y: Array, p: float, ctx: KernelContext) -> Any:
-    return vector_norm(xp, X - Y, p, None).reshape(scalar_shape(ctx))
+def _(xp: Any, X: Array, Y: Array, p: float) -> Any:
+    return vector_norm(xp, X - Y, p, None).reshape(1)
 
 
 @dist.grad("X Y")

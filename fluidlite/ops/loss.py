@@ -5,8 +5,7 @@ from typing import Any
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
-from fluidlite.ops.reduce import scalar_shape
-from fluidlite.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
+from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
 
@@ -172,12 +171,12 @@ def _divisor(X: Array, reduction: str) -> int:
 
 
 @kldiv_loss.kernel
-def _(xp: Any, X: Array, Target: Array, reduction: str, ctx: KernelContext) -> Any:
+def _(xp: Any, X: Array, Target: Array, reduction: str) -> Any:
     counts = Target > 0
     loss = xp.where(counts, Target * (xp.log(xp.where(counts, Target, 1)) - X), X.dtype.type(0))
     if reduction == "none":
         return loss
-    return (loss.sum() / X.dtype.type(_divisor(X, reduction))).reshape(scalar_shape(ctx, "Loss"))
+    return (loss.sum() / X.dtype.type(_divisor(X, reduction))).reshape(1)
 
 
 @kldiv_loss.grad("X")

@@ -5,8 +5,7 @@ from typing import Any
 
 from fluidlite.dtypes import Array, VarType
 from fluidlite.errors import KernelError, ShapeError
-from fluidlite.ops.reduce import scalar_shape
-from fluidlite.registry import AttrType, KernelContext, Op, Spec, required
+from fluidlite.registry import AttrType, Op, Spec, required
 
 accuracy = Op("accuracy", "Out Indices Label -> Accuracy Correct Total", lod=None)
 
@@ -21,12 +20,10 @@ def _(Indices: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @accuracy.kernel
-def _(xp: Any, Indices: Array, Label: Array, ctx: KernelContext) -> tuple[Any, Any, Any]:
+def _(xp: Any, Indices: Array, Label: Array) -> tuple[Any, Any, Any]:
     hits = (Indices == Label.reshape(-1, 1)).any(axis=1).sum()
     total = len(Indices)
-    return ((hits / max(total, 1)).astype("float32").reshape(scalar_shape(ctx, "Accuracy")),
-            hits.astype("int32").reshape(scalar_shape(ctx, "Correct")),
-            xp.full(scalar_shape(ctx, "Total"), total, "int32"))
+    return (hits / max(total, 1)).astype("float32").reshape(1), hits.astype("int32").reshape(1), xp.full(1, total, "int32")
 
 
 # ---------------------------------------------------------------------- AUC
@@ -48,7 +45,8 @@ def _(Predict: Spec, Label: Spec, num_thresholds: int, slide_steps: int) -> tupl
 def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any, Any]:
     """(new states, histogram over the window). States hold `slide_steps` histograms, their sum, and a counter."""
     if not slide_steps:
-        total = states.reshape(-1) + batch
+        # 1.8.5's layer hands over one element more than there are bins
+        total = states.reshape(-1)[:len(batch)] + batch
         return total.reshape(1, -1), total
     bins = len(batch)
     steps, total, counter = states[:slide_steps * bins].reshape(slide_steps, bins), states[slide_steps * bins:-1], states[-1:]
@@ -67,15 +65,15 @@ def area_under_roc(xp: Any, positive: Array, negative: Array) -> Any:
 
 
 @auc.kernel
-def _(xp: Any, Predict: Array, Label: Array, StatPos: Array, StatNeg: Array, num_thresholds: int, slide_steps: int,
-      ctx: KernelContext) -> tuple[Any, Any, Any]:
+def _(xp: Any, Predict: Array, Label: Array, StatPos: Array, StatNeg: Array, num_thresholds: int,
+      slide_steps: int) -> tuple[Any, Any, Any]:
     scores, labels = Predict[:, -1], Label.reshape(-1)
     if xp.__name__ == "numpy" and scores.size and not 0 <= scores.min() <= scores.max() <= 1:
         raise KernelError(f"op 'auc': Predict holds {scores.min()} to {scores.max()}, wanted probabilities between 0 and 1")
     bins = (scores * scores.dtype.type(num_thresholds)).astype("int64")
     states_positive, positive = _slide(xp, StatPos, xp.bincount(bins[labels > 0], minlength=num_thresholds + 1), slide_steps)
     states_negative, negative = _slide(xp, StatNeg, xp.bincount(bins[labels == 0], minlength=num_thresholds + 1), slide_steps)
-    return area_under_roc(xp, positive, negative).reshape(scalar_shape(ctx, "AUC")), states_positive, states_negative
+    return area_under_roc(xp, positive, negative).reshape(1), states_positive, states_negative
 
 
 # ---------------------------------------------------------------------- precision and recall
@@ -130,7 +128,7 @@ def _(num_classes: int) -> tuple[Spec, Spec, Spec]:
 
 @mean_iou.kernel
 def _(xp: Any, Predictions: Array, Labels: Array, InWrongs: list[Array], InCorrects: list[Array], InMeanIou: list[Array],
-      num_classes: int, ctx: KernelContext) -> tuple[Any, Any, Any]:
+      num_classes: int) -> tuple[Any, Any, Any]:
     found, label = Predictions.reshape(-1), Labels.reshape(-1)
     hit = found == label
     correct = xp.bincount(found[hit], minlength=num_classes)
@@ -138,7 +136,7 @@ def _(xp: Any, Predictions: Array, Labels: Array, InWrongs: list[Array], InCorre
     correct, wrong = sum(InCorrects, correct).astype("int32"), sum(InWrongs, wrong).astype("int32")
     union = correct + wrong
     mean = (correct / xp.maximum(union, 1)).sum() / (union > 0).sum()
-    return sum(InMeanIou, mean.astype("float32").reshape(scalar_shape(ctx, "OutMeanIou"))), wrong, correct
+    return sum(InMeanIou, mean.astype("float32").reshape(1)), wrong, correct
 
 
 # ---------------------------------------------------------------------- ranking

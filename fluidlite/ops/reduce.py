@@ -7,15 +7,9 @@ from typing import Any
 
 from fluidlite.dtypes import Array, VarType, to_numpy
 from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, KernelContext, Lod, Op, Spec, WithLod
+from fluidlite.registry import INTS, Lod, Op, Spec, WithLod
 
 REDUCE_ATTRS: dict[str, Any] = {"dim": INTS([0]), "keep_dim": False, "reduce_all": False, "in_dtype": -1, "out_dtype": -1}
-
-
-def scalar_shape(ctx: KernelContext, slot: str = "Out") -> tuple[int, ...]:
-    """The shape of a full reduction: [1], or [] where the program says so, as those of Paddle 2.x do."""
-    var = ctx.op.block._find_var_recursive(ctx.op.outputs[slot][0])
-    return () if var is not None and var.shape == () else (1,)
 
 
 def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
@@ -53,12 +47,10 @@ def _reduction(type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], d
                     None if 0 in axes else X.lod_level)
 
     @op.kernel
-    def _(xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int,
-          ctx: KernelContext) -> Any:
+    def _(xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int) -> Any:
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
-        full = len(axes) == X.ndim and not keep_dim
-        out = compute(xp, x, axes).reshape(scalar_shape(ctx) if full else _reduced_shape(X.shape, axes, keep_dim))
+        out = compute(xp, x, axes).reshape(_reduced_shape(X.shape, axes, keep_dim))
         return WithLod(out, X_lod) if X_lod and 0 not in axes else out
     return op
 
@@ -125,8 +117,8 @@ mean.shape(_whole)
 
 
 @mean.kernel
-def _(X: Array, ctx: KernelContext) -> Any:
-    return X.mean(dtype=X.dtype).reshape(scalar_shape(ctx))
+def _(X: Array) -> Any:
+    return X.mean(dtype=X.dtype).reshape(1)
 
 
 @mean.grad("X")
@@ -143,11 +135,11 @@ def _(X: Spec, axis: list[int], keepdim: bool, reduce_all: bool) -> Spec:
 
 
 @logsumexp.kernel
-def _(xp: Any, X: Array, axis: list[int], keepdim: bool, reduce_all: bool, ctx: KernelContext) -> Any:
+def _(xp: Any, X: Array, axis: list[int], keepdim: bool, reduce_all: bool) -> Any:
     axes = reduced_axes("logsumexp", X.ndim, axis, reduce_all)
     top = X.max(axis=axes, keepdims=True)
     out = xp.log(xp.exp(X - top).sum(axis=axes, keepdims=True)) + top
-    return out.reshape(scalar_shape(ctx) if len(axes) == X.ndim and not keepdim else _reduced_shape(X.shape, axes, keepdim))
+    return out.reshape(_reduced_shape(X.shape, axes, keepdim))
 
 
 @logsumexp.grad("X")

@@ -14,7 +14,7 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
              total: Variable | None = None) -> Variable:
     """The share of rows of `input` whose `label` [N, 1] is among the `k` largest, of shape [1], float32.
 
-    `correct` and `total` (int32 [1]) receive the counts it is made of.
+    `correct` and `total` ([1]) receive the counts it is made of.
     """
     helper = LayerHelper("accuracy")
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64"], "accuracy")
@@ -22,8 +22,11 @@ def accuracy(input: Variable, label: Variable, k: int = 1, correct: Variable | N
     share = helper.create_variable_for_type_inference(dtype="float32")
     correct = helper.create_variable_for_type_inference(dtype="int32") if correct is None else correct
     total = helper.create_variable_for_type_inference(dtype="int32") if total is None else total
+    declared = [var.dtype for var in (correct, total)]
     helper.append_op(type="accuracy", inputs={"Out": [top], "Indices": [indices], "Label": [label]},
                      outputs={"Accuracy": [share], "Correct": [correct], "Total": [total]})
+    # the counts are int32 whatever the variables say, and the program goes on saying it
+    correct.dtype, total.dtype = declared
     return share
 
 

@@ -35,7 +35,11 @@ def _(xp: Any, Theta: Array, OutputShape: Maybe, output_shape: list[int]) -> Arr
     return xp.matmul(points.reshape(-1, 3), Theta.swapaxes(1, 2)).reshape(len(Theta), *points.shape[:2], 2)
 
 
-@affine_grid.grad("Theta")
+def _theta(dOutput: Spec) -> Spec:
+    return dOutput.with_shape((dOutput.shape[0], 2, 3))
+
+
+@affine_grid.grad("Theta", shape=_theta)
 def _(xp: Any, OutputShape: Maybe, dOutput: Array, output_shape: list[int]) -> Array:
     points = _points(xp, OutputShape, output_shape, dOutput.dtype).reshape(-1, 3)
     return xp.matmul(dOutput.reshape(len(dOutput), -1, 2).swapaxes(1, 2), points)

@@ -300,7 +300,11 @@ def _(context: GradContext) -> None:
     context.emit("bilinear_tensor_product_grad", inputs, outputs)
 
 
-@bilinear.grad("X Y Weight Bias")
+def _bilinear_gradients(X: Spec, Y: Spec, Weight: Spec) -> tuple[Spec, Spec, Spec, Spec]:
+    return X, Y, Weight, X.with_shape((1, Weight.shape[0]))
+
+
+@bilinear.grad("X Y Weight Bias", shape=_bilinear_gradients)
 def _(xp: Any, X: Array, Y: Array, Weight: Array, dOut: Array, wants: frozenset[str]) -> tuple[Array | None, ...]:
     scaled = dOut.T[:, :, None]                                       # (size, N, 1)
     return (xp.matmul(scaled * Y, Weight.swapaxes(1, 2)).sum(axis=0) if "X@GRAD" in wants else None,

@@ -162,7 +162,12 @@ def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float) -> tuple[Arr
     return y.reshape(X.shape), mean, inverse
 
 
-@instance_norm.grad("X Scale Bias")
+def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
+    factors = X.with_shape(X.shape[1:2]) if Scale is None else Scale
+    return X.with_shape(X.shape), factors, factors
+
+
+@instance_norm.grad("X Scale Bias", shape=_instance_gradients)
 def instance_norm_grad(xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array,
                        dY: Array) -> tuple[Array, Array, Array]:
     rows = (X.shape[0] * X.shape[1], -1)
@@ -372,7 +377,11 @@ def _(X: Array, Scale: Array, Bias: Array, data_layout: str) -> Array:
     return X * _per_channel(Scale, X.ndim, data_layout) + _per_channel(Bias, X.ndim, data_layout)
 
 
-@affine_channel.grad("X Scale Bias")
+def _affine_gradients(X: Spec, Scale: Spec) -> tuple[Spec, Spec, Spec]:
+    return X.with_shape(X.shape), Scale, Scale
+
+
+@affine_channel.grad("X Scale Bias", shape=_affine_gradients)
 def _(X: Array, Scale: Array, dOut: Array, data_layout: str, wants: frozenset[str]) -> tuple[Maybe, Maybe, Maybe]:
     channel = X.ndim - 1 if is_channels_last(data_layout) else 1
     axes = tuple(axis for axis in range(X.ndim) if axis != channel)

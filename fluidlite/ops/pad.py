@@ -54,7 +54,11 @@ def _(xp: Any, X: Array, paddings: list[int], pad_value: float) -> Array:
     return pad_constant(xp, X, _pairs(paddings), pad_value)
 
 
-@pad.grad("X")
+def _unpadded_spec(dOut: Spec, paddings: list[int]) -> Spec:
+    return dOut.with_shape(_padded_shape(dOut.shape, [(-before, -after) for before, after in _pairs(paddings)]))
+
+
+@pad.grad("X", shape=_unpadded_spec)
 def _(xp: Any, dOut: Array, paddings: list[int]) -> Array:
     return xp.ascontiguousarray(_unpadded(dOut, _pairs(paddings)))
 

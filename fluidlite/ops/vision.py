@@ -43,7 +43,12 @@ def _(X: Array, upscale_factor: int) -> Array:
     return X.reshape(n, c // r ** 2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r ** 2, h * r, w * r)
 
 
-@pixel_shuffle.grad("X")
+def _unshuffled_spec(dOut: Spec, upscale_factor: int) -> Spec:
+    n, c, h, w = dOut.shape
+    return dOut.with_shape((n, c * upscale_factor ** 2, *(size if size < 0 else size // upscale_factor for size in (h, w))))
+
+
+@pixel_shuffle.grad("X", shape=_unshuffled_spec)
 def _(dOut: Array, upscale_factor: int) -> Array:
     n, c, h, w = dOut.shape
     r = upscale_factor

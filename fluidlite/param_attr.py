@@ -1,7 +1,9 @@
 """ParamAttr: name, initialiser, learning-rate factor, regulariser and clipping of a parameter."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+
+from fluidlite.data_feeder import check_type
 
 __all__ = ["ParamAttr", "WeightNormParamAttr"]
 
@@ -10,11 +12,15 @@ class ParamAttr:
     """Attributes of the parameter that a layer makes.
 
     `learning_rate` multiplies the global one; `regularizer` goes before the optimizer's; a parameter that is not
-    `trainable` gets no update.
+    `trainable` gets no update. `gradient_clip` is how programs before 1.8 gave a parameter its clip.
     """
 
     def __init__(self, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0, regularizer: Any = None,
-                 trainable: bool = True, do_model_average: bool = True, gradient_clip: Any = None, need_clip: bool = True) -> None:
+                 trainable: bool = True, do_model_average: bool = True, gradient_clip: Any = None) -> None:
+        check_type(name, "name", (str, type(None)), "ParamAttr")
+        check_type(learning_rate, "learning_rate", (float, int), "ParamAttr")
+        check_type(trainable, "trainable", bool, "ParamAttr")
+        check_type(do_model_average, "do_model_average", bool, "ParamAttr")
         self.name = name
         self.initializer = initializer
         self.learning_rate = learning_rate
@@ -22,7 +28,6 @@ class ParamAttr:
         self.trainable = trainable
         self.do_model_average = do_model_average
         self.gradient_clip = gradient_clip
-        self.need_clip = need_clip
 
     def _set_default_initializer(self, initializer: Any) -> None:
         if initializer is None and self.initializer is None:
@@ -62,7 +67,7 @@ class ParamAttr:
     def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
         kwargs = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate}, "regularizer": self.regularizer,
                   "trainable": self.trainable, "gradient_clip_attr": self.gradient_clip,
-                  "do_model_average": self.do_model_average, "need_clip": self.need_clip}
+                  "do_model_average": self.do_model_average}
         if with_initializer:
             kwargs["initializer"] = self.initializer
         return kwargs
@@ -71,7 +76,7 @@ class ParamAttr:
 class WeightNormParamAttr(ParamAttr):
     """A parameter w reparameterised as g * v / |v|, the norm taken over all dimensions but `dim` (all when None)."""
 
-    params_with_weight_norm: list[Any] = []
+    params_with_weight_norm: ClassVar[list[Any]] = []
 
     def __init__(self, dim: int | None = None, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0,
                  regularizer: Any = None, trainable: bool = True, do_model_average: bool = False, gradient_clip: Any = None) -> None:

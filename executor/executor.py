@@ -41,7 +41,7 @@ class Executor:
         self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
-        self._default_job = None
+        self.naive = False               # run op by op in the interpreter: slow, and what a plan is held against
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
@@ -90,7 +90,7 @@ class Executor:
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)
             return []
-        if flags.check_nan_inf():
+        if self.naive or flags.check_nan_inf():
             values = self._interpret(program, feed, names, scope)
         else:
             values = self._run_plan(program, feed, names, scope, prune_to)

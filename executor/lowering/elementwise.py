@@ -32,8 +32,10 @@ def _expression(e: Emitter) -> str:
 def _(e: Emitter) -> None:
     x, y = e.need("X"), e.need("Y")
     assert x.shape is not None
-    if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype:
+    if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype or x.dtype is None:
         raise CannotLower("Y has more dimensions")
+    if x.dtype.kind != "f" and e.op.type in ("elementwise_div", "elementwise_pow"):
+        raise CannotLower("NumPy would leave the integers")
     if e.op.type == "elementwise_div" and (x.dtype is None or x.dtype.kind != "f"):
         raise CannotLower("a quotient of integers")
     shape = e.inferred_shape("Out")

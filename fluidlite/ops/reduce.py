@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.dtypes import Array, VarType, to_numpy
 from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, Lod, Op, Spec, WithLod
+from fluidlite.registry import INTS, GradContext, Lod, Op, Spec, WithLod, grad_name
 
 REDUCE_ATTRS: dict[str, Any] = {"dim": INTS([0]), "keep_dim": False, "reduce_all": False, "in_dtype": -1, "out_dtype": -1}
 
@@ -74,16 +74,26 @@ frobenius_norm = _reduction("frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x
 
 
 @reduce_sum.grad("X")
-def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
+def reduce_sum_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     d, = _spread(X, dim, reduce_all, dOut)
     return xp.broadcast_to(d, X.shape).astype(X.dtype)
 
 
 @reduce_mean.grad("X")
-def _(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
+def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     d, = _spread(X, dim, reduce_all, dOut)
     count = X.size // max(d.size, 1)
     return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
+
+
+@reduce_sum_grad.grad_rule(grad_name("Out"))
+def _(context: GradContext) -> None:
+    context.emit("reduce_sum", {"X": context.out_grad("X@GRAD")}, {"Out": context.in_grad("Out@GRAD")})
+
+
+@reduce_mean_grad.grad_rule(grad_name("Out"))
+def _(context: GradContext) -> None:
+    context.emit("reduce_mean", {"X": context.out_grad("X@GRAD")}, {"Out": context.in_grad("Out@GRAD")})
 
 
 def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:

@@ -227,7 +227,8 @@ class PlanBuilder:
     # ------------------------------------------------------------------ ops without a rule
     def _call(self, op: Operator) -> None:
         """A call of the op's portable kernel (or, for an op with sub-blocks, of the interpreter)."""
-        replaced = [name for slot in getattr(op.definition, "updates", ()) for name in op.output(slot)]
+        # a kernel that does not compute an output leaves its variable as it was, so it is given the old value
+        replaced = [name for name in op.output_arg_names if name in self.env or self._held(name) is not None]
         inputs = sorted(reads(op)) if op.sub_blocks() else list(dict.fromkeys([*op.input_arg_names, *replaced]))
         arguments = {name: self._argument(op, name) for name in inputs if name != EMPTY_VAR}
         names = [name for name in sorted(writes(op)) if self._visible(name)] if op.sub_blocks() else [

@@ -24,6 +24,7 @@ class KernelCall:
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
         self.outputs = list(outputs)
+        self.before = {name: position[name] for name in outputs if name in position}
         self.context: Any = None
         self.like = {name: position[name.partition(GRAD_SUFFIX)[0]] for name in op.output_arg_names
                      if GRAD_SUFFIX in name and name.partition(GRAD_SUFFIX)[0] in position}
@@ -58,6 +59,9 @@ class KernelCall:
                     if lod is None:              # a gradient has the level of detail of its variable
                         lod = shared[0] if shared else lods[self.like[name]] if lods and name in self.like else ()
                     found_lods[name] = lod
+        for name, index in self.before.items():
+            if name not in found:
+                found[name], found_lods[name] = values[index], lods[index] if lods else ()
         result = [found.get(name) for name in self.outputs]
         return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
 

@@ -154,8 +154,6 @@ def _forward_again(type: str, slots: Sequence[str] = (), first: str = "X") -> No
     _emits(type + "_grad", "Out@GRAD", inputs, {"Out": "Out@GRAD"}, type=type)
 
 
-_forward_again("reduce_sum")
-_forward_again("reduce_mean")
 _forward_again("expand", ["ExpandTimes", "expand_times_tensor"])
 _forward_again("slice", ["StartsTensor", "EndsTensor", "StartsTensorList", "EndsTensorList"], first="Input")
 

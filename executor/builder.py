@@ -16,7 +16,7 @@ from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
-from fluidlite.registry import EMPTY_VAR, Spec
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
 
@@ -236,18 +236,28 @@ class PlanBuilder:
         outputs = {name: self._call_output(op, name, arguments) for name in dict.fromkeys(names)}
         known = {name: value for name, value in arguments.items() if value is not None}
         call = BlockCall(op, list(known), list(outputs)) if op.sub_blocks() else KernelCall(op, list(known), list(outputs))
+        likes = {} if op.sub_blocks() else {name: like for name in outputs if (like := self._forward_of(name)) is not None}
         has_lod = any(value.lod for value in (*known.values(), *outputs.values()))
         symbol = self.bind("block" if op.sub_blocks() else "kernel", call)
         text = f"{symbol}([{', '.join(map(str, known.values()))}]"
         if has_lod:
             text += f", [{', '.join(value.lod or '()' for value in known.values())}]"
+        if likes:
+            text += f", [{', '.join(likes[name].lod or '()' if name in likes else '()' for name in outputs)}]"
         targets = [str(value) for value in outputs.values()] + [value.lod or "_" for value in outputs.values()] * has_lod
         left = f"{', '.join(targets)}, = " if targets else ""
         call.with_lod = has_lod
-        self.steps.append(Step(op, list(known.values()), list(outputs.values()), [f"{left}{text})"],
+        read = list(dict.fromkeys([*known.values(), *likes.values()]))
+        self.steps.append(Step(op, read, list(outputs.values()), [f"{left}{text})"],
                                effect=self._has_effect(op)))
         for name, value in outputs.items():
             self._assign_called(op, name, value)
+
+    def _forward_of(self, name: str) -> Value | None:
+        """What `name` is the gradient of, where that has a level of detail, which then is the gradient's too."""
+        forward, gradient, _ = name.partition(GRAD_SUFFIX)
+        value = self.env.get(forward) if gradient else None
+        return value if value is not None and value.lod else None
 
     def _assign_called(self, op: Operator, name: str, value: Value) -> None:
         if op.sub_blocks() and self._persistable(name):
@@ -304,7 +314,7 @@ class PlanBuilder:
         value = self.values.make(spec.shape if known and spec else None, to_numpy(spec.dtype) if known and spec else None,
                                  Storage.LOCAL, name=name)
         if any(item is not None and item.lod for item in arguments.values()) or KernelCall.may_make_lod(op) or (
-                var is not None and var.lod_level > 0):
+                var is not None and var.lod_level > 0) or self._forward_of(name) is not None:
             value.lod = f"l{value.number}"
         return value
 

@@ -9,13 +9,16 @@ import numpy as np
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.executor.kernels import Context, Kernel, unpack
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
+from fluidlite.registry import EMPTY_VAR, Lod
 
 __all__ = ["BlockCall", "KernelCall"]
 
 
 class KernelCall:
-    """`call(values[, lods])` runs an op's portable kernel: values by position in, values (then lods) by position out."""
+    """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods) by position out.
+
+    `likes` are the levels of detail of the variables that the outputs are gradients of.
+    """
 
     def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.op, self.kernel = op, Kernel(op)
@@ -26,8 +29,6 @@ class KernelCall:
         self.outputs = list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
         self.context: Any = None
-        self.like = {name: position[name.partition(GRAD_SUFFIX)[0]] for name in op.output_arg_names
-                     if GRAD_SUFFIX in name and name.partition(GRAD_SUFFIX)[0] in position}
         self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
 
     @staticmethod
@@ -42,7 +43,8 @@ class KernelCall:
                                Frame(self.op.block, interpreter.scope))
         self.context.interpreter = interpreter
 
-    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = (), likes: Sequence[Lod] = ()) -> list[Any]:
+        inherited = dict(zip(self.outputs, likes, strict=False))
         by_slot = {slot: [values[index] if index >= 0 else None for index in indices] for slot, indices in self.slots.items()}
         lods_by_slot = {slot: [lods[index] if index >= 0 else () for index in indices]
                         for slot, indices in self.slots.items()} if lods else {}
@@ -57,7 +59,7 @@ class KernelCall:
                     found[name] = detach(value, values)
                     shared = lods_by_slot.get(shared_from or "") if slot == first else None
                     if lod is None:              # a gradient has the level of detail of its variable
-                        lod = shared[0] if shared else lods[self.like[name]] if lods and name in self.like else ()
+                        lod = shared[0] if shared else inherited.get(name, ())
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:

@@ -12,7 +12,8 @@ def _attr(fluid: Any, name: str) -> Any:
 
 
 def _fc(fluid: Any, x: Any, size: int, index: int, act: str | None = None, flatten: int = 1) -> Any:
-    return fluid.layers.fc(x, size, num_flatten_dims=flatten, act=act, param_attr=_attr(fluid, f"W{index}"), bias_attr=_attr(fluid, f"b{index}"))
+    return fluid.layers.fc(x, size, num_flatten_dims=flatten, act=act,
+                           param_attr=_attr(fluid, f"W{index}"), bias_attr=_attr(fluid, f"b{index}"))
 
 
 def _data(fluid: Any, name: str, shape: list[int], dtype: str) -> Any:

@@ -40,7 +40,7 @@ def step_of(peer: str, workload: str) -> Callable[[], float]:
     if peer == "fluidlite":
         import fluidlite as fluid
     else:
-        import paddle.fluid as fluid           # PaddlePaddle 1.8.5, the last with all of fluid
+        import paddle.fluid as fluid  # PaddlePaddle 1.8.5, the last with all of fluid
     return fluid_peer.build(fluid, kind, spec)
 
 

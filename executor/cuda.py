@@ -194,7 +194,9 @@ class Graph:
     def __init__(self, cupy: Any, step: Any) -> None:
         self.cupy, self.step = cupy, step
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.runs, self.graph, self.result = 0, None, None
+        self.runs = 0
+        self.graph: Any = None
+        self.result: Any = None
         self.inputs: list[Any] = []
 
     def __call__(self, *arguments: Any) -> Any:

@@ -75,7 +75,8 @@ def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed
 def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
     """Place every buffer; `kept` are the values that the fetches read after the last step."""
     last = _last_use(steps, kept)
-    pool, placed, owner = _Pool(), {}, {}
+    pool = _Pool()
+    placed: dict[Value, int] = {}
     offsets: dict[Value, int] = {}
     total = 0
     for index, step in enumerate(steps):
@@ -87,7 +88,6 @@ def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
             donor = _reusable(step, root, index, last, placed) if value in step.writes else None
             if donor is not None:
                 offsets[root] = placed.pop(donor)
-                owner[offsets[root]] = root
             else:
                 offsets[root] = pool.take(root.nbytes)
             placed[root] = offsets[root]

@@ -46,7 +46,10 @@ class Value:
         """The identifier in the generated source."""
         return f"v{self.number}"
 
-    __str__ = __repr__ = lambda self: self.symbol
+    def __str__(self) -> str:
+        return self.symbol
+
+    __repr__ = __str__
 
     @property
     def root(self) -> Value:

@@ -50,9 +50,9 @@ class Team:
             except BaseException as error:
                 errors.append(error)
             errors.extend(self._done.get() for _ in self._inboxes)
-        for error in errors:
-            if error is not None:
-                raise error
+        for raised in errors:
+            if raised is not None:
+                raise raised
 
 
 _teams: dict[int, Team] = {}

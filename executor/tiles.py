@@ -141,7 +141,9 @@ class _Loop:
         return next((value for value in operands if isinstance(value, Value) and value in dying and value not in others), None)
 
     def _loop(self, reads: Sequence[Value], writes: Sequence[Value], scratch: dict[Value, str], names: dict[Value, str]) -> list[str]:
-        walk, head, body = self.geometry, [], []
+        walk = self.geometry
+        head: list[str] = []
+        body: list[str] = []
         stop = f"i + {walk.chunk}"
         even = walk.extent % walk.chunk == 0
         for value, name in scratch.items():

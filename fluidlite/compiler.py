@@ -149,7 +149,7 @@ class ParallelExecutor:
         strategy.num_trainers, strategy.trainer_id = num_trainers, trainer_id
         self._scope = scope if scope is not None else global_scope()
         shared = share_vars_from._compiled if share_vars_from is not None else None
-        self._compiled = CompiledProgram(main_program or default_main_program()).with_data_parallel(
+        self._compiled: CompiledProgram = CompiledProgram(main_program or default_main_program()).with_data_parallel(
             loss_name, strategy, exec_strategy, shared)
         self._executor = Executor(CUDAPlace(0) if use_cuda else CPUPlace())
 

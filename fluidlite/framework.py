@@ -6,8 +6,15 @@ from fluidlite.dtypes import convert_np_dtype_to_dtype_
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import (
-    Program, current_device, default_main_program, default_startup_program, device_guard, name_scope, program_guard,
-    switch_main_program, switch_startup_program,
+    Program,
+    current_device,
+    default_main_program,
+    default_startup_program,
+    device_guard,
+    name_scope,
+    program_guard,
+    switch_main_program,
+    switch_startup_program,
 )
 from fluidlite.ir.variable import Parameter, Variable
 

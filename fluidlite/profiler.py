@@ -104,7 +104,7 @@ def table(events: list[Event], sorted_key: str | None = None) -> str:
     found = [(name, len(times), sum(times), min(times), max(times), sum(times) / len(times)) for name, times in rows.items()]
     if sorted_key in _KEYS:
         column = {"calls": 1, "total": 2, "min": 3, "max": 4, "ave": 5}[sorted_key]
-        found.sort(key=lambda row: -row[column])
+        found.sort(key=lambda row: row[column], reverse=True)
     lines = [f"{'Event':32} {'Calls':>8} {'Total ms':>11} {'Min':>9} {'Max':>9} {'Ave':>9} {'Ratio':>7}"]
     lines += [f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"
               for name, calls, total, low, high, mean in found]

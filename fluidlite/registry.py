@@ -136,7 +136,7 @@ def infer_attr_type(value: Any) -> AttrType:
         return _LIST_TYPES[widest]
     for python_type, attr_type in _SCALAR_TYPES:
         if isinstance(value, python_type):
-            if attr_type == AttrType.INT and not -2**31 <= value < 2**31:
+            if attr_type == AttrType.INT and not -2**31 <= int(value) < 2**31:
                 return AttrType.LONG
             return attr_type
     if hasattr(value, "ops") and hasattr(value, "idx"):

@@ -57,7 +57,7 @@ def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
             if read_later:                    # the old value is still needed: compute beside it, move at the end
                 late.append((out, out := e.temp(source.shape or (), source.dtype)))
         else:
-            shape = np.broadcast_shapes(*(item.shape for item in operands.values() if isinstance(item, Value)))
+            shape = np.broadcast_shapes(*(item.shape or () for item in operands.values() if isinstance(item, Value)))
             out = e.temp(shape, values["Param"].dtype)
         e.elementwise(expr, out, **operands)
         known[name] = out

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.variable import Parameter, Variable
@@ -133,7 +132,7 @@ class Program:
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
         if not isinstance(seed, int):
-            raise ValueError("Program.random_seed's input seed must be an integer, but received %s." % type(seed))
+            raise ValueError(f"Program.random_seed's input seed must be an integer, but received {type(seed)}.")
         self._seed = seed
         self.bump_version()
 

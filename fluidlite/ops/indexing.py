@@ -25,7 +25,8 @@ def bound(size: int, start: int, end: int, step: int = 1) -> slice:
     return slice(start, None if end < 0 else end, step) if start > end else slice(0, 0)
 
 
-def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()) -> tuple[slice, ...]:
+def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],
+           steps: Sequence[int] = ()) -> tuple[slice, ...]:
     """A slice for each dimension."""
     found = [slice(None)] * len(shape)
     for i, axis in enumerate(axes):

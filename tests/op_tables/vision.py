@@ -1,4 +1,4 @@
-"""Rows for fluidlite.ops.vision, pad, interpolate, grid and row_conv."""
+"""Rows for fluidlite.ops.vision, pad, interpolate and grid."""
 from __future__ import annotations
 
 from typing import Any
@@ -134,7 +134,7 @@ def cubic(X: Any) -> Any:
     return X.astype("float32")
 
 
-# ------------------------------------------------------------------ grids and sequences
+# ------------------------------------------------------------------ grids
 THETA = np.array([[[1, 0.2, 0], [0.1, 1, 0.3]], [[0.5, -0.2, 0.1], [0, 2, -0.1]]], "float32")
 
 
@@ -154,14 +154,6 @@ def sampled(X: Any, Grid: Any) -> Any:
                 if 0 <= row < h and 0 <= column < w:
                     out[i, :, r, q] += X[i, :, row, column] * (1 - abs(x - column)) * (1 - abs(y - row))
     return out.astype("float32")
-
-
-def looked_ahead(X: Any, Filter: Any) -> Any:
-    out = np.zeros_like(X)
-    for start, stop in ((0, 2), (2, 6)):
-        for t in range(start, stop):
-            out[t] = sum(X[t + k] * Filter[k] for k in range(len(Filter)) if t + k < stop)
-    return out
 
 
 CASES: list[Case] = [
@@ -216,6 +208,4 @@ CASES: list[Case] = [
     Case("grid_sampler", {"X": values(2, 2, 3, 4), "Grid": grid_of(THETA)}, sampled, rtol=1e-4, atol=1e-5, name="affine"),
     Case("grid_sampler", {"X": values(1, 2, 3, 4), "Grid": values(1, 3, 4, 2) * np.float32(1.3)}, sampled, grad=["X", "Grid"],
          rtol=1e-4, atol=1e-5),
-    Case("row_conv", {"X": (values(6, 3), [[2, 4]]), "Filter": values(3, 3)}, looked_ahead, grad=["X", "Filter"],
-         lods={"Out": [[2, 4]]}),
 ]

@@ -7,7 +7,8 @@ from typing import Any
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
 from fluidlite.ops.scalar import function_of, parse
-from fluidlite.registry import Op, Spec
+from fluidlite.registry import EMPTY_VAR, GradContext, Op, Spec
+from fluidlite.tensor import SelectedRows
 
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 
@@ -49,26 +50,36 @@ def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int)
     return (xp.sum(grad, axis=axes, dtype=grad.dtype) if axes else grad).reshape(shape)
 
 
-def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None) -> Op:
-    """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out and dout."""
+def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None) -> Op:
+    """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out and dout.
+
+    `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero.
+    """
     op = Op(type, "X Y -> Out", attrs=ATTRS)
     op.expr = expr
-    forward = function_of(expr, ["x", "y"], {})
+    forward, of_integers = (function_of(text, ["x", "y"], {}) for text in (expr, integers or expr))
 
     @op.shape
     def _(X: Spec, Y: Spec, axis: int) -> Spec:
         return X.with_shape(broadcast(type, X, Y, axis))
 
     @op.kernel
-    def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
+    def _(xp: Any, X: Any, Y: Array, axis: int) -> Any:
+        if isinstance(X, SelectedRows):
+            return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
         x, y = pair(X, Y, axis)
-        out = forward(xp, x, y)
-        # a quotient of integers is rounded towards zero, as in C
-        return xp.trunc(out).astype(X.dtype) if X.dtype.kind in "iu" and out.dtype.kind == "f" else out
+        return of_integers(xp, x, y) if X.dtype.kind in "iu" else forward(xp, x, y)
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
     return op
+
+
+def _single(type: str, y: Array) -> Array:
+    """The one number that can go with selected rows."""
+    if y.size != 1:
+        raise ShapeError(f"op {type!r}: where X holds selected rows, Y must hold one number, but has shape {list(y.shape)}")
+    return y.reshape(1)
 
 
 def _gradient(dx: str, dy: str) -> Callable[..., Any]:
@@ -94,9 +105,31 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
 binary("elementwise_add", "x + y", dx="dout", dy="dout")
 binary("elementwise_sub", "x - y", dx="dout", dy="-dout")
 binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x")
-binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)")
+binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)", integers="(x - fmod(x, y)) // y")
 binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)")
 binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)")
 binary("elementwise_pow", "pow(x, y)", dx="dout * y * pow(x, y - 1)", dy="dout * log(x) * pow(x, y)")
-binary("elementwise_mod", "mod(x, y)")
-binary("elementwise_floordiv", "floordiv(x, y)")
+binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)")
+binary("elementwise_floordiv", "floordiv(x, y)", integers="(x - fmod(x, y)) // y")
+
+minus = Op("minus", "X Y -> Out")
+
+
+@minus.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) != len(Y.shape) or any(a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)):
+        raise ShapeError(f"op 'minus': X{list(X.shape)} and Y{list(Y.shape)} must have the same shape")
+    return Spec(X.shape, X.dtype)
+
+
+@minus.kernel
+def _(X: Array, Y: Array) -> Array:
+    return X - Y
+
+
+@minus.grad_rule("X Y")
+def _(context: GradContext) -> None:
+    for slot, factor in (("X", 1.0), ("Y", -1.0)):
+        names = context.in_grad(slot)
+        if names != [EMPTY_VAR]:
+            context.emit("scale", {"X": context.out_grad("Out")}, {"Out": names}, {"scale": factor})

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import argparse
 import math
+from pydoc_data import topics
 from typing import Any
 
 import numpy as np
-from pydoc_data import topics
 from rich.progress import track
 
 import fluidlite as fluid

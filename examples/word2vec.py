@@ -7,10 +7,10 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
+from pydoc_data import topics
 from typing import Any
 
 import numpy as np
-from pydoc_data import topics
 from rich.progress import track
 
 import fluidlite as fluid

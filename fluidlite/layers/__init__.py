@@ -2,7 +2,18 @@
 from __future__ import annotations
 
 from fluidlite.layers import (
-    control_flow, device, io, learning_rate_scheduler, loss, math_op_patch, metric_op, nn, ops, rnn, sequence_lod, tensor,
+    control_flow,
+    device,
+    io,
+    learning_rate_scheduler,
+    loss,
+    math_op_patch,
+    metric_op,
+    nn,
+    ops,
+    rnn,
+    sequence_lod,
+    tensor,
     utils,
 )
 from fluidlite.layers.control_flow import *  # noqa: F403

@@ -17,10 +17,10 @@ from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.profiler import recorder
-from fluidlite.scope import Scope, global_scope, scope_guard
+from fluidlite.scope import Scope, _switch_scope, global_scope, scope_guard
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
-__all__ = ["Executor", "global_scope", "scope_guard"]
+__all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
 
 MAX_PLANS = 64            # a plan holds its buffers, so old ones are dropped
 
@@ -246,3 +246,22 @@ def present(value: Any, lod: Any, return_numpy: bool) -> Any:
                                "ndarray. Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
         return value.copy() if isinstance(value, np.ndarray) else host(value)
     return LoDTensor(value.copy(), lod or ())
+
+
+def as_numpy(tensor: Any) -> Any:
+    """A LoDTensor without a level of detail as an array, a LoDTensorArray or a list as a list of arrays."""
+    if isinstance(tensor, (list, LoDTensorArray)):
+        return [as_numpy(item) for item in tensor]
+    if isinstance(tensor, SelectedRows):
+        raise TypeError("SelectedRows hold only some rows: use get_tensor() for their values, or rows() for their numbers")
+    if isinstance(tensor, LoDTensor) and tensor.lod():
+        raise RuntimeError("Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
+                           "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
+    return np.array(tensor)
+
+
+def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True) -> Any:
+    """The value that a scope holds for a persistable variable."""
+    held = (scope if scope is not None else global_scope()).find_var(name)
+    assert held is not None, f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using var.persistable = True"
+    return as_numpy(held.get_tensor()) if return_numpy else held.get_tensor()

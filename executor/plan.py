@@ -169,7 +169,11 @@ class BoundPlan:
     def _store(self, name: str, value: Any, lod: Any = None) -> None:
         """Give a persistable variable another array (or a list, or SelectedRows)."""
         held = self.scope.find_var(name) or self.scope.var(name)
-        held.set(value.copy() if hasattr(value, "copy") and not isinstance(value, (list, SelectedRows)) else value)
+        bound = self.arrays.get(name)             # a later step may write to it in place
+        if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
+            bound[...] = value
+        else:
+            held.set(value.copy() if hasattr(value, "copy") and not isinstance(value, (list, SelectedRows)) else value)
         if lod is not None and isinstance(held.value, LoDTensor):
             held.value._lod = lod
 

@@ -51,7 +51,7 @@ def _conv(xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Con
 
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS()}
-    op = Op(type, slots, attrs=attrs_of)
+    op = Op(type, slots, attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})      # as Paddle has it
 
     @op.shape
     @with_attrs(attrs_of)

@@ -220,7 +220,7 @@ def _(context: GradContext) -> None:
 
 data_norm_grad = Op("data_norm_grad", "X Means Scales scale_w? bias? Y@GRAD -> X@GRAD? BatchSize@GRAD? BatchSum@GRAD? "
                     "BatchSquareSum@GRAD? scale_w@GRAD? bias@GRAD? BatchSize? BatchSum? BatchSquareSum?",
-                    attrs=data_norm.attr_defs, lod=None)
+                    attrs=data_norm.attr_defs, lod=None, updates=("BatchSize", "BatchSum", "BatchSquareSum"))
 
 
 @data_norm_grad.shape
@@ -229,14 +229,14 @@ def _(X: Spec, Means: Spec) -> tuple[Spec, ...]:
 
 
 @data_norm_grad.kernel
-def _(xp: Any, X: Array, Means: Array, Scales: Array, scale_w: Maybe, bias: Maybe, dY: Array, epsilon: float, slot_dim: int,
-      enable_scale_and_shift: bool) -> tuple[Maybe, ...]:
+def _(xp: Any, X: Array, Means: Array, Scales: Array, scale_w: Maybe, bias: Maybe, dY: Array, BatchSize: Maybe, BatchSum: Maybe,
+      BatchSquareSum: Maybe, epsilon: float, slot_dim: int, enable_scale_and_shift: bool) -> tuple[Maybe, ...]:
     scaled = enable_scale_and_shift and scale_w is not None
     factor = Scales * scale_w if scaled else Scales
     centred = X - Means
     count, total, square = _summaries(xp, X, centred, slot_dim, epsilon)
     return (dY * factor, count, total, square, (dY * centred * Scales).sum(axis=0) if scaled else None,
-            dY.sum(axis=0) if scaled else None)
+            dY.sum(axis=0) if scaled else None, BatchSize, BatchSum, BatchSquareSum)      # which the optimizer moves
 
 
 def _summaries(xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float) -> tuple[Array, Array, Array]:
@@ -253,7 +253,8 @@ def _summaries(xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float)
 
 
 # ------------------------------------------------------------------ lrn
-lrn = Op("lrn", "X -> Out MidOut", attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout"})
+lrn = Op("lrn", "X -> Out MidOut", attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout",
+                                     "is_test": False})
 
 
 @lrn.shape

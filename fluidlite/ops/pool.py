@@ -15,6 +15,7 @@ _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 
 
 def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
+    """The attributes that pools have."""
     return {"pooling_type": _STRING, "ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "padding_algorithm": "EXPLICIT",
             "global_pooling": False, "exclusive": True, "adaptive": False, "ceil_mode": False, "data_format": data_format}
 
@@ -64,7 +65,7 @@ def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
-    op = Op(type, "X -> Out", attrs=attrs_of)
+    op = Op(type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})      # as Paddle has it
 
     @op.shape
     @with_attrs(attrs_of)

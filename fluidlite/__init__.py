@@ -25,9 +25,9 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = frozenset((
-    "backward", "average", "clip", "core", "data_feeder", "dataset", "debugger", "evaluator", "executor", "framework", "initializer", "io",
+    "backward", "average", "clip", "core", "data_feeder", "debugger", "evaluator", "executor", "framework", "initializer", "io",
     "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
-    "transpiler", "unique_name", "compiler", "contrib", "incubate"))
+    "unique_name", "compiler", "contrib", "parallel_executor", "input", "install_check", "scope"))
 
 
 def __getattr__(name: str) -> Any:

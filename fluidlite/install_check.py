@@ -1,0 +1,29 @@
+"""`fluid.install_check`: whether a small program trains here."""
+from __future__ import annotations
+
+import numpy as np
+
+from fluidlite import layers, optimizer, unique_name
+from fluidlite.executor.executor import Executor
+from fluidlite.ir.program import Program, program_guard
+from fluidlite.scope import Scope
+
+__all__ = ["run_check"]
+
+
+def run_check() -> None:
+    """Train a linear layer for two steps; RuntimeError unless the loss falls. Says so on success."""
+    main, startup, scope = Program(), Program(), Scope()
+    startup.random_seed = 1
+    with program_guard(main, startup), unique_name.guard():
+        x = layers.data("x", [2], dtype="float32")
+        loss = layers.mean(layers.square(layers.fc(x, 1)))
+        optimizer.SGD(0.1).minimize(loss)
+        exe = Executor()
+        exe.run(startup, scope=scope)
+        feed = {"x": np.ones((4, 2), "float32")}
+        first, second = (float(exe.run(main, feed=feed, fetch_list=[loss], scope=scope)[0][0]) for _ in range(2))
+    if not second < first:
+        raise RuntimeError(f"a linear layer does not learn here: loss {first}, then {second}")
+    import sys
+    sys.stdout.write(f"FluidLite works on {exe.place}.\n")

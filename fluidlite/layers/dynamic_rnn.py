@@ -39,7 +39,6 @@ class DynamicRNN:
         self.output_array: list[Variable] = []
         self.outputs: list[Variable] = []
         self.cond = self.helper.create_variable_for_type_inference(dtype="bool")
-        self.cond.shape = (1,)
         self.cond.stop_gradient = False
         self.while_op = While(self.cond)
         self.input_array: list[tuple[Variable, VarType]] = []

@@ -97,7 +97,8 @@ def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, Label_lod: Lod, Log
     steps, rows = chances.shape[:2]
     of_states = xp.take_along_axis(chances, xp.broadcast_to(lattice.classes, (steps, *lattice.classes.shape)), axis=2)
     alpha, beta = lattice.alphas(of_states, batch.mask), lattice.betas(of_states, batch.mask)
-    total = _log_sum(xp, *(xp.where(lattice.last, alpha[-1], _NEVER).T)).astype(Logits.dtype)
+    ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
+    total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))
     possible = total > _NEVER / 2
     total = xp.where(possible, total, Logits.dtype.type(0))
     shares = xp.exp(xp.maximum(alpha + beta - total[:, None], _NEVER))

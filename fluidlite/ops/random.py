@@ -357,8 +357,14 @@ def _(X: Spec, shape: Sequence[int]) -> Spec:
     return X.with_shape((*X.shape[:-len(shape)], *shape))
 
 
-def _held_seed(Seed: Array | None, startup_seed: int) -> int:
-    """The seed that the last run left behind; in the first run the attribute."""
+def _held_seed(ctx: KernelContext, Seed: Array | None, startup_seed: int) -> int:
+    """The seed that the last run left in the scope; in the first run the attribute.
+
+    A plan made before the first run does not pass the variable, so the scope is asked.
+    """
+    if Seed is None:
+        held = next((ctx.scope.find_var(name) for name in ctx.op.input("Seed")), None)
+        Seed = None if held is None else getattr(held.value, "array", None)
     return startup_seed if Seed is None or Seed.size == 0 else int(Seed.reshape(-1)[0])
 
 
@@ -366,7 +372,7 @@ def _held_seed(Seed: Array | None, startup_seed: int) -> int:
 def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence[int], startup_seed: int) -> tuple[Array, Array]:
     batch, sizes = X.shape[:-len(shape)], X.shape[-len(shape):]
     count = math.prod(batch)
-    seed = _held_seed(Seed, startup_seed)
+    seed = _held_seed(ctx, Seed, startup_seed)
     states = minstd_states(seed, count * len(shape) + 1)
     draws = (states[:-1] - np.uint64(1)).reshape(count, len(shape))
     flat = X.reshape(count, *sizes)
@@ -407,8 +413,8 @@ def _(X: Spec) -> tuple[Spec, Spec]:
 
 
 @shuffle_batch.kernel
-def _(xp: Any, X: Array, Seed: Array | None, startup_seed: int) -> tuple[Array, Array, Array]:
-    engine = _OldEngine(_held_seed(Seed, startup_seed))
+def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, startup_seed: int) -> tuple[Array, Array, Array]:
+    engine = _OldEngine(_held_seed(ctx, Seed, startup_seed))
     rows = math.prod(X.shape[:-1])
     order = xp.asarray(_shuffled(rows, engine.up_to))
     flat = X.reshape(rows, X.shape[-1])

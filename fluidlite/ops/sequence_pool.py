@@ -7,7 +7,7 @@ import numpy as np
 
 from fluidlite.dtypes import Array, VarType
 from fluidlite.errors import ShapeError
-from fluidlite.ops.sequence_rows import offsets_of_level, owners, padded_rows, pairs, sum_runs, take_rows
+from fluidlite.ops.sequence_rows import offsets_of_level, owners, padded_rows, pairs, spans, sum_runs, take_rows
 from fluidlite.registry import GradContext, Lod, Op, Spec, WithLod
 
 POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
@@ -99,6 +99,7 @@ def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, poolty
         out[xp.asarray((offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1])[filled])] = d
         return out
     columns = out.reshape(len(out), -1)
+    assert MaxIndex is not None
     rows = take_rows(xp, MaxIndex, filled).reshape(len(filled), -1)
     columns[rows, xp.arange(columns.shape[1])] = d.reshape(len(filled), -1)
     return columns.reshape(X.shape)
@@ -124,7 +125,7 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
     scores = xp.where(mask, take_rows(xp, flat, rows), X.dtype.type(-np.inf)) if len(X) else xp.zeros(rows.shape, X.dtype)
     powers = xp.exp(scores - xp.where(mask[:, :1], scores.max(axis=1, keepdims=True), X.dtype.type(0)))
     sums = xp.maximum(powers.sum(axis=1, keepdims=True), X.dtype.type(1))      # at least the maximum's 1, but for empty sequences
-    return (powers / sums)[mask].reshape(X.shape)
+    return take_rows(xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)).reshape(X.shape)
 
 
 @sequence_softmax.grad("X")

@@ -4,6 +4,7 @@ Offsets live on the host, so the rows to gather are worked out there and only th
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
 from fluidlite.registry import Lod
 
-__all__ = ["lengths_lod", "offsets_of_level", "owners", "padded_rows", "pairs", "spans", "sum_runs", "take_rows"]
+__all__ = ["lengths_lod", "offsets_of_level", "owners", "padded_rows", "pairs", "spans", "sum_onto", "sum_runs", "take_rows"]
 
 LONG_ENOUGH = 8           # rows a sequence from which NumPy sums sequence by sequence faster than by reduceat
 
@@ -32,8 +33,7 @@ def offsets_of_level(op: str, slot: str, lod: Lod, level: int = -1, rows: int | 
 
 def pairs(offsets: Array) -> Iterator[tuple[int, int]]:
     """First row and end of each sequence."""
-    bounds = offsets.tolist()
-    return zip(bounds, bounds[1:], strict=False)
+    return itertools.pairwise(offsets.tolist())
 
 
 def lengths_lod(lengths: Array) -> Lod:
@@ -76,3 +76,11 @@ def sum_runs(xp: Any, X: Array, offsets: Array) -> Array:
     elif len(filled):
         out[xp.asarray(filled)] = xp.add.reduceat(X, xp.asarray(offsets[filled]), axis=0)
     return out
+
+
+def sum_onto(xp: Any, d: Array, rows: Array, count: int) -> Array:
+    """[count, ...] where row i is the sum of the d[j] with rows[j] == i; `rows` are on the host."""
+    if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
+        order = np.argsort(rows, kind="stable")
+        d, rows = take_rows(xp, d, order), rows[order]
+    return sum_runs(xp, d, np.searchsorted(rows, np.arange(count + 1)))

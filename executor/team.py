@@ -16,6 +16,7 @@ from fluidlite.executor.plan_ir import Step
 __all__ = ["Team", "pieces", "share_products", "team_of"]
 
 LARGE_PRODUCT = 1 << 22       # multiply-adds from which waking a second thread pays
+LARGE_RESULT = 1 << 18        # and elements of the result, for products whose time goes into writing them
 
 
 class Team:
@@ -74,7 +75,11 @@ def share_products(steps: Sequence[Step], threads: int, bound: dict[str, object]
     """Steps with each large matrix product split over the team by the rows (or batches) of its result."""
     if threads == 1:
         return list(steps)
-    return [_shared(step, threads, bound) if step.product is not None and step.products >= LARGE_PRODUCT else step for step in steps]
+    return [_shared(step, threads, bound) if _is_large(step) else step for step in steps]
+
+
+def _is_large(step: Step) -> bool:
+    return step.product is not None and (step.products >= LARGE_PRODUCT or step.product[3].size >= LARGE_RESULT)
 
 
 def _shared(step: Step, threads: int, bound: dict[str, object]) -> Step:

@@ -1,0 +1,42 @@
+"""`fluid.io`: saving and loading, data loaders, and readers."""
+from __future__ import annotations
+
+from fluidlite.io_inference import append_fetch_ops, load_inference_model, prepend_feed_ops, save_inference_model
+from fluidlite.io_state import load, load_program_state, save, set_program_state
+from fluidlite.io_vars import (
+    get_parameter_value,
+    get_parameter_value_by_name,
+    get_program_parameter,
+    get_program_persistable_vars,
+    is_belong_to_optimizer,
+    is_parameter,
+    is_persistable,
+    load_params,
+    load_persistables,
+    load_vars,
+    save_params,
+    save_persistables,
+    save_vars,
+)
+from fluidlite.reader import DataLoader, PyReader, default_collate_fn
+from fluidlite.reader_decorators import (
+    ComposeNotAligned,
+    batch,
+    buffered,
+    cache,
+    chain,
+    compose,
+    firstn,
+    map_readers,
+    multiprocess_reader,
+    shuffle,
+    xmap_readers,
+)
+
+__all__ = [
+    "ComposeNotAligned", "DataLoader", "PyReader", "append_fetch_ops", "batch", "buffered", "cache", "chain", "compose",
+    "default_collate_fn", "firstn", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter",
+    "get_program_persistable_vars", "is_belong_to_optimizer", "is_parameter", "is_persistable", "load", "load_inference_model",
+    "load_params", "load_persistables", "load_program_state", "load_vars", "map_readers", "multiprocess_reader", "prepend_feed_ops",
+    "save", "save_inference_model", "save_params", "save_persistables", "save_vars", "set_program_state", "shuffle", "xmap_readers",
+]

@@ -1,0 +1,171 @@
+"""`fluid.save` and `fluid.load`: a program with its parameters and its optimizer's state in three files of one name."""
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import FormatError, MissingFileError
+from fluidlite.io_vars import check_shape, get_program_persistable_vars, is_belong_to_optimizer, is_parameter, load_vars, put_values, value_of
+from fluidlite.ir.program import Program
+from fluidlite.ir.proto import serialize_program
+from fluidlite.ir.variable import Variable
+from fluidlite.pickles import dump_arrays, load_arrays
+from fluidlite.scope import global_scope
+from fluidlite.serialize import Source, replace_file
+from fluidlite.tensor import LoDTensor, SelectedRows, host
+
+__all__ = ["load", "load_program_state", "save", "set_program_state"]
+
+_PARAMS, _OPTIMIZER, _MODEL = ".pdparams", ".pdopt", ".pdmodel"
+
+
+def save(program: Program, model_path: str) -> None:
+    """Write `model_path`.pdparams, .pdopt and .pdmodel: parameters, optimizer state, program; folders are made."""
+    if not os.path.basename(model_path):
+        raise AssertionError("The input model_path MUST be format of dirname/filename [dirname\\filename in Windows system], "
+                             "but received model_path is empty string.")
+    variables = list(program.list_vars())
+    parameters = _arrays(var for var in variables if is_parameter(var))
+    optimizer = _arrays(var for var in variables if is_belong_to_optimizer(var))
+    replace_file(model_path + _PARAMS, dump_arrays(parameters))
+    replace_file(model_path + _OPTIMIZER, dump_arrays(optimizer))
+    replace_file(model_path + _MODEL, [serialize_program(program)])
+
+
+def _arrays(variables: Iterable[Variable]) -> dict[str, Array]:
+    """Name -> a copy of the value on the host."""
+    found = {}
+    for var in variables:
+        value = value_of(var)
+        found[var.name] = value.dense(np) if isinstance(value, SelectedRows) else np.array(host(value.array))
+    return found
+
+
+def _prefix(model_path: str) -> str:
+    root, extension = os.path.splitext(model_path)
+    return root if extension in (_PARAMS, _OPTIMIZER, _MODEL) else model_path
+
+
+def _read(path: str) -> dict[str, Array]:
+    try:
+        with open(path, "rb") as file:
+            return load_arrays(file.read(), path)
+    except FileNotFoundError:
+        raise MissingFileError(f"cannot open {path}: there is no model saved under that name") from None
+
+
+# ------------------------------------------------------------------------------------------------ into a program
+def load(program: Program, model_path: str, executor: Any = None, var_list: Sequence[Variable] | None = None) -> None:
+    """Load parameters and optimizer state of `program` into the global scope, as `save` wrote them.
+
+    `model_path` may also be a folder or file written by `save_vars` and its like; a file needs `var_list`. Nothing is
+    changed unless everything fits: AssertionError for what is missing, RuntimeError for a parameter of another shape.
+    """
+    prefix = _prefix(model_path)
+    if not os.path.exists(prefix + _PARAMS):
+        if os.path.isdir(model_path):
+            return _load_folder(program, model_path, executor)
+        if os.path.isfile(model_path):
+            return _load_file(program, model_path, executor, var_list)
+    variables = list(program.list_vars())
+    values = _pick([var for var in variables if is_parameter(var)], _read(prefix + _PARAMS), prefix + _PARAMS)
+    optimizer = [var for var in variables if is_belong_to_optimizer(var)]
+    if optimizer:
+        path = prefix + _OPTIMIZER
+        if not os.path.exists(path):
+            raise AssertionError(f"Optimizer file [{path}] not exits")
+        values.update(_pick(optimizer, _read(path), path))
+    return put_values(values, executor)
+
+
+def _pick(variables: Iterable[Variable], state: Mapping[str, Array], path: str) -> dict[str, Array]:
+    """The values of `variables`."""
+    found = {}
+    for var in variables:
+        if var.name not in state:
+            raise AssertionError(f"Can not find [{var.name}] in model file [{path}]")
+        check_shape(var, state[var.name])
+        found[var.name] = state[var.name]
+    return found
+
+
+def _files_in(folder: str) -> set[str]:
+    """Paths of the files in a folder and those below it, as the variables are called."""
+    return {os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/") for root, _, names in os.walk(folder) for name in names}
+
+
+def _load_folder(program: Program, folder: str, executor: Any) -> None:
+    names = _files_in(folder)
+    load_vars(executor, folder, vars=[var for var in get_program_persistable_vars(program) if var.name in names])
+
+
+def _load_file(program: Program, path: str, executor: Any, var_list: Sequence[Variable] | None) -> None:
+    if var_list is None:
+        raise ValueError("var_list is required when loading model file saved with [ save_params, save_persistables, save_vars ]")
+    known = {var.name for var in program.list_vars()}
+    stranger = next((var.name for var in var_list if var.name not in known), None)
+    if stranger is not None:
+        raise LookupError(f"loaded var [{stranger}] is not in program variable list")
+    folder, name = os.path.split(path)
+    load_vars(executor, folder or ".", vars=var_list, filename=name)
+
+
+# ------------------------------------------------------------------------------------------------ as a dict
+def load_program_state(model_path: str, var_list: Sequence[Variable] | None = None) -> dict[str, Array]:
+    """Name -> array from what `save`, or `save_vars` and its like, wrote; `var_list` chooses, and orders a combined file."""
+    prefix = _prefix(model_path)
+    wanted = None if var_list is None else {var.name for var in var_list}
+    if os.path.exists(prefix + _PARAMS):
+        state = _read(prefix + _PARAMS)
+        if os.path.exists(prefix + _OPTIMIZER):
+            state.update(_read(prefix + _OPTIMIZER))
+        return state
+    if os.path.isdir(model_path):
+        names = sorted(_files_in(model_path) if wanted is None else wanted)
+        return {name: _tensor_file(os.path.join(model_path, name)) for name in names}
+    if os.path.isfile(model_path):
+        if wanted is None:
+            raise ValueError("var_list can not be None when model_path is a file type")
+        with Source.open(model_path) as source:
+            return {name: host(tensor.array) for name, tensor in zip(sorted(wanted), source.tensors(len(wanted)), strict=True)}
+    raise MissingFileError(f"there is no model saved as {model_path}: neither {prefix + _PARAMS} nor a folder or file of that name")
+
+
+def _tensor_file(path: str) -> Array:
+    try:
+        with Source.open(path) as source:
+            return host(source.tensors(1)[0].array)
+    except FileNotFoundError:
+        raise MissingFileError(f"cannot open {path}: the model's files are not complete") from None
+    except FormatError as error:
+        raise RuntimeError("Failed to load model file , please make sure model file is saved with the following APIs: "
+                           f"save_params, save_persistables, save_vars: {error}") from error
+
+
+def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None:
+    """Set persistable variables of `program` in the global scope; warns about names that the program does not have.
+
+    AssertionError, before anything is changed, where the startup program has not run or shape or dtype differ.
+    """
+    values = {}
+    for var in get_program_persistable_vars(program):
+        if var.name not in state_dict:
+            continue
+        held = global_scope().find_var(var.name)
+        if held is None or not isinstance(held.value, LoDTensor) or not held.is_initialized():
+            raise AssertionError(f"Variable [ {var.name} ] Not found, Please make sure run startup program")
+        old, new = held.value.array, np.asarray(state_dict[var.name])
+        for what, mine, theirs in (("shape", tuple(old.shape), new.shape), ("data type", old.dtype, new.dtype)):
+            if mine != theirs:
+                raise AssertionError(f"Parameter's {what} does not match, the Program requires a parameter with a {what} of ({mine}), "
+                                     f"while the loaded parameter (namely [ {var.name} ]) has a {what} of  ({theirs}).")
+        values[var.name] = new
+    put_values(values)
+    unused = [name for name in state_dict if name not in values]
+    if unused:
+        warnings.warn("This list is not set, because these names are not among the program's parameters: " + " ".join(unused), stacklevel=2)

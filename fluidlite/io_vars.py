@@ -1,0 +1,238 @@
+"""Saving and loading variables: a file each, or all in one, in the order of their names."""
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType
+from fluidlite.errors import MissingFileError, UninitializedError
+from fluidlite.ir.program import Program, default_main_program
+from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.place import CUDAPlace, array_module
+from fluidlite.scope import Scope, global_scope
+from fluidlite.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
+from fluidlite.tensor import LoDTensor, SelectedRows, host
+
+__all__ = [
+    "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
+    "is_belong_to_optimizer", "is_parameter", "is_persistable", "load_params", "load_persistables", "load_vars", "put_files",
+    "put_values", "save_params", "save_persistables", "save_vars", "valid_program", "value_of",
+]
+
+_NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER))
+Predicate = Callable[[Variable], Any]
+
+
+# ------------------------------------------------------------------------------------------------ which variables
+def is_parameter(var: Any) -> bool:
+    """Whether `var` is a Parameter."""
+    return isinstance(var, Parameter)
+
+
+def is_persistable(var: Variable) -> bool:
+    """Whether the value of `var` outlives a run and can be saved."""
+    return var.persistable and var.type not in _NEVER_SAVED
+
+
+def is_belong_to_optimizer(var: Variable) -> bool:
+    """Whether `var` is persistable and no Parameter: accumulators, learning rates, counters."""
+    return not isinstance(var, Parameter) and not var.need_check_feed and is_persistable(var)
+
+
+def get_program_parameter(program: Program) -> list[Variable]:
+    """The Parameters of a program, of all its blocks."""
+    return [var for var in program.list_vars() if is_parameter(var)]
+
+
+def get_program_persistable_vars(program: Program) -> list[Variable]:
+    """The persistable variables of a program, of all its blocks."""
+    return [var for var in program.list_vars() if is_persistable(var)]
+
+
+def valid_program(main_program: Any) -> Program:
+    """`main_program` or the default one; the program of a CompiledProgram; TypeError for anything else."""
+    if main_program is None:
+        return default_main_program()
+    if isinstance(main_program, Program):
+        return main_program
+    inner = getattr(main_program, "_program", None)
+    if not isinstance(inner, Program):
+        raise TypeError(f"The type of input main_program is invalid, expected type is fluid.Program, but received {type(main_program)}")
+    warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
+    return inner
+
+
+# ------------------------------------------------------------------------------------------------ values
+def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedRows:
+    """What the scope holds for `var`; UninitializedError where that is nothing."""
+    held = (scope or global_scope()).find_var(var.name)
+    if held is None or not held.is_initialized() or (isinstance(held.value, SelectedRows) and held.value.array is None):
+        raise UninitializedError(f"variable {var.name!r} holds no value to save or read; run the startup program first "
+                                 "(exe.run(fluid.default_startup_program()))")
+    if not isinstance(held.value, (LoDTensor, SelectedRows)):
+        raise TypeError(f"variable {var.name!r} holds a {type(held.value).__name__}, which is not saved")
+    return held.value
+
+
+def put_values(values: Mapping[str, LoDTensor | SelectedRows | Array], executor: Any = None) -> None:
+    """Put values into the global scope, on the place of `executor`; a tensor of the same form keeps its storage."""
+    scope = global_scope()
+    place = getattr(executor, "place", None)
+    for name, value in values.items():
+        held = scope.find_var(name) or scope.var(name)
+        if isinstance(value, SelectedRows):
+            held.set(value)
+            continue
+        tensor = value if isinstance(value, LoDTensor) else LoDTensor(value)
+        array = tensor.array
+        if not isinstance(held.value, LoDTensor):
+            held.set(array_module(place).asarray(array) if isinstance(place, CUDAPlace) else array)
+        else:
+            held.value.set(array, place)
+        held.get_tensor()._lod = tensor._lod
+
+
+def get_parameter_value(para: Any, executor: Any) -> Array:
+    """The value of a Parameter."""
+    if not is_parameter(para):
+        raise AssertionError("The input variable is not parameter.")
+    return np.array(host(value_of(para).array))
+
+
+def get_parameter_value_by_name(name: str, executor: Any, program: Program | None = None) -> Array:
+    """The value of the Parameter called `name`."""
+    program = default_main_program() if program is None else program
+    return get_parameter_value(program.global_block().var(name), executor)
+
+
+# ------------------------------------------------------------------------------------------------ saving
+def _chosen(main_program: Any, vars: Iterable[Any] | None, predicate: Predicate | None) -> list[Variable]:
+    """The variables to save or load, each once."""
+    program = valid_program(main_program)
+    if vars is None:
+        found = [var for var in program.list_vars() if predicate is None or predicate(var)]
+    else:
+        found = [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
+    wrong = next((var for var in found if not isinstance(var, Variable)), None)
+    if wrong is not None:
+        raise TypeError(f"'vars' should be a list of Variables, and it holds {wrong!r} of type {type(wrong).__name__}")
+    return list({var.name: var for var in found if var.type != VarType.RAW}.values())
+
+
+def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars: Iterable[Any] | None = None,
+              predicate: Predicate | None = None, filename: str | None = None) -> bytes | None:
+    """Save variables into the folder `dirname`: a file each, or all in the file `filename`; all of them or none.
+
+    The variables are `vars`, or those of `main_program` that `predicate` is true for. With neither `dirname` nor `filename`
+    the bytes of the combined file are returned.
+    """
+    chosen = _chosen(main_program, vars, predicate)
+    if not chosen:
+        warnings.warn("no variable in your model, please ensure there are any variables in your model to save", stacklevel=2)
+        return None
+    values = {var.name: value_of(var) for var in chosen}
+    if dirname is None and filename is None:
+        return b"".join(_combined(values))
+    if dirname is None:
+        raise ValueError("a 'filename' needs the folder 'dirname'")
+    if filename is not None:
+        replace_file(os.path.join(dirname, filename), _combined(values))
+        return None
+    with write_folder(dirname) as files:
+        put_files(files, values)
+    return None
+
+
+def put_files(files: FileSet, values: Mapping[str, LoDTensor | SelectedRows], filename: str | None = None) -> None:
+    """Add values to a set of files: one each, or all in `filename`."""
+    if filename is not None:
+        files.put(filename, _combined(values))
+        return
+    for name, value in values.items():
+        files.put(name, [value_bytes(value)])
+
+
+def _combined(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]:
+    """The pieces of a combined file."""
+    sparse = [name for name, value in values.items() if isinstance(value, SelectedRows)]
+    if sparse:
+        raise ValueError(f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out")
+    return (tensor_bytes(values[name]) for name in sorted(values) if isinstance(values[name], LoDTensor))  # type: ignore[arg-type]
+
+
+def save_params(executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None) -> bytes | None:
+    """Save the Parameters of a program; see `save_vars`."""
+    return save_vars(executor, dirname, main_program=main_program, vars=None, predicate=is_parameter, filename=filename)
+
+
+def save_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None) -> bytes | None:
+    """Save the persistable variables of a program, those of the optimizer among them; see `save_vars`."""
+    return save_vars(executor, dirname, main_program=main_program, vars=None, predicate=is_persistable, filename=filename)
+
+
+# ------------------------------------------------------------------------------------------------ loading
+def load_vars(executor: Any, dirname: str | None, main_program: Any = None, vars: Iterable[Any] | None = None,
+              predicate: Predicate | None = None, filename: str | bytes | None = None) -> None:
+    """Load what `save_vars` saved, with the same arguments; nothing is changed unless all of it fits.
+
+    With `dirname` None, `filename` is what `save_vars` returned. RuntimeError where a Parameter has another shape than the
+    program gives it, FormatError for a file that holds no tensors, MissingFileError where one is missing.
+    """
+    chosen = _chosen(main_program, vars, predicate)
+    if dirname is None and filename is None:
+        raise ValueError("The directory path and params cannot be None at the same time.")
+    values = _read(chosen, dirname, filename)
+    for var in chosen:
+        check_shape(var, values[var.name])
+    put_values(values, executor)
+
+
+def check_shape(var: Variable, value: Any) -> None:
+    """RuntimeError where a Parameter should get a value of another shape."""
+    shape = tuple(value.shape() if isinstance(value, LoDTensor) else value.shape)
+    if isinstance(var, Parameter) and shape != tuple(var.shape):
+        raise RuntimeError(f"Variable's shape does not match, the Program requires a parameter with the shape of ({var.shape}), while "
+                           f"the loaded parameter (namely [ {var.name} ]) has a shape of  ({shape}).")
+
+
+def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes | None) -> dict[str, Any]:
+    """Name -> value from files or bytes."""
+    names = sorted(var.name for var in chosen)
+    try:
+        if dirname is None:
+            if not isinstance(filename, bytes):
+                raise TypeError("without 'dirname', 'filename' must be the bytes that save_vars returned")
+            found = Source.of_bytes(filename).tensors(len(names))
+        elif filename is not None:
+            with Source.open(os.path.join(dirname, os.fsdecode(filename))) as source:
+                found = source.tensors(len(names))
+        else:
+            return {var.name: _read_one(var, dirname) for var in chosen}
+    except FileNotFoundError as error:
+        raise _missing(error) from None
+    return dict(zip(names, found, strict=True))
+
+
+def _read_one(var: Variable, dirname: str) -> LoDTensor | SelectedRows:
+    with Source.open(inside(dirname, var.name)) as source:
+        value = source.selected_rows() if var.type == VarType.SELECTED_ROWS else source.tensor()
+        source.end()
+    return value
+
+
+def _missing(error: FileNotFoundError) -> MissingFileError:
+    return MissingFileError(f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere")
+
+
+def load_params(executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None) -> None:
+    """Load the Parameters of a program; see `load_vars`."""
+    load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_parameter, filename=filename)
+
+
+def load_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None) -> None:
+    """Load the persistable variables of a program; see `load_vars`."""
+    load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_persistable, filename=filename)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fluidlite.dtypes import to_vartype
@@ -11,7 +11,7 @@ from fluidlite.errors import EOFException, FeedError, ReaderError
 from fluidlite.registry import Spec
 from fluidlite.tensor import LoDTensor
 
-__all__ = ["BlockingQueue", "Filler", "QueueReader"]
+__all__ = ["BlockingQueue", "Feed", "Filler", "QueueReader", "drained", "prefetched"]
 
 # How long `Filler.stop` waits for the user's generator to come back from making an item
 STOP_SECONDS = 60.0
@@ -83,30 +83,45 @@ class BlockingQueue:
 
 
 class Filler:
-    """A thread that puts what `source()` yields into a queue."""
+    """Threads, one a source, that put what `source()` yields into a queue; the last one to end closes it."""
 
-    def __init__(self, queue: BlockingQueue, source: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, queue: BlockingQueue, *sources: Callable[[], Iterable[Any]]) -> None:
         self.queue = queue
-        self._thread = threading.Thread(target=_fill, args=(queue, source), name="fluidlite-reader", daemon=True)
+        running = _Running(len(sources))
+        self._threads = [threading.Thread(target=_fill, args=(queue, source, running), name="fluidlite-reader", daemon=True)
+                         for source in sources]
 
     def start(self) -> None:
         """Open the queue and begin."""
         self.queue.reopen()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Drop what is left and wait for the thread to end; ReaderError where the source does not come back."""
+        """Drop what is left and wait for the threads to end; ReaderError where a source does not come back."""
         self.queue.clear()
-        if self._thread.ident is None or self._thread is threading.current_thread():
-            return
-        self._thread.join(STOP_SECONDS)
-        if self._thread.is_alive():
-            raise ReaderError(f"the data reader has not come back for {STOP_SECONDS:.0f} s, and its thread cannot be ended")
+        for thread in self._threads:
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join(STOP_SECONDS)
+                if thread.is_alive():
+                    raise ReaderError(f"the data reader has not come back for {STOP_SECONDS:.0f} s, and its thread cannot be ended")
 
 
-def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]]) -> None:
-    """Body of the thread. It knows the queue and the source only, so that a loader can be collected while it runs."""
-    items: Any = None
+class _Running:
+    """How many threads still fill a queue."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._lock = count, threading.Lock()
+
+    def end(self) -> bool:
+        """One fewer; whether it was the last."""
+        with self._lock:
+            self._count -= 1
+            return self._count == 0
+
+
+def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _Running) -> None:
+    """Body of a thread. It knows the queue and the source only, so that a loader can be collected while it runs."""
     try:
         items = iter(source())
         for item in items:
@@ -117,7 +132,55 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]]) -> None:
     except Exception as error:                                  # whatever the user's generator raises belongs to the consumer
         queue.fail(error)
     finally:
-        queue.close()
+        if running.end():
+            queue.close()
+
+
+def drained(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """What the sources yield, made up to `capacity` items ahead by a thread each; ReaderError where one of them raises."""
+    queue = BlockingQueue(capacity)
+    filler = Filler(queue, *sources)
+    filler.start()
+    try:
+        while True:
+            yield queue.pop()
+    except EOFException:
+        return
+    finally:
+        filler.stop()
+
+
+def prefetched(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """`drained`, but the sources' errors come as they are."""
+    try:
+        yield from drained(capacity, *sources)
+    except ReaderError as error:
+        if error.__cause__ is None:
+            raise
+        raise error.__cause__ from None
+
+
+class Feed:
+    """The feeding end of a reader that `read` ops take from: `start` begins a pass over the data, `reset` ends it."""
+
+    def __init__(self, capacity: int) -> None:
+        self.queue = BlockingQueue(capacity)
+        self.source: Callable[[], Iterable[Any]] | None = None
+        self._filler: Filler | None = None
+
+    def start(self) -> None:
+        """Begin a pass; one that is running ends."""
+        if self.source is None:
+            raise ReaderError("the reader has no source of data: decorate it with a generator first")
+        self.reset()
+        self._filler = Filler(self.queue, self.source)
+        self._filler.start()
+
+    def reset(self) -> None:
+        """End the pass and drop what was made ahead."""
+        if self._filler is not None:
+            self._filler.stop()
+        self._filler = None
 
 
 class QueueReader:

@@ -1,0 +1,54 @@
+"""Variables of kind READER in a program: the ops that make them, and the queue in the scope that they read from."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.variable import Variable
+from fluidlite.queues import BlockingQueue
+from fluidlite.registry import Spec
+from fluidlite.scope import global_scope
+from fluidlite.unique_name import UniqueNameGenerator
+
+__all__ = ["copy_reader", "create_double_buffer", "create_py_reader", "queue_in_scope", "reader_name"]
+
+# Loaders count on their own, outside of `unique_name.guard`, because their queues share the global scope
+reader_name = UniqueNameGenerator()
+
+
+def queue_in_scope(name: str, queue: BlockingQueue) -> str:
+    """Put a queue into the global scope, where `create_py_reader` looks for it; returns its name."""
+    global_scope().var(name).set(queue)
+    return name
+
+
+def _declare(block: Block, name: str, specs: Sequence[Spec], stop_gradient: bool = True) -> Variable:
+    return block.create_var(name=name, type=VarType.READER, persistable=True, stop_gradient=stop_gradient,
+                            reader_specs=[Spec(tuple(spec.shape), spec.dtype, spec.lod_level or 0) for spec in specs])
+
+
+def create_py_reader(block: Block, name: str, queue: str, specs: Sequence[Spec], checks: Sequence[bool],
+                     stop_gradient: bool = True) -> Variable:
+    """A reader of batches from the queue called `queue`; `checks` says which shapes are held against what is read."""
+    reader = _declare(block, name, specs, stop_gradient)
+    attrs: dict[str, Any] = {
+        "shape_concat": [dim for spec in specs for dim in spec.shape], "ranks": [len(spec.shape) for spec in specs],
+        "lod_levels": [spec.lod_level or 0 for spec in specs], "dtypes": [int(spec.dtype) for spec in specs],
+        "need_check_feed": [int(check) for check in checks]}
+    block.append_op(type="create_py_reader", inputs={"blocking_queue": [queue]}, outputs={"Out": [reader]}, attrs=attrs)
+    return reader
+
+
+def create_double_buffer(block: Block, name: str, reader: Variable, place: str = "AUTO") -> Variable:
+    """A reader that reads ahead from `reader`."""
+    buffered = _declare(block, name, reader.reader_specs)
+    block.append_op(type="create_double_buffer_reader", inputs={"UnderlyingReader": [reader]}, outputs={"Out": [buffered]},
+                    attrs={"place": place})
+    return buffered
+
+
+def copy_reader(block: Block, reader: Variable) -> Variable:
+    """Declare in the main program what the startup program makes."""
+    return _declare(block, reader.name, reader.reader_specs)

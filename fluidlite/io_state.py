@@ -72,14 +72,16 @@ def load(program: Program, model_path: str, executor: Any = None, var_list: Sequ
             return _load_folder(program, model_path, executor)
         if os.path.isfile(model_path):
             return _load_file(program, model_path, executor, var_list)
-    variables = list(program.list_vars())
-    values = _pick([var for var in variables if is_parameter(var)], _read(prefix + _PARAMS), prefix + _PARAMS)
-    optimizer = [var for var in variables if is_belong_to_optimizer(var)]
-    if optimizer:
+    state = _read(prefix + _PARAMS)
+    # a program read from bytes may not say which of its variables are parameters, so both files serve for all
+    parameters = [var for var in get_program_persistable_vars(program) if is_parameter(var) or var.name in state]
+    others = [var for var in get_program_persistable_vars(program) if not is_parameter(var) and var.name not in state]
+    values = _pick(parameters, state, prefix + _PARAMS)
+    if others:
         path = prefix + _OPTIMIZER
         if not os.path.exists(path):
             raise AssertionError(f"Optimizer file [{path}] not exits")
-        values.update(_pick(optimizer, _read(path), path))
+        values.update(_pick(others, _read(path), path))
     return put_values(values, executor)
 
 

@@ -142,9 +142,9 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
           attrs: dict[str, Any]) -> tuple[Maybe, Maybe, Maybe]:
         conv = Conv.of(xp, Input, Filter, attrs)
         terms = [conv.forward(x, w) for x, w in ((DDInput, Filter), (Input, DDFilter)) if x is not None and w is not None]
-        return (sum(terms[1:], terms[0]) if terms else None,
-                conv.grad_input(DOutput, DDFilter) if DDFilter is not None and "DInput" in wants else None,
-                conv.grad_filter(DDInput, DOutput) if DDInput is not None and "DFilter" in wants else None)
+        dx = xp.zeros_like(Input) if DDFilter is None else conv.grad_input(DOutput, DDFilter) if "DInput" in wants else None
+        dw = xp.zeros_like(Filter) if DDInput is None else conv.grad_filter(DDInput, DOutput) if "DFilter" in wants else None
+        return sum(terms[1:], terms[0]) if terms else xp.zeros_like(DOutput), dx, dw
 
 
 _declare("conv2d", 2, "Input Filter Bias? ResidualData? -> Output", "NCHW")

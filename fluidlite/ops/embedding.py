@@ -26,8 +26,7 @@ def _check_range(xp: Any, ids: Array, rows: int) -> None:
     """Host arrays only: on a device the look at the ids would stall the queue; there wrong ids give NaN."""
     if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
         wrong = ids[(ids < 0) | (ids >= rows)]
-        raise ValueError(f"Variable value (input) of OP(fluid.layers.embedding) expected >= 0 and < {rows}, but got {wrong[0]}. "
-                         "Please check input value.")
+        raise ValueError(f"id {wrong[0]} is outside the table of {rows} rows")
 
 
 def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:

@@ -68,14 +68,15 @@ class GradientMergeOptimizer:
         return step == zero
 
     def _update(self, program: Program, sums: ParamsGrads) -> list[Operator]:
-        """The update in the block of the condition, which is its own backward block; then the sums start anew."""
+        """The update in the block of the condition; then the sums start anew."""
         block = program.current_block()
-        block._set_forward_block_idx(block.idx)
         if self.avg:
             for _, total in sums:
                 with program._with_role(OpRole.Backward):
                     block.append_op(type="scale", inputs={"X": total}, outputs={"Out": total}, attrs={"scale": 1.0 / self.k_steps})
+        block._set_forward_block_idx(block.idx)               # inside a branch, updates go into the backward block: this one
         ops: list[Operator] = self.inner_optimizer.apply_gradients(sums)
+        block._set_forward_block_idx(-1)
         for _, total in sums:
             with program._with_role(OpRole.Optimize):
                 block.append_op(type="fill_constant", outputs={"Out": total},

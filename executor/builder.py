@@ -57,6 +57,7 @@ class PlanBuilder:
             self.last_read.update(dict.fromkeys(reads(op), index))
         self.index = 0
         self.memory: dict[Any, Any] = {}
+        self.absent: set[str] = set()          # persistable inputs that held nothing: with a value the plan would differ
         self.used_rules: set[str] = set()
         for name, spec in feeds.items():
             self.feeds[name] = self.env[name] = self._feed(name, spec)
@@ -142,13 +143,20 @@ class PlanBuilder:
         return found
 
     def _held(self, name: str) -> Any:
-        """The array that the scope holds for `name`, or None."""
-        var = self.scope.find_var(name)
-        return var.value.array if var is not None and isinstance(var.value, LoDTensor) else None
+        """The array that the scope holds for `name`; None where it holds none, or one that falls into sequences."""
+        held = self.scope.find_var(name)
+        tensor = held.value if held is not None and isinstance(held.value, LoDTensor) else None
+        return None if tensor is None or self._in_sequences(name, tensor) else tensor.array
+
+    def _in_sequences(self, name: str, tensor: LoDTensor) -> bool:
+        """Whether a tensor of the scope has, or by its declaration may have, a level of detail: such ones are looked up each time."""
+        var = self.block._find_var_recursive(name)
+        return bool(tensor._lod) or (var is not None and var.lod_level > 0)
 
     def _holds_other(self, name: str) -> bool:
-        var = self.scope.find_var(name)
-        return var is not None and var.value is not None and not isinstance(var.value, LoDTensor)
+        """Whether the scope holds something for `name` that a plan cannot be bound to."""
+        held = self.scope.find_var(name)
+        return held is not None and held.is_initialized() and self._held(name) is None
 
     def _param(self, name: str, array: Any) -> Value:
         return self.values.make(array.shape, array.dtype, Storage.PARAM, name=name)
@@ -284,6 +292,8 @@ class PlanBuilder:
         if self._holds_other(name):
             return self._loaded(op, name)
         if op.sub_blocks() or self._optional(op, name):
+            if self._persistable(name):
+                self.absent.add(name)
             return None
         slot = next(slot for slot, names in op.inputs.items() if name in names)
         raise missing(op, slot, name, _NoFrame(self.block))                     # type: ignore[arg-type]
@@ -291,7 +301,10 @@ class PlanBuilder:
     def _loaded(self, op: Operator | None, name: str) -> Value:
         """A value of the scope that is no tensor, looked up each time."""
         value = self.values.make(None, None, Storage.LOCAL, name=name)
-        self.steps.append(Step(op, [], [value], [f"{value} = load({self.bind('name', name)})"]))
+        held = self.scope.find_var(name)
+        if held is not None and isinstance(held.value, LoDTensor):
+            value.lod = f"l{value.number}"
+        self.steps.append(Step(op, [], [value], [f"{value}, {value.lod or '_'} = load({self.bind('name', name)})"]))
         return value
 
     @staticmethod

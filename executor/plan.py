@@ -49,6 +49,7 @@ class Plan:
     bound: dict[str, Any]
     dropped: int
     lowered: set[str]
+    absent: set[str]
     filename: str = field(default_factory=lambda: f"<fluidlite plan {next(_numbers)}>")
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
     if timed:
         bound["tick"] = Ticker(live)
     source = render(live, builder.feeds, kept, scalars, bound, timed)
-    return Plan(live, builder.feeds, kept, layout, source, bound, len(steps) - len(live), builder.used_rules)
+    return Plan(live, builder.feeds, kept, layout, source, bound, len(steps) - len(live), builder.used_rules, builder.absent)
 
 
 class Ticker:
@@ -134,6 +135,8 @@ class BoundPlan:
         """Whether the scope still holds the arrays that this plan is bound to; binds anew where others of the same form are."""
         if self.seen == rebinds.count:
             return True
+        if any(held is not None and held.is_initialized() for held in map(self.scope.find_var, self.plan.absent)):
+            return False
         arrays = {}
         for name in self.plan.params:
             held = self.scope.find_var(name)
@@ -162,9 +165,12 @@ class BoundPlan:
         self.step = cuda.Graph(self.xp, step) if self.xp is not np and self.plan.capturable else step
         self.arrays = arrays
 
-    def _load(self, name: str) -> Any:
+    def _load(self, name: str) -> tuple[Any, Any]:
+        """What the scope holds for a persistable variable that is no plain array, with its level of detail."""
         held = self.scope.find_var(name)
-        return None if held is None else held.value
+        if held is None:
+            return None, ()
+        return (held.value.array, held.value._lod) if isinstance(held.value, LoDTensor) else (held.value, ())
 
     def _store(self, name: str, value: Any, lod: Any = None) -> None:
         """Give a persistable variable another array (or a list, or SelectedRows)."""

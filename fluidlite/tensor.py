@@ -62,7 +62,7 @@ class LoDTensor:
 
     @array.setter
     def array(self, value: Any) -> None:
-        if self._array is not None and value is not self._array:
+        if value is not self._array:
             rebinds.count += 1
         self._array = value
 

@@ -179,6 +179,5 @@ def test_detection_map_of_a_batch() -> None:
     assert detected(0) == [1.0, 0.0, 0.0]
 
 
-@pytest.mark.xfail(strict=True, reason="a plan does not see states that held nothing when it was made")
 def test_detection_map_since_the_reset() -> None:
     assert detected(1) == [1.0, 0.5, 0.0]

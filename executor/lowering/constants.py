@@ -5,6 +5,7 @@ import numpy as np
 
 from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.ops.creation import exact
 
 
 @lowering("fill_constant")
@@ -17,9 +18,8 @@ def _(e: Emitter) -> None:
     shape = tuple(e.attr("shape")) if given is None else tuple(int(dim) for dim in given.constant)
     if any(dim < 0 for dim in shape):
         raise CannotLower("shape")
-    text = e.attr("str_value")
     dtype = to_numpy(VarType(e.attr("dtype")))
-    e.fill("Out", dtype.type(text if text else e.attr("value")).item(), shape, dtype)
+    e.fill("Out", exact(e.attr("str_value"), e.attr("value"), dtype).item(), shape, dtype)
 
 
 @lowering("shape")

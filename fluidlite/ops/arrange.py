@@ -1,0 +1,148 @@
+"""The same elements in another order, or one for each combination: flip, roll, meshgrid, unbind, partial_concat."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import ShapeError
+from fluidlite.registry import LONGS, AttrType, GradContext, Op, Spec, required, same_as
+
+flip = Op("flip", "X -> Out", attrs={"dims": required(AttrType.INTS)})
+flip.shape(same_as("X"))
+
+
+@flip.kernel
+def _(xp: Any, X: Array, dims: list[int]) -> Array:
+    return xp.ascontiguousarray(xp.flip(X, tuple(dims)))
+
+
+@flip.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("flip", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"dims": context.op.attr("dims")})
+
+
+roll = Op("roll", "X -> Out", attrs={"shifts": LONGS(), "dims": LONGS()})
+
+
+@roll.shape
+def _(X: Spec, shifts: list[int], dims: list[int]) -> Spec:
+    if len(dims) != len(shifts):
+        raise ShapeError(f"op 'roll': shifts {shifts} and dims {dims} must have the same length")
+    return Spec(X.shape, X.dtype)
+
+
+@roll.kernel
+def _(xp: Any, X: Array, shifts: list[int], dims: list[int]) -> Array:
+    return xp.roll(X, tuple(shifts), tuple(dims))
+
+
+@roll.grad("X")
+def _(xp: Any, X: Array, dOut: Array, shifts: list[int], dims: list[int]) -> Array:
+    return xp.roll(dOut, tuple(-shift for shift in shifts), tuple(dims))
+
+
+meshgrid = Op("meshgrid", "X* -> Out*", lod=None)
+
+
+@meshgrid.shape
+def _(X: list[Spec]) -> tuple[list[Spec]]:
+    for spec in X:
+        if len(spec.shape) != 1:
+            raise ShapeError(f"op 'meshgrid': each X must have one dimension, but one has shape {list(spec.shape)}")
+    shape = [spec.shape[0] for spec in X]
+    return ([spec.with_shape(shape) for spec in X],)
+
+
+@meshgrid.kernel
+def _(xp: Any, X: list[Array]) -> tuple[list[Array]]:
+    return ([xp.ascontiguousarray(grid) for grid in xp.meshgrid(*X, indexing="ij")],)
+
+
+@meshgrid.grad("X")
+def _(X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
+    def along(axis: int, d: Array | None) -> Array | None:
+        return None if d is None else d.sum(axis=tuple(i for i in range(d.ndim) if i != axis), dtype=d.dtype)
+    return ([along(axis, d) for axis, d in enumerate(dOut)],)
+
+
+unbind = Op("unbind", "X -> Out*", attrs={"axis": 0}, lod=None)
+
+
+@unbind.shape
+def _(X: Spec, axis: int) -> tuple[list[Spec]]:
+    axis %= len(X.shape)
+    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1:])] * max(X.shape[axis], 1),)
+
+
+@unbind.kernel
+def _(xp: Any, X: Array, axis: int) -> tuple[list[Array]]:
+    return ([xp.ascontiguousarray(part) for part in xp.moveaxis(X, axis, 0)],)
+
+
+@unbind.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("stack", {"X": context.out_grad("Out")}, {"Y": context.in_grad("X")}, {"axis": context.op.attr("axis")})
+
+
+# ---------------------------------------------------------------------- columns of several matrices
+_COLUMNS = {"start_index": 0, "length": -1}
+
+
+def _columns(type: str, shapes: Sequence[Sequence[int]], start_index: int, length: int) -> slice:
+    """The columns that are taken of each matrix."""
+    first = shapes[0]
+    if any(len(shape) != 2 for shape in shapes) or any(shape[1] != first[1] for shape in shapes):
+        raise ShapeError(f"op {type!r}: X must be matrices of the same width, but have shapes {[list(shape) for shape in shapes]}")
+    start = start_index + first[1] if start_index < 0 else start_index
+    stop = first[1] if length < 0 else start + length
+    if not 0 <= start <= stop <= first[1]:
+        raise ShapeError(f"op {type!r}: columns {start} to {stop} do not lie inside X{list(first)}")
+    return slice(start, stop)
+
+
+def _columns_back(xp: Any, type: str, X: list[Array], parts: Sequence[Array], start_index: int, length: int) -> tuple[list[Array]]:
+    """Zeros like each X, with its part of the gradient in the columns that were taken."""
+    where = _columns(type, [x.shape for x in X], start_index, length)
+    outs = [xp.zeros(x.shape, part.dtype) for x, part in zip(X, parts, strict=True)]
+    for out, part in zip(outs, parts, strict=True):
+        out[:, where] = part
+    return (outs,)
+
+
+partial_concat = Op("partial_concat", "X* -> Out", attrs=_COLUMNS)
+partial_sum = Op("partial_sum", "X* -> Out", attrs=_COLUMNS)
+
+
+@partial_concat.shape
+def _(X: list[Spec], start_index: int, length: int) -> Spec:
+    where = _columns("partial_concat", [spec.shape for spec in X], start_index, length)
+    return X[0].with_shape((X[0].shape[0], (where.stop - where.start) * len(X)))
+
+
+@partial_concat.kernel
+def _(xp: Any, X: list[Array], start_index: int, length: int) -> Array:
+    where = _columns("partial_concat", [x.shape for x in X], start_index, length)
+    return xp.concatenate([x[:, where] for x in X], axis=1)
+
+
+@partial_concat.grad("X")
+def _(xp: Any, X: list[Array], dOut: Array, start_index: int, length: int) -> tuple[list[Array]]:
+    return _columns_back(xp, "partial_concat", X, xp.split(dOut, len(X), axis=1), start_index, length)
+
+
+@partial_sum.shape
+def _(X: list[Spec], start_index: int, length: int) -> Spec:
+    where = _columns("partial_sum", [spec.shape for spec in X], start_index, length)
+    return X[0].with_shape((X[0].shape[0], where.stop - where.start))
+
+
+@partial_sum.kernel
+def _(X: list[Array], start_index: int, length: int) -> Array:
+    where = _columns("partial_sum", [x.shape for x in X], start_index, length)
+    return sum((x[:, where] for x in X[1:]), X[0][:, where].copy())
+
+
+@partial_sum.grad("X")
+def _(xp: Any, X: list[Array], dOut: Array, start_index: int, length: int) -> tuple[list[Array]]:
+    return _columns_back(xp, "partial_sum", X, [dOut] * len(X), start_index, length)

@@ -1,0 +1,48 @@
+"""Questions about values: whether they are finite, infinite, numbers at all, or close to others."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dtypes import Array, VarType
+from fluidlite.registry import Op, Spec, same_as
+from fluidlite.tensor import SelectedRows
+
+
+def _declare(type: str, each_type: str, function: str, all_of_them: bool) -> None:
+    """The op of 1.x, one answer for the whole tensor, and that of 2.x, an answer for each element."""
+    whole, each = Op(type, "X -> Out", lod=None), Op(each_type, "X -> Out")
+
+    def answers(xp: Any, x: Array) -> Any:
+        return getattr(xp, function)(x) if x.dtype.kind == "f" else xp.full(x.shape, all_of_them)
+
+    @whole.shape
+    def _(X: Spec) -> Spec:
+        return Spec((1,), VarType.BOOL)
+
+    @whole.kernel
+    def _(xp: Any, X: Any) -> Array:
+        found = answers(xp, X.array if isinstance(X, SelectedRows) else X)
+        return (found.all() if all_of_them else found.any()).reshape(1)
+    each.shape(same_as("X", VarType.BOOL))
+
+    @each.kernel
+    def _(xp: Any, X: Array) -> Array:
+        result: Array = answers(xp, X)
+        return result
+
+
+_declare("isfinite", "isfinite_v2", "isfinite", True)
+_declare("isinf", "isinf_v2", "isinf", False)
+_declare("isnan", "isnan_v2", "isnan", False)
+
+allclose = Op("allclose", "Input Other -> Out", attrs={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}, lod=None)
+
+
+@allclose.shape
+def _(Input: Spec, Other: Spec) -> Spec:
+    return Spec((1,), VarType.BOOL)
+
+
+@allclose.kernel
+def _(xp: Any, Input: Array, Other: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
+    return xp.asarray(xp.allclose(Input, Other, rtol, atol, equal_nan)).reshape(1)

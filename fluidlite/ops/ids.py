@@ -1,0 +1,155 @@
+"""Ops on ids: unique, shard_index, hash, gather_tree."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.errors import ShapeError
+from fluidlite.registry import LONG, AttrType, Op, Spec, required, same_as
+
+
+# ---------------------------------------------------------------------- distinct values
+def _distinct(xp: Any, x: Array, dtype: int) -> tuple[Array, Array, Array]:
+    """Distinct values as they first occur, for each element the place of its value among them, and their counts."""
+    values, first, inverse, counts = xp.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    order = xp.argsort(first)
+    place = xp.empty_like(order)
+    place[order] = xp.arange(len(order))
+    kind = to_numpy(VarType(dtype))
+    return values[order], place[inverse.reshape(-1)].astype(kind), counts[order].astype(kind)
+
+
+def _check_vector(type: str, X: Spec) -> None:
+    if len(X.shape) != 1:
+        raise ShapeError(f"op {type!r}: X must have one dimension, but has shape {list(X.shape)}")
+
+
+unique = Op("unique", "X -> Out Index", attrs={"dtype": required(AttrType.INT)}, lod=None)
+
+
+@unique.shape
+def _(X: Spec, dtype: int) -> tuple[Spec, Spec]:
+    _check_vector("unique", X)
+    return X.with_shape((-1,)), Spec(X.shape, VarType(dtype))
+
+
+@unique.kernel
+def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array]:
+    return _distinct(xp, X, dtype)[:2]
+
+
+unique_with_counts = Op("unique_with_counts", "X -> Out Index Count", attrs={"dtype": required(AttrType.INT)}, lod=None)
+
+
+@unique_with_counts.shape
+def _(X: Spec, dtype: int) -> tuple[Spec, Spec, Spec]:
+    _check_vector("unique_with_counts", X)
+    return X.with_shape((-1,)), Spec(X.shape, VarType(dtype)), Spec((-1,), VarType(dtype))
+
+
+@unique_with_counts.kernel
+def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array, Array]:
+    return _distinct(xp, X, dtype)
+
+
+# ---------------------------------------------------------------------- shards
+shard_index = Op("shard_index", "X -> Out", attrs={"index_num": required(AttrType.INT), "nshards": required(AttrType.INT),
+                                                   "shard_id": required(AttrType.INT), "ignore_value": -1})
+
+
+@shard_index.shape
+def _(X: Spec) -> Spec:
+    if not X.shape or X.shape[-1] not in (1, -1):
+        raise ShapeError(f"op 'shard_index': the last dimension of X{list(X.shape)} must be 1")
+    return Spec(X.shape, X.dtype)
+
+
+@shard_index.kernel
+def _(xp: Any, X: Array, index_num: int, nshards: int, shard_id: int, ignore_value: int) -> Array:
+    size = (index_num + nshards - 1) // nshards
+    return xp.where(X // size == shard_id, X % size, xp.asarray(ignore_value, X.dtype))
+
+
+# ---------------------------------------------------------------------- XXH64
+_PRIMES = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261)
+_MASK = (1 << 64) - 1
+
+
+def _turned(xp: Any, x: Array, bits: int) -> Array:
+    return (x << xp.uint64(bits)) | (x >> xp.uint64(64 - bits))
+
+
+def _round(xp: Any, lane: Array, word: Array) -> Array:
+    first, second = xp.uint64(_PRIMES[0]), xp.uint64(_PRIMES[1])
+    return _turned(xp, lane + word * second, 31) * first
+
+
+def xxh64(xp: Any, words: Array, tail: Array | None, seed: int) -> Array:
+    """XXH64 of each row: `words` [rows, n] uint64, then `tail` [rows] uint32 or none (little endian, as specified by Yann Collet)."""
+    p1, p2, p3, p4 = (xp.uint64(prime) for prime in _PRIMES[:4])
+    rows, count = words.shape
+    blocks = count // 4
+    if blocks:
+        starts = [(seed + _PRIMES[0] + _PRIMES[1]) & _MASK, (seed + _PRIMES[1]) & _MASK, seed, (seed - _PRIMES[0]) & _MASK]
+        lanes = [xp.full(rows, start, "uint64") for start in starts]
+        for block in range(blocks):
+            lanes = [_round(xp, lane, words[:, 4 * block + i]) for i, lane in enumerate(lanes)]
+        out = sum((_turned(xp, lane, bits) for lane, bits in zip(lanes[1:], (7, 12, 18), strict=True)), _turned(xp, lanes[0], 1))
+        for lane in lanes:
+            out = (out ^ _round(xp, xp.zeros_like(lane), lane)) * p1 + p4
+    else:
+        out = xp.full(rows, (seed + _PRIMES[4]) & _MASK, "uint64")
+    out = out + xp.uint64(8 * count + (0 if tail is None else 4))
+    for index in range(4 * blocks, count):
+        out = _turned(xp, out ^ _round(xp, xp.zeros_like(out), words[:, index]), 27) * p1 + p4
+    if tail is not None:
+        out = _turned(xp, out ^ (tail.astype("uint64") * p1), 23) * p2 + p3
+    out = (out ^ (out >> xp.uint64(33))) * p2
+    out = (out ^ (out >> xp.uint64(29))) * p3
+    result: Array = out ^ (out >> xp.uint64(32))
+    return result
+
+
+hash_op = Op("hash", "X -> Out", attrs={"num_hash": 1, "mod_by": LONG(100000), "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
+
+
+@hash_op.shape
+def _(X: Spec, num_hash: int) -> Spec:
+    return X.with_shape((*X.shape[:-1], num_hash, 1))
+
+
+@hash_op.kernel
+def _(xp: Any, X: Array, num_hash: int, mod_by: int) -> Array:
+    halves = xp.ascontiguousarray(X.reshape(-1, X.shape[-1])).view("uint32")
+    even = halves.shape[1] // 2 * 2
+    words = xp.ascontiguousarray(halves[:, :even]).view("uint64")
+    tail = halves[:, -1] if even < halves.shape[1] else None
+    with np.errstate(over="ignore"):
+        found = [xxh64(xp, words, tail, seed) % xp.uint64(mod_by) for seed in range(num_hash)]
+    return xp.stack(found, axis=1).astype(X.dtype).reshape(*X.shape[:-1], num_hash, 1)
+
+
+# ---------------------------------------------------------------------- beams
+gather_tree = Op("gather_tree", "Ids Parents -> Out")
+gather_tree.shape(same_as("Ids"))
+
+
+def _walk(xp: Any, ids: Sequence[Array], parents: Sequence[Array]) -> list[Array]:
+    """The tokens of whole beams, last step first."""
+    batch = xp.arange(ids[0].shape[0])[:, None]
+    beam = xp.arange(ids[0].shape[1])[None, :]
+    found = []
+    for tokens, before in zip(reversed(ids), reversed(parents), strict=True):
+        found.append(tokens[batch, beam])
+        beam = before[batch, beam]
+    return found
+
+
+@gather_tree.kernel
+def _(xp: Any, Ids: Array, Parents: Array) -> Array:
+    if Ids.ndim != 3 or Ids.shape != Parents.shape:
+        raise ShapeError(f"op 'gather_tree': Ids{list(Ids.shape)} and Parents{list(Parents.shape)} must be [steps, batch, beams]")
+    return xp.stack(_walk(xp, list(Ids), list(Parents))[::-1])

@@ -1,0 +1,34 @@
+"""Selected rows as tensors, and with each row number once."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dtypes import Array, VarType
+from fluidlite.registry import Op, Spec
+from fluidlite.tensor import SelectedRows, merge_rows
+
+merge_selected_rows = Op("merge_selected_rows", "X -> Out", lod=None)
+
+
+@merge_selected_rows.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype, kind=VarType.SELECTED_ROWS)
+
+
+@merge_selected_rows.kernel
+def _(xp: Any, X: SelectedRows) -> SelectedRows:
+    ids, rows = merge_rows(xp, X.ids, X.array)
+    return SelectedRows(ids, X.height(), rows)
+
+
+get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", lod=None)
+
+
+@get_tensor_from_selected_rows.shape
+def _(X: Spec) -> Spec:
+    return X.with_shape((-1, *X.shape[1:]))
+
+
+@get_tensor_from_selected_rows.kernel
+def _(X: SelectedRows) -> Array:
+    return X.array.copy()

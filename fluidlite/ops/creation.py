@@ -15,7 +15,11 @@ fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*?
 
 @fill_constant.shape
 def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], dtype: int) -> Spec:
-    dims = [-1] * len(ShapeTensorList) or ([-1] * max(ShapeTensor.shape[0], 1) if ShapeTensor is not None and not shape else shape)
+    dims: list[int] = shape
+    if not shape and ShapeTensor is not None:
+        dims = [-1] * max(ShapeTensor.shape[0], 1)
+    elif not shape:
+        dims = [-1] * len(ShapeTensorList)
     return Spec(tuple(dims), VarType(dtype))
 
 
@@ -26,7 +30,14 @@ def _(xp: Any, ValueTensor: Array | None, ShapeTensor: Array | None, ShapeTensor
     kind = to_numpy(VarType(dtype))
     if ValueTensor is not None:
         return xp.full(dims, ValueTensor.reshape(-1)[0], kind)
-    return xp.full(dims, kind.type(str_value if str_value else value), kind)
+    return xp.full(dims, exact(str_value, value, kind), kind)
+
+
+def exact(text: str, value: float, kind: Any) -> Any:
+    """The number that `text` spells, else `value`, in dtype `kind`; an attribute holds only 24 bits of a large integer."""
+    if kind.kind in "iu" and text.lstrip("-").isdigit():
+        return kind.type(int(text))
+    return kind.type(float(text) if text else value)
 
 
 zeros_like = Op("fill_zeros_like", "X -> Out")
@@ -38,6 +49,19 @@ def _(xp: Any, X: Any) -> Any:
     if isinstance(X, LoDTensorArray):
         return LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in X)
     return xp.zeros_like(X)
+
+
+zeros_like_typed = Op("fill_zeros_like2", "X -> Out", attrs={"dtype": int(VarType.FP32)})
+
+
+@zeros_like_typed.shape
+def _(X: Spec, dtype: int) -> Spec:
+    return Spec(X.shape, VarType(dtype))
+
+
+@zeros_like_typed.kernel
+def _(xp: Any, X: Array, dtype: int) -> Array:
+    return xp.zeros(X.shape, to_numpy(VarType(dtype)))
 
 
 assign = Op("assign", "X? -> Out")
@@ -116,6 +140,7 @@ def _(xp: Any, X: list[Any]) -> Any:
     if all(isinstance(item, SelectedRows) for item in X):
         return SelectedRows(xp.concatenate([item.ids for item in X]), X[0].height(), xp.concatenate([item.array for item in X]))
     dense = [item.dense(xp) if isinstance(item, SelectedRows) else item for item in X]
+    dense = [item for item in dense if item.size] or dense          # Paddle passes over tensors without elements
     out = dense[0].copy()
     for item in dense[1:]:
         out += item
@@ -136,7 +161,7 @@ def _sum_arrays(xp: Any, arrays: list[Any]) -> LoDTensorArray:
 def _(context: GradContext) -> None:
     for name in context.in_grad("X"):
         if name != "@EMPTY@":
-            context.emit("scale", {"X": context.out_grad("Out")}, {"Out": [name]}, {"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
+            context.emit("scale", {"X": context.out_grad("Out")}, {"Out": [name]}, {"scale": 1.0})
 
 
 assign_value = Op("assign_value", "-> Out", lod=None, attrs={
@@ -155,6 +180,21 @@ def _(xp: Any, shape: list[int], dtype: int, fp32_values: list[float], int32_val
     values: Any = fp32_values or int32_values or int64_values or bool_values
     return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
 
+
+fill = Op("fill", "-> Out", lod=None, attrs={
+    "value": required(AttrType.FLOATS), "shape": required(AttrType.INTS), "dtype": int(VarType.FP32), "force_cpu": False})
+
+
+@fill.shape
+def _(shape: list[int], dtype: int) -> Spec:
+    return Spec(tuple(shape), VarType(dtype))
+
+
+@fill.kernel
+def _(xp: Any, value: list[float], shape: list[int], dtype: int) -> Array:
+    return xp.asarray(np.array(value, to_numpy(VarType(dtype))).reshape(shape))
+
+
 shape_op = Op("shape", "Input -> Out", lod=None)
 
 
@@ -169,8 +209,9 @@ def _(xp: Any, Input: Any) -> Array:
 
 
 def _batch_size_like(op_type: str) -> None:
-    op = Op(op_type, "Input -> Out", attrs={"shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0,
-                                            "dtype": int(VarType.FP32), "value": 0.0, "str_value": "", "force_cpu": False})
+    op = Op(op_type, "Input -> Out", lod=None, attrs={
+        "shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0, "dtype": int(VarType.FP32), "value": 0.0,
+        "str_value": "", "force_cpu": False})
 
     @op.shape
     def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
@@ -184,7 +225,7 @@ def _batch_size_like(op_type: str) -> None:
         dims, kind = list(shape), to_numpy(VarType(dtype))
         # the batch of a value with sequences is the number of its sequences
         dims[output_dim_idx] = len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
-        return xp.full(dims, kind.type(str_value if str_value else value), kind)
+        return xp.full(dims, exact(str_value, value, kind), kind)
 
 
 _batch_size_like("fill_constant_batch_size_like")
@@ -215,7 +256,7 @@ def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
     return xp.arange(Start.reshape(-1)[0].item(), End.reshape(-1)[0].item(), Step.reshape(-1)[0].item(), dtype=Start.dtype)
 
 
-linspace = Op("linspace", "Start Stop Num -> Out", lod=None, attrs={"dtype": -1})
+linspace = Op("linspace", "Start Stop Num -> Out", lod=None)
 
 
 @linspace.shape

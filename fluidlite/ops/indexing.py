@@ -9,8 +9,8 @@ import numpy as np
 from fluidlite.dtypes import Array, VarType, to_numpy
 from fluidlite.errors import ShapeError
 from fluidlite.ops.shaping import first_ints, ints
-from fluidlite.registry import INTS, AttrType, GradContext, Op, Spec, required, same_as
-from fluidlite.tensor import LoDTensorArray
+from fluidlite.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
+from fluidlite.tensor import LoDTensor, LoDTensorArray
 
 _RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "infer_flags": INTS(), "decrease_axis": INTS()}
 
@@ -48,14 +48,15 @@ def sliced_shape(spec: Spec, axes: Sequence[int], starts: Sequence[int], ends: S
     return tuple(kept) if kept or not decrease else (1,)
 
 
-slice_op = Op("slice", "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out", attrs=_RANGE)
+slice_op = Op("slice", "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out", attrs=_RANGE, lod=None)
 
 
 @slice_op.shape
 def _(Input: Spec, axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int], infer_flags: list[int]) -> Spec:
     if Input.kind == VarType.LOD_TENSOR_ARRAY:
         return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
-    return Input.with_shape(sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags))
+    shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
+    return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)       # rows that go take their sequences with them
 
 
 def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
@@ -63,13 +64,14 @@ def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
 
 
 @slice_op.kernel
-def _(xp: Any, Input: Any, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any], EndsTensorList: list[Any],
-      axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
+def _(xp: Any, Input: Any, Input_lod: Lod, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any],
+      EndsTensorList: list[Any], axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
     starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
     if isinstance(Input, LoDTensorArray):
         part = Input[bound(len(Input), starts[0], ends[0])]
-        return part[0].array if decrease_axis else LoDTensorArray(part)
-    return _squeezed(xp, Input[ranges(Input.shape, axes, starts, ends)], decrease_axis)
+        return WithLod(part[0].array, part[0]._lod) if decrease_axis else LoDTensorArray(part)
+    out = _squeezed(xp, Input[ranges(Input.shape, axes, starts, ends)], decrease_axis)
+    return WithLod(out, Input_lod) if Input_lod and axes[0] != 0 else out
 
 
 def _squeezed(xp: Any, part: Array, decrease: Sequence[int]) -> Array:
@@ -89,7 +91,16 @@ def _spread(xp: Any, whole: Array, where: tuple[slice, ...], d: Array) -> Array:
 def _(xp: Any, Input: Any, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any], EndsTensorList: list[Any], dOut: Any,
       axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
     starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
+    if isinstance(Input, LoDTensorArray):
+        return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
     return _spread(xp, Input, ranges(Input.shape, axes, starts, ends), dOut)
+
+
+def _array_gradient(xp: Any, whole: LoDTensorArray, where: slice, d: Any) -> LoDTensorArray:
+    """Zeros like the tensors of an array, and the gradients of those that the slice took."""
+    out = LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in whole)
+    out[where] = d if isinstance(d, LoDTensorArray) else [LoDTensor(d, whole[where.start]._lod)]
+    return out
 
 
 strided = Op("strided_slice", "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
@@ -131,7 +142,7 @@ def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
         xp.add.at(out, ids, rows)
 
 
-gather = Op("gather", "X Index -> Out", attrs={"overwrite": True})
+gather = Op("gather", "X Index -> Out", attrs={"overwrite": True}, lod=None)
 
 
 @gather.shape
@@ -154,9 +165,12 @@ def _check_ids(op: str, ids: Array, rows: int) -> None:
 
 
 @gather.grad("X")
-def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
+def _(xp: Any, X: Array, Index: Array, dOut: Array, overwrite: bool) -> Array:
     out = xp.zeros(X.shape, dOut.dtype)
-    add_rows(xp, out, Index.reshape(-1), dOut)
+    if overwrite:                          # of a row taken more than once the last gradient counts, as in Paddle
+        out[Index.reshape(-1)] = dOut
+    else:
+        add_rows(xp, out, Index.reshape(-1), dOut)
     return out
 
 
@@ -215,9 +229,8 @@ def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
 
 @scatter.grad("X Updates")
 def _(xp: Any, Ids: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
-    ids, dx = Ids.reshape(-1), dOut.copy()
-    dx[ids] = 0
-    return dx, dOut[ids].reshape(Updates.shape)
+    # Paddle 1.8 hands the whole gradient to X, the rows that were written over included
+    return dOut.copy(), dOut[Ids.reshape(-1)].reshape(Updates.shape)
 
 
 scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")
@@ -285,12 +298,58 @@ def _(xp: Any, Condition: Array) -> Array:
     return xp.stack(xp.nonzero(Condition), axis=1).astype("int64")
 
 
-multiplex = Op("multiplex", "X* Ids -> Out")
+index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})
+
+
+@index_select.shape
+def _(X: Spec, Index: Spec, dim: int) -> Spec:
+    dim %= len(X.shape)
+    return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1:]))
+
+
+@index_select.kernel
+def _(xp: Any, X: Array, Index: Array, dim: int) -> Array:
+    _check_ids("index_select", Index, X.shape[dim])
+    return xp.take(X, Index.reshape(-1), axis=dim)
+
+
+@index_select.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array, dim: int) -> Array:
+    turned = xp.zeros(xp.moveaxis(X, dim, 0).shape, dOut.dtype)
+    add_rows(xp, turned, Index.reshape(-1), xp.moveaxis(dOut, dim, 0))
+    return xp.ascontiguousarray(xp.moveaxis(turned, 0, dim))
+
+
+index_sample = Op("index_sample", "X Index -> Out", lod=None)
+
+
+@index_sample.shape
+def _(X: Spec, Index: Spec) -> Spec:
+    if len(X.shape) != 2 or len(Index.shape) != 2 or (X.shape[0] != Index.shape[0] and -1 not in (X.shape[0], Index.shape[0])):
+        raise ShapeError(f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices of as many rows")
+    return X.with_shape(Index.shape)
+
+
+@index_sample.kernel
+def _(xp: Any, X: Array, Index: Array) -> Array:
+    _check_ids("index_sample", Index, X.shape[1])
+    return xp.take_along_axis(X, Index, axis=1)
+
+
+@index_sample.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
+    flat = Index + (xp.arange(X.shape[0]) * X.shape[1])[:, None]
+    out = xp.zeros(X.size, dOut.dtype)
+    add_rows(xp, out, flat.reshape(-1), dOut.reshape(-1))
+    return out.reshape(X.shape)
+
+
+multiplex = Op("multiplex", "X* Ids -> Out", lod=None)
 
 
 @multiplex.shape
 def _(X: list[Spec]) -> Spec:
-    return X[0]
+    return Spec(X[0].shape, X[0].dtype)
 
 
 @multiplex.kernel
@@ -298,13 +357,13 @@ def _(xp: Any, X: list[Array], Ids: Array) -> Array:
     return xp.stack(X)[Ids.reshape(-1), xp.arange(Ids.size)]
 
 
-@multiplex.grad("X", shape=lambda dOut, Ids: dOut)
-def _(xp: Any, X: list[Array], Ids: Array, dOut: Array) -> tuple[list[Array]]:
+@multiplex.grad("X")
+def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]]:
     ids = Ids.reshape(-1, *(1,) * (dOut.ndim - 1))
-    return ([xp.where(ids == i, dOut, xp.zeros((), dOut.dtype)) for i in range(len(X))],)
+    return ([xp.where(ids == i, dOut, xp.zeros((), dOut.dtype)) for i in range(len(ctx.op.output("X@GRAD")))],)
 
 
-reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)})
+reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
 reverse.shape(same_as("X"))
 
 

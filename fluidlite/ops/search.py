@@ -60,13 +60,14 @@ argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": Fal
 
 @argsort.shape
 def _(X: Spec) -> tuple[Spec, Spec]:
-    return X, Spec(X.shape, VarType.INT64)
+    return X, Spec(X.shape, VarType.INT64, X.lod_level)
 
 
 @argsort.kernel
-def _(xp: Any, X: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, axis: int, descending: bool) -> tuple[Array, Array | WithLod]:
     order = stable_order(xp, X, axis, descending)
-    return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
+    indices = order.astype("int64")
+    return xp.take_along_axis(X, order, axis=axis), WithLod(indices, X_lod) if X_lod else indices
 
 
 @argsort.grad("X")
@@ -75,7 +76,7 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
 
 
 def _declare_arg(op_type: str, function: str) -> None:
-    op = Op(op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1})
+    op = Op(op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1}, lod=None)
 
     @op.shape
     def _(X: Spec, axis: int, keepdims: bool, dtype: int) -> Spec:
@@ -83,13 +84,12 @@ def _declare_arg(op_type: str, function: str) -> None:
             raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
         axis = axis % len(X.shape)
         rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1:])
-        return Spec(rest or (1,), VarType.INT64 if dtype < 0 else VarType(dtype))
+        return Spec(rest, VarType.INT64 if dtype < 0 else VarType(dtype))
 
     @op.kernel
     def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int) -> Array:
         out = getattr(xp, function)(X, axis=axis).astype("int32" if dtype == VarType.INT32 else "int64")
-        out = xp.expand_dims(out, axis) if keepdims else out
-        return out.reshape(1) if out.ndim == 0 else out
+        return xp.expand_dims(out, axis) if keepdims else xp.asarray(out)
 
 
 _declare_arg("arg_max", "argmax")
@@ -102,9 +102,10 @@ cumsum.shape(same_as("X"))
 @cumsum.kernel
 def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     x = xp.flip(X, axis) if reverse else X
+    if exclusive:                          # everything moves on by one, and a zero comes in
+        x = xp.roll(x, 1, axis)
+        x[(slice(None),) * (axis % X.ndim) + (0,)] = 0
     out = xp.cumsum(x, axis=axis, dtype=X.dtype)
-    if exclusive:
-        out = out - x
     return xp.ascontiguousarray(xp.flip(out, axis)) if reverse else out
 
 

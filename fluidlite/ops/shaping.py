@@ -9,8 +9,8 @@ import numpy as np
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, AttrType, GradContext, Op, Spec, required
-from fluidlite.tensor import host
+from fluidlite.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
+from fluidlite.tensor import host, lengths_of, offsets_of
 
 Shape = tuple[int, ...]
 
@@ -37,7 +37,7 @@ def _with_gradient(first: str, second: str, slots: str, attrs: dict[str, Any], r
     `rule` gives the new shape from the old one and the arguments; `shape_arguments` are its attributes.
     """
     for op_type, outputs in ((first, "Out"), (second, "Out XShape?")):
-        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs)
+        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None)
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
@@ -45,19 +45,31 @@ def _declare_reshape(op: Op, rule: Callable[..., Shape], shape_arguments: Sequen
     tensors = [slot for slot in op.inputs if slot != "X"]
 
     def infer(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
-        out = X.with_shape(rule(X.shape, **given))
-        return (out, Spec((0, *X.shape), X.dtype, 0)) if second else out
+        shape = rule(X.shape, **given)
+        out = Spec(shape, X.dtype, X.lod_level if _same_rows(X.shape, shape) else 0)
+        return (out, _memory(X)) if second else out
 
-    def compute(xp: Any, X: Array, **given: Any) -> tuple[Array, Array] | Array:
-        out = X.reshape(rule(X.shape, **given))
+    def compute(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
+        shape = rule(X.shape, **given)
+        out = WithLod(X.reshape(shape), X_lod) if X_lod and _same_rows(X.shape, shape) else X.reshape(shape)
         return (out, remembered(xp, X)) if second else out
     names = [*shape_arguments, *tensors]
     op.shape(_named(infer, ["X", *names]))
-    op.kernel(_named(compute, ["xp", "X", *names]))
+    op.kernel(_named(compute, ["xp", "X", "X_lod", *names]))
     if second:
         op.grad("X", shape=_shape_from_memory)(_grad_from_memory)
     else:
         op.grad("X")(_grad_from_x)
+
+
+def _same_rows(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether the rows, and with them their sequences, stay what they were."""
+    return bool(old) and bool(new) and old[0] == new[0]
+
+
+def _memory(X: Spec) -> Spec:
+    """XShape's declaration."""
+    return Spec((0, *X.shape), X.dtype, X.lod_level)
 
 
 def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -109,14 +121,21 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
 def squeezed(old: Shape, axes: Sequence[int]) -> Shape:
     """Without the given dimensions of one (without all of them when none is given)."""
     drop = {axis % len(old) for axis in axes} if axes else {i for i, dim in enumerate(old) if dim == 1}
-    return tuple(dim for i, dim in enumerate(old) if i not in drop or dim not in (1, -1))
+    for axis in drop:
+        if old[axis] not in (1, -1):
+            raise ShapeError(f"op 'squeeze': dimension {axis} of X{list(old)} must be 1")
+    return tuple(dim for i, dim in enumerate(old) if i not in drop)
 
 
 def unsqueezed(old: Shape, axes: Sequence[int], AxesTensor: Any = None, AxesTensorList: Sequence[Any] = ()) -> Shape:
     """With dimensions of one put in at `axes`, one after the other."""
+    if isinstance(AxesTensor, Spec):
+        return (-1,) * (len(old) + max(AxesTensor.shape[0], 1))
+    if AxesTensorList and isinstance(AxesTensorList[0], Spec):
+        return (-1,) * (len(old) + len(AxesTensorList))
     if AxesTensor is not None:
-        axes = ints(AxesTensor) if not isinstance(AxesTensor, Spec) else axes
-    if AxesTensorList and not isinstance(AxesTensorList[0], Spec):
+        axes = ints(AxesTensor)
+    if AxesTensorList:
         axes = first_ints(AxesTensorList)
     shape = list(old)
     for axis in axes:
@@ -146,14 +165,14 @@ _with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"])
 # ---------------------------------------------------------------------- transpose
 def _declare_transpose(op_type: str, second: bool) -> None:
     op = Op(op_type, "X -> Out XShape?" if second else "X -> Out", attrs={
-        "axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False})
+        "axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False}, lod=None)
 
     @op.shape
     def _(X: Spec, axis: list[int]) -> tuple[Spec, Spec] | Spec:
         if sorted(axis) != list(range(len(X.shape))):
             raise ShapeError(f"op {op_type!r}: axis {axis} is no permutation of the dimensions of X{list(X.shape)}")
-        out = X.with_shape(X.shape[i] for i in axis)
-        return (out, Spec((0, *X.shape), X.dtype, 0)) if second else out
+        out = Spec(tuple(X.shape[i] for i in axis), X.dtype, 0)
+        return (out, _memory(X)) if second else out
 
     @op.kernel
     def _(xp: Any, X: Array, axis: list[int]) -> tuple[Array, Array] | Array:
@@ -180,8 +199,10 @@ concat = Op("concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer"
 
 
 @concat.shape
-def _(X: list[Spec], axis: int) -> Spec:
+def _(X: list[Spec], AxisTensor: Spec | None, axis: int) -> Spec:
     first = X[0].shape
+    if AxisTensor is not None:
+        return X[0].with_shape([-1] * len(first))
     axis = axis % len(first) if first else 0
     for spec in X[1:]:
         if len(spec.shape) != len(first) or any(
@@ -194,8 +215,17 @@ def _(X: list[Spec], axis: int) -> Spec:
 
 
 @concat.kernel
-def _(xp: Any, X: list[Array], AxisTensor: Array | None, axis: int) -> Array:
-    return xp.concatenate([x for x in X if x.size or x.ndim > 1], axis=axis if AxisTensor is None else ints(AxisTensor)[0])
+def _(xp: Any, X: list[Array], X_lod: list[Lod], AxisTensor: Array | None, axis: int) -> Any:
+    axis = axis if AxisTensor is None else ints(AxisTensor)[0]
+    out = xp.concatenate([x for x in X if x.size or x.ndim > 1], axis=axis)
+    same_depth = X_lod[0] and all(len(lod) == len(X_lod[0]) for lod in X_lod)
+    return WithLod(out, _joined(X_lod)) if same_depth and axis % X[0].ndim == 0 else out
+
+
+def _joined(lods: Sequence[Lod]) -> Lod:
+    """The sequences of tensors laid behind each other."""
+    levels = zip(*map(lengths_of, lods), strict=True)
+    return offsets_of([[length for lengths in level for length in lengths] for level in levels])
 
 
 @concat.grad("X")
@@ -205,7 +235,7 @@ def _(xp: Any, X: list[Array], AxisTensor: Array | None, dOut: Array, axis: int)
     return ([xp.ascontiguousarray(part) for part in xp.split(dOut, cuts, axis=axis)],)
 
 
-split = Op("split", "X AxisTensor? SectionsTensorList*? -> Out*", attrs={"axis": 0, "num": 0, "sections": INTS()})
+split = Op("split", "X AxisTensor? SectionsTensorList*? -> Out*", attrs={"axis": 0, "num": 0, "sections": INTS()}, lod=None)
 
 
 def _sections(size: int, num: int, sections: Sequence[int]) -> list[int]:
@@ -224,23 +254,27 @@ def _sections(size: int, num: int, sections: Sequence[int]) -> list[int]:
 
 
 @split.shape
-def _(X: Spec, axis: int, num: int, sections: list[int]) -> tuple[list[Spec]]:
+def _(X: Spec, AxisTensor: Spec | None, SectionsTensorList: list[Spec], axis: int, num: int, sections: list[int]) -> tuple[list[Spec]]:
+    if AxisTensor is not None:
+        return ([X.with_shape([-1] * len(X.shape))] * (num or len(sections)),)
     axis = axis % len(X.shape)
-    return ([X.with_shape((*X.shape[:axis], size, *X.shape[axis + 1:])) for size in _sections(X.shape[axis], num, sections)],)
+    sizes = sections if SectionsTensorList else _sections(X.shape[axis], num, sections)
+    level = X.lod_level if axis else 0
+    return ([Spec((*X.shape[:axis], size, *X.shape[axis + 1:]), X.dtype, level) for size in sizes],)
 
 
 @split.kernel
-def _(xp: Any, X: Array, AxisTensor: Array | None, SectionsTensorList: list[Array], axis: int, num: int,
-      sections: list[int]) -> tuple[list[Array]]:
+def _(xp: Any, X: Array, X_lod: Lod, AxisTensor: Array | None, SectionsTensorList: list[Array], axis: int, num: int,
+      sections: list[int]) -> tuple[list[Any]]:
     axis = axis if AxisTensor is None else ints(AxisTensor)[0]
     sizes = _sections(X.shape[axis], num, first_ints(SectionsTensorList) or sections)
-    return ([xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(sizes)[:-1].tolist(), axis=axis)],)
+    parts = [xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(sizes)[:-1].tolist(), axis=axis)]
+    return ([WithLod(part, X_lod) for part in parts] if X_lod and axis % X.ndim else parts,)
 
 
 @split.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("concat", {"X": context.out_grad("Out"), "AxisTensor": context.input("AxisTensor")}, {"Out": context.in_grad("X")},
-                 {"axis": context.op.attr("axis")})
+    context.emit("concat", {"X": context.out_grad("Out"), "AxisTensor": context.input("AxisTensor")}, {"Out": context.in_grad("X")})
 
 
 stack = Op("stack", "X* -> Y", attrs={"axis": 0})
@@ -279,7 +313,7 @@ def _(xp: Any, dY: Array, axis: int) -> tuple[list[Array]]:
     return (_parts(xp, dY, axis),)
 
 
-unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.INT)})
+unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.INT)}, lod=None)
 
 
 @unstack.shape
@@ -305,16 +339,17 @@ def _(xp: Any, dY: list[Array], axis: int) -> Array:
 
 
 # ---------------------------------------------------------------------- expand
-expand = Op("expand", "X ExpandTimes? expand_times_tensor*? -> Out", attrs={"expand_times": INTS()})
+expand = Op("expand", "X ExpandTimes? expand_times_tensor*? -> Out", attrs={"expand_times": INTS()}, lod=None)
 
 
 @expand.shape
 def _(X: Spec, ExpandTimes: Spec | None, expand_times_tensor: list[Spec], expand_times: list[int]) -> Spec:
-    if ExpandTimes is not None or expand_times_tensor:
+    if ExpandTimes is not None or (expand_times_tensor and not expand_times):
         return X.with_shape([-1] * len(X.shape))
     if len(expand_times) != len(X.shape):
         raise ShapeError(f"op 'expand': expand_times {expand_times} must have one number for each dimension of X{list(X.shape)}")
-    return X.with_shape(-1 if dim < 0 or times < 0 else dim * times for dim, times in zip(X.shape, expand_times, strict=True))
+    shape = tuple(-1 if dim < 0 or times < 0 else dim * times for dim, times in zip(X.shape, expand_times, strict=True))
+    return Spec(shape, X.dtype, X.lod_level if _same_rows(X.shape, shape) else 0)
 
 
 def _times(ExpandTimes: Any, tensors: Sequence[Any], expand_times: list[int]) -> list[int]:
@@ -322,8 +357,9 @@ def _times(ExpandTimes: Any, tensors: Sequence[Any], expand_times: list[int]) ->
 
 
 @expand.kernel
-def _(xp: Any, X: Array, ExpandTimes: Array | None, expand_times_tensor: list[Array], expand_times: list[int]) -> Array:
-    return xp.tile(X, _times(ExpandTimes, expand_times_tensor, expand_times))
+def _(xp: Any, X: Array, X_lod: Lod, ExpandTimes: Array | None, expand_times_tensor: list[Array], expand_times: list[int]) -> Any:
+    out = xp.tile(X, _times(ExpandTimes, expand_times_tensor, expand_times))
+    return WithLod(out, X_lod) if X_lod and _same_rows(X.shape, out.shape) else out
 
 
 def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:
@@ -338,7 +374,7 @@ def _(xp: Any, X: Array, ExpandTimes: Array | None, expand_times_tensor: list[Ar
     return untiled(xp, dOut, X.shape, _times(ExpandTimes, expand_times_tensor, expand_times))
 
 
-expand_as = Op("expand_as", "X target_tensor -> Out")
+expand_as = Op("expand_as", "X target_tensor -> Out", lod=None)
 
 
 @expand_as.shape

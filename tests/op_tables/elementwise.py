@@ -22,11 +22,18 @@ CASES = [
     for op, function in _FUNCTIONS.items() for x, y, axis, stand in _SHAPES
 ]
 CASES += [
-    Case("elementwise_mod", {"X": np.array([5, -5, 7], "int64"), "Y": np.array([3, 3, -4], "int64")}, lambda X, Y: np.mod(X, Y)),
-    Case("elementwise_floordiv", {"X": np.array([5, 9, 7], "int64"), "Y": np.array([3, 3, 4], "int64")}, lambda X, Y: X // Y),
+    # integers are divided towards zero, as in C++
+    Case("elementwise_mod", {"X": np.array([5, -5, 7], "int64"), "Y": np.array([3, 3, -4], "int64")}, lambda X, Y: np.fmod(X, Y)),
+    Case("elementwise_mod", {"X": np.array([7.5, -7.5], "float32"), "Y": np.array([-2, 2], "float32")}, lambda X, Y: np.mod(X, Y),
+         name="real"),
+    Case("elementwise_floordiv", {"X": np.array([5, -9, 7], "int64"), "Y": np.array([3, 4, -4], "int64")}, np.array([1, -2, -1])),
+    Case("elementwise_div", {"X": np.array([5, -9, 7], "int32"), "Y": np.array([3, 4, -4], "int32")}, np.array([1, -2, -1]), name="integers"),
+    Case("elementwise_add", {"X": (f(5, 2), [[2, 3]]), "Y": f(2)}, lambda X, Y: X + Y, lods={"Out": [[2, 3]]}, name="sequences"),
+    Case("minus", {"X": f(2, 3), "Y": f(2, 3)}, lambda X, Y: X - Y, grad=["X", "Y"]),
     Case("scale", {"X": f(2, 3)}, lambda X: 2 * X + 1, {"scale": 2.0, "bias": 1.0}, grad=["X"]),
     Case("scale", {"X": f(2, 3)}, lambda X: 2 * (X + 1), {"scale": 2.0, "bias": 1.0, "bias_after_scale": False}, grad=["X"], name="before"),
     Case("scale", {"X": f(2, 3), "ScaleTensor": np.array([3.0], "float32")}, lambda X, ScaleTensor: 3 * X, grad=["X"], name="tensor"),
+    Case("scale", {"X": np.array([3, -3], "int64")}, np.array([7, -5]), {"scale": 2.0, "bias": 1.0}, name="integers"),
     Case("sum", {"X": [f(2, 3), f(2, 3), f(2, 3)]}, lambda X: X[0] + X[1] + X[2], grad=["X"]),
     Case("cast", {"X": np.array([1.7, -1.7], "float32")}, lambda X: X.astype("int64"), {"in_dtype": 5, "out_dtype": 3}),
     Case("assign", {"X": f(2, 3)}, lambda X: X, grad=["X"]),

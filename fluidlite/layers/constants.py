@@ -100,7 +100,7 @@ def ones(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> V
 
 def zeros(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
     """A tensor of zeros."""
-    check_dtype(dtype, "create data type", ["float16", "float32", "float64", "int32", "int64"], "zeros")
+    check_dtype(dtype, "create data type", _FILLS, "zeros")
     return fill_constant(shape, dtype, 0.0, force_cpu)
 
 

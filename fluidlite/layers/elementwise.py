@@ -133,7 +133,7 @@ def clamp(input: Variable, min: Any = None, max: Any = None, output: Variable | 
         elif bound is not None:
             check_type(bound, bound_name, (float, int), "clamp")
     inputs: dict[str, Any] = {"X": input}
-    attrs = {"min": float("-inf") if min is None else 0.0, "max": float("inf") if max is None else 0.0}
+    attrs = {"min": float("-inf"), "max": float("inf")}
     for slot, bound in (("Min", min), ("Max", max)):
         if isinstance(bound, Variable):
             bound.stop_gradient = True

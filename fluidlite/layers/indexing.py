@@ -212,7 +212,11 @@ def flip(input: Variable, dims: Sequence[int], name: str | None = None) -> Varia
     check_dtype(input.dtype, "X", ["bool", "float16", *_NUMBERS], "flip")
     check_type(dims, "dims", (list, tuple), "flip")
     assert len(dims) > 0, "len(dims) must be greater than 0"
-    return one_op("flip", {"X": input}, {"dims": dims}, dtype=input.dtype, name=name)
+    helper = LayerHelper("flip", input=input, dims=dims, name=name)
+    out = helper.create_variable_for_type_inference(input.dtype) if name is None else \
+        helper.create_variable(name=name, dtype=input.dtype, persistable=False)
+    helper.append_op(type="flip", inputs={"X": input}, outputs={"Out": out}, attrs={"dims": dims})
+    return out
 
 
 def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Variable:

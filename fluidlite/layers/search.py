@@ -72,7 +72,7 @@ def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Va
 
 def where(condition: Variable) -> Variable:
     """The places (int64, [n, dimensions]) of the true elements of `condition`."""
-    return one_op("where_index", {"Condition": condition}, dtype="int64", stop_gradient=True)
+    return one_op("where_index", {"Condition": condition}, dtype="int64")
 
 
 def nonzero(input: Variable, as_tuple: bool = False) -> Any:

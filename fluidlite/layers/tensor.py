@@ -24,7 +24,7 @@ _SMALL = ["float32", "float64", "uint8", "int16", "int32", "int64"]
 
 
 def _extreme(type: str, x: Variable, axis: int) -> Variable:
-    return one_op(type, {"X": x}, {"axis": axis}, dtype=VarType.INT64)
+    return one_op(type, {"X": x}, {"axis": axis}, dtype=VarType.INT64, stop_gradient=True)
 
 
 def argmin(x: Variable, axis: int = 0) -> Variable:

@@ -24,6 +24,7 @@ MOST_ELEMENTS = 1024 * 1024              # of an array that becomes an attribute
 
 def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:
     """A variable without a shape, for an op to write."""
+    check_dtype(dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64"], "create_tensor")
     helper = LayerHelper("create_tensor", name=name)
     return helper.create_variable(name=helper.name, dtype=dtype, persistable=persistable)
 

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.dtypes import Array, VarType
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
-from fluidlite.ops.optimizer import UPDATES, Update, target_of, update_function
+from fluidlite.ops.optimizer import UPDATES, Update, decays, target_of, update_function
 from fluidlite.ops.scalar import parse
 from fluidlite.registry import AttrType
 from fluidlite.tensor import SelectedRows, merge_rows
@@ -107,6 +107,8 @@ def _sparse(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None
 def _(e: Emitter) -> None:
     entry = UPDATES[e.op.type]
     steps = entry.chosen(e.op)
+    if decays(e.op):
+        raise CannotLower("decay inside the update")
     if e.kind("Grad") == VarType.SELECTED_ROWS:
         _sparse(e, entry, steps)
     else:

@@ -24,7 +24,7 @@ from fluidlite.ops.scalar import function_of, parse
 from fluidlite.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.tensor import SelectedRows, merge_rows
 
-__all__ = ["UPDATES", "Update", "target_of", "update", "update_function"]
+__all__ = ["UPDATES", "Update", "decays", "target_of", "update", "update_function"]
 
 Step: TypeAlias = tuple[str, str]
 
@@ -122,6 +122,8 @@ def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dic
         if tensor is not None:
             values[beta] = tensor
     steps = entry.chosen(operator)
+    if decays(operator):
+        grad = values["Grad"] = dense(xp, grad) + values["Param"].dtype.type(operator.attrs["regularization_coeff"]) * values["Param"]
     if not isinstance(grad, SelectedRows):
         return _run(xp, entry, steps, values)
     if not entry.rows_only(values):
@@ -131,6 +133,11 @@ def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dic
     moved = _run(xp, entry, steps, {**values, **{name: values[name][ids] for name in tall}, "Grad": rows})
     return {name: _with_rows(values[target_of(name)], ids, value) if target_of(name) in tall else value
             for name, value in moved.items()}
+
+
+def decays(operator: Any) -> bool:
+    """Whether the op adds L2 decay to the gradient itself, as momentum does in programs of 2.x."""
+    return bool(operator.attrs.get("regularization_method") == "l2_decay")
 
 
 def _with_rows(old: Array, ids: Array, rows: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict
 
-from ..cases import Built, Layer, Run, case, fixed, floats, ids, layer_group, train
+from ..cases import Built, Layer, case, layer_group
 
 
 @case

@@ -81,7 +81,7 @@ def parse(text: str) -> Program:
 # ------------------------------------------------------------------------------------------------ variables
 def _declared_type(var: Variable) -> str:
     kind = "" if var.type == VarType.LOD_TENSOR else DTYPE_NAMES[var.type]
-    if var.reader_specs:
+    if var.reader_specs and var.type == VarType.READER:
         return f"{kind}({', '.join(map(_spec, var.reader_specs))})"
     if var._dtype is None and not var.shape:
         return kind or "untyped[]"

@@ -25,7 +25,14 @@ _STAMPS = {"role": (ROLE_ATTR, AttrType.INT), "role_var": (ROLE_VAR_ATTR, AttrTy
 _VARIABLE_FLAGS = frozenset((
     "lod_level", "persistable", "stop_gradient", "is_data", "need_check_feed", "belong_to_optimizer", "trainable",
     "do_model_average", "need_clip", "is_distributed", "learning_rate"))
-_INTEGER = re.compile(r"[+-]?\d{1,30}")
+_INTEGER = re.compile(r"[+-]?\d+")
+_MAX_DIGITS = 30
+
+
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > _MAX_DIGITS:
+        raise FormatError(f"wanted a whole number, found {text[:_MAX_DIGITS]!r}")
+    return int(text)
 
 
 class _Line:
@@ -80,10 +87,7 @@ class _Line:
 
     def integer(self) -> int:
         """A whole number."""
-        text = self.name()
-        if not _INTEGER.fullmatch(text):
-            raise FormatError(f"wanted a whole number, found {text!r}")
-        return int(text)
+        return _integer(self.name())
 
     def many(self, item: Callable[[], T], end: str) -> list[T]:
         """Items between commas, up to `end`."""
@@ -250,7 +254,7 @@ class _Reader:
             return self.program.blocks[index]
         if word in ("True", "False"):
             return word == "True"
-        return int(text) if _INTEGER.fullmatch(text) else float(text)
+        return _integer(text) if _INTEGER.fullmatch(text) else float(text)
 
     def stamp(self, line: _Line) -> tuple[str, tuple[AttrType, Any]]:
         """`role=Backward|Loss`, `role_var=[w, w@GRAD]`, `scope="/s1/"`, `device="gpu:0"`."""
@@ -276,7 +280,7 @@ class _Reader:
         while line.has("|"):
             words.append(line.name())
         if len(words) == 1 and _INTEGER.fullmatch(words[0]):
-            return int(words[0])
+            return _integer(words[0])
         return sum(int(OpRole[word]) for word in words)
 
     @staticmethod

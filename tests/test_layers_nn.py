@@ -224,7 +224,9 @@ def test_plans_do_not_trust_a_forward_pass_that_did_not_happen() -> None:
     np.testing.assert_array_equal(first, second)
 
 
-def test_gradient_of_a_gradient_through_convolution_and_product() -> None:
+@pytest.mark.parametrize("then", [lambda x: x, lambda x: layers.instance_norm(x) + 0.5 * x, lambda x: layers.fc(x, 2, bias_attr=False)],
+                         ids=["conv2d", "instance_norm", "mul"])
+def test_gradient_of_a_gradient(then: Any) -> None:
     """The penalty |d loss / d x|^2 of WGAN-GP has a gradient."""
     net = Net()
 
@@ -233,7 +235,7 @@ def test_gradient_of_a_gradient_through_convolution_and_product() -> None:
         x.stop_gradient = False
         hidden = layers.conv2d(x, 3, 3, bias_attr=False, param_attr=fluid.ParamAttr(
             name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(3, 2, 3, 3))))
-        score = layers.reduce_sum(layers.square(hidden))
+        score = layers.reduce_sum(layers.square(then(hidden)))
         slope, = fluid.gradients([score], [x])
         penalty = layers.reduce_sum(layers.square(slope))
         return penalty, fluid.gradients([penalty], [net.main.global_block().var("w")])[0]

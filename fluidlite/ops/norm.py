@@ -177,6 +177,42 @@ def instance_norm_grad(xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedV
             d.sum(axis=1, dtype=d.dtype).reshape(X.shape[:2]).sum(axis=0))
 
 
+@instance_norm_grad.grad_rule("X Scale Y@GRAD")
+def _(context: GradContext) -> None:
+    inputs = {slot: context.input(slot) for slot in ("X", "Scale", "SavedMean", "SavedVariance")}
+    inputs |= {"DY": context.input("Y@GRAD")} | {f"DD{slot}": context.out_grad(slot + "@GRAD") for slot in ("X", "Scale", "Bias")}
+    context.emit("instance_norm_grad_grad", inputs, {
+        "DX": context.in_grad("X"), "DScale": context.in_grad("Scale"), "DDY": context.in_grad("Y@GRAD")})
+
+
+instance_norm_grad_grad = Op("instance_norm_grad_grad", "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> "
+                             "DX? DScale? DDY?", attrs=instance_norm.attr_defs, lod=None)
+
+
+@instance_norm_grad_grad.shape
+def _(X: Spec, Scale: Spec, DY: Spec) -> tuple[Spec, Spec, Spec]:
+    return X, Scale, DY
+
+
+@instance_norm_grad_grad.kernel
+def _(xp: Any, X: Array, Scale: Array, SavedMean: Array, SavedVariance: Array, DY: Array, DDX: Maybe, DDScale: Maybe,
+      DDBias: Maybe) -> tuple[Array, Array, Array]:
+    rows = (X.shape[0] * X.shape[1], -1)
+    inverse, d, scale = SavedVariance, DY.reshape(rows), _per_row(Scale, X)
+    unit = (X.reshape(rows) - SavedMean[:, None]) * inverse[:, None]
+    count = d.dtype.type(max(d.shape[1], 1))
+    ddx = xp.zeros_like(d) if DDX is None else DDX.reshape(rows)
+    dscale = 0 if DDScale is None else _per_row(DDScale, X)
+    d_unit, ddx_unit = ((item * unit).sum(axis=1, keepdims=True) for item in (d, ddx))
+    through_d, through_ddx = (row_gradient(xp, item, unit, inverse) for item in (d, ddx))
+    # what the first gradient is multiplied by in sum(ddx * dx), but for scale and inverse
+    product = (ddx * through_d).sum(axis=1, keepdims=True)
+    dx = (-scale * product * unit * inverse[:, None] / count - scale * inverse[:, None] / count
+          * (d_unit * through_ddx + ddx_unit * through_d) + dscale * through_d)
+    ddy = scale * through_ddx + dscale * unit + (0 if DDBias is None else _per_row(DDBias, X))
+    return dx.reshape(X.shape), product.reshape(X.shape[:2]).sum(axis=0), ddy.reshape(X.shape)
+
+
 # ------------------------------------------------------------------ data_norm
 data_norm = Op("data_norm", "X BatchSize BatchSum BatchSquareSum scale_w? bias? -> Y Means Scales", attrs={
     "epsilon": 1e-4, "slot_dim": -1, "summary_decay_rate": 0.9999999, "enable_scale_and_shift": False, "data_layout": "NCHW",

@@ -211,7 +211,9 @@ class PlanBuilder:
                 return Spec(held.shape, _vartype(held.dtype))
         if value is not None and value.known:
             return Spec(value.shape, _vartype(value.dtype))                     # type: ignore[arg-type]
-        return None if var is None else var.spec
+        if var is None or value is None:
+            return None if var is None else var.spec
+        return var.spec._replace(shape=(-1,) * len(var.shape))               # what the declaration says may not be what came
 
     def inferred(self, op: Operator) -> dict[str, list[Spec]]:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""

@@ -98,7 +98,9 @@ def recorded_cases() -> list[str]:
 def check_close(what: str, found: Any, wanted: np.ndarray, rtol: float = RTOL, floor: float = FLOOR) -> None:
     """Numbers within the tolerance, everything else equal; shapes always equal."""
     found = np.asarray(found)
-    assert found.shape == wanted.shape, f"{what}: shape {found.shape}, Paddle has {wanted.shape}"
+    numbers = {found.shape, wanted.shape} == {(), (1,)}  # Golden gives every single number one dimension
+    assert found.shape == wanted.shape or numbers, f"{what}: shape {found.shape}, Paddle has {wanted.shape}"
+    found = found.reshape(wanted.shape)
     assert found.dtype.kind == wanted.dtype.kind, f"{what}: dtype {found.dtype}, Paddle has {wanted.dtype}"
     if wanted.dtype.kind != "f":
         np.testing.assert_array_equal(found, wanted, err_msg=what)
@@ -253,6 +255,10 @@ def var_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
     mine, theirs = facts_of(built), facts_of(recorded)
     if theirs.get("shape") == []:  # 1.8.5 has no scalars: it never inferred this variable
         theirs = {"type": theirs["type"], "persistable": theirs["persistable"]}
+    if theirs.get("shape") and not any(theirs["shape"]):
+        del theirs["shape"]  # expand_as of 1.8.5 says zeros until it runs
+    if recorded.name.startswith(("isinf_", "isnan_")):
+        del theirs["dtype"]  # 1.8.5 leaves these truth values the dtype of what was asked about
     if recorded.name.endswith("_shape") and theirs.get("dtype") == 0:
         del theirs["dtype"]  # the sizes that Paddle's gradients() asks for are called truth values
     for name, value in theirs.items():

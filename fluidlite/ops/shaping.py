@@ -59,7 +59,7 @@ def _declare_reshape(op: Op, rule: Callable[..., Shape], shape_arguments: Sequen
     if second:
         op.grad("X", shape=_shape_from_memory)(_grad_from_memory)
     else:
-        op.grad("X")(_grad_from_x)
+        op.grad("X")(_grad_from_all if op.type == "reshape" else _grad_from_x)
 
 
 def _same_rows(old: Sequence[int], new: Sequence[int]) -> bool:
@@ -95,15 +95,20 @@ def _grad_from_x(X: Array, dOut: Array) -> Array:
     return dOut.reshape(X.shape)
 
 
+def _grad_from_all(X: Array, Shape: Any, ShapeTensor: list[Any], Out: Any, dOut: Array) -> Array:
+    """Paddle gives reshape_grad all that reshape had."""
+    return dOut.reshape(X.shape)
+
+
 def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: Sequence[Any] = ()) -> Shape:
     """The target of a reshape: 0 keeps a dimension, -1 is what is left."""
     if ShapeTensor:
         shape = [-1] * len(ShapeTensor) if isinstance(ShapeTensor[0], Spec) else first_ints(ShapeTensor)
         if isinstance(ShapeTensor[0], Spec):
             return tuple(shape)
-    elif Shape is not None:
-        if isinstance(Shape, Spec):
-            return tuple(shape) if shape else (-1,) * max(Shape.shape[0], 1)
+    elif isinstance(Shape, Spec) and not shape:
+        return (-1,) * max(Shape.shape[0], 1)
+    elif Shape is not None and not isinstance(Shape, Spec):
         shape = ints(Shape)
     target = [old[i] if dim == 0 else dim for i, dim in enumerate(shape)]
     if target.count(-1) > 1 and all(dim >= 0 for dim in old):
@@ -187,7 +192,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
             return backward(xp, dOut, axis)
     else:
         @op.grad("X")
-        def _(xp: Any, X: Array, dOut: Array, axis: list[int]) -> Array:
+        def _(xp: Any, X: Array, Out: Any, dOut: Array, axis: list[int]) -> Array:
             return backward(xp, dOut, axis)
 
 

@@ -61,7 +61,7 @@ def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, i
 
     @op.shape
     def _(X: Spec, Y: Spec, axis: int) -> Spec:
-        return X.with_shape(broadcast(type, X, Y, axis))
+        return Spec(broadcast(type, X, Y, axis), X.dtype, kind=X.kind)
 
     @op.kernel
     def _(xp: Any, X: Any, Y: Array, axis: int) -> Any:

@@ -21,12 +21,12 @@ def _(xp: Any, X: SelectedRows) -> SelectedRows:
     return SelectedRows(ids, X.height(), rows)
 
 
-get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", lod=None)
+get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", lod=None, dynamic=True)
 
 
 @get_tensor_from_selected_rows.shape
 def _(X: Spec) -> Spec:
-    return X.with_shape((-1, *X.shape[1:]))
+    return Spec(X.shape, X.dtype)              # of the whole matrix, as in Paddle; a run knows how many rows there are
 
 
 @get_tensor_from_selected_rows.kernel

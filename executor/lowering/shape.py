@@ -6,7 +6,7 @@ import numpy as np
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 
-_RESHAPES = ("reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2")
+_RESHAPES = ("flatten_contiguous_range", "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2")
 
 
 def _no_tensors(e: Emitter) -> None:

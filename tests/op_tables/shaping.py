@@ -50,6 +50,8 @@ CASES += [
     Case("expand", {"X": f(2, 1, 3)}, lambda X: np.tile(X, (2, 3, 1)), {"expand_times": [2, 3, 1]}, grad=["X"]),
     Case("expand_as", {"X": f(2, 1), "target_tensor": f(4, 3)}, lambda X, target_tensor: np.tile(X, (2, 3)), grad=["X"]),
     Case("shape", {"Input": f(2, 3)}, lambda Input: np.array([2, 3], "int32")),
+    Case("flatten_contiguous_range", {"X": f(2, 3, 4)}, lambda X: X.reshape(2, 12), {"start_axis": 1, "stop_axis": 2}, grad=["X"],
+         ignore=["XShape"]),
     Case("size", {"Input": f(2, 3)}, lambda Input: np.array([6])),
     Case("fill_constant", {}, np.full((2, 3), 1.5, "float32"), {"shape": [2, 3], "value": 1.5}),
     Case("fill_constant", {}, np.full((2,), 7, "int64"), {"shape": [2], "str_value": "7", "dtype": 3}, name="int64"),

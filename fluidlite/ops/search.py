@@ -114,3 +114,25 @@ def _(context: GradContext) -> None:
     op = context.op
     context.emit("cumsum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {
         "axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")})
+
+
+top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "largest": True, "sorted": True})
+
+
+@top_k_v2.shape
+def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
+    axis = axis % len(X.shape)
+    shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1:])
+    return X.with_shape(shape), Spec(shape, VarType.INT64)
+
+
+@top_k_v2.kernel
+def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    count = k if K is None else ints(K)[0]
+    order = xp.moveaxis(xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis)
+    return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
+
+
+@top_k_v2.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
+    return spread(xp, X, Indices, dOut, axis)

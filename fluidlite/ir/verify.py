@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fluidlite.dtypes import VarType, is_integer
+from fluidlite.dtypes import VarType, is_float
 from fluidlite.errors import EnforceNotMet, FormatError, ProgramEditError, did_you_mean
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -128,7 +128,9 @@ class _Checker:
         if spec is not None and self.last_writers[id(var)] is op and not _agrees(var, spec):
             raise _wrong(op, f"{var.name!r} is declared as {var._dtype} {list(var.shape)}, "
                              f"and the op makes {spec.dtype} {list(spec.shape)}")
-        self.specs[id(var)] = var.spec if spec is None or var.type == VarType.LOD_TENSOR_ARRAY else spec
+        if spec is None or var.type == VarType.LOD_TENSOR_ARRAY:
+            spec = var.spec
+        self.specs[id(var)] = spec._replace(lod_level=max(spec.lod_level or 0, var.lod_level))
 
     @staticmethod
     def late_writer(op: Operator, name: str) -> str | None:
@@ -170,17 +172,20 @@ def _check_outputs(op: Operator) -> None:
 def _agrees(var: Variable, spec: Spec) -> bool:
     """Whether a declaration can hold what an op makes.
 
-    No shape, a dimension 0 and the type BOOL are what Paddle's programs say where they do not know better, and they count
-    in int32 what they declare as int64.
+    No shape and a dimension 0 are what Paddle's programs say where they do not know better, and the rows of sequences are
+    only counted at run time. Paddle declares indices and masks as what the layer's input is, so only kinds of floating
+    point are told apart.
     """
     if var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
         return True
-    if var._dtype not in (None, VarType.BOOL, spec.dtype) and not (is_integer(var.dtype) and is_integer(spec.dtype)):
+    if var._dtype is not None and is_float(var._dtype) and is_float(spec.dtype) and var._dtype != spec.dtype:
         return False
     declared, found = var.shape, spec.shape
     if not declared or not found:
         return True
-    return len(declared) == len(found) and all(a <= 0 or b < 0 or a == b for a, b in zip(declared, found, strict=True))
+    start = 1 if var.lod_level else 0
+    return len(declared) == len(found) and all(
+        a <= 0 or b < 0 or a == b for a, b in zip(declared[start:], found[start:], strict=True))
 
 
 def _wrong(op: Operator, what: str) -> ProgramEditError:

@@ -65,7 +65,11 @@ def _(xp: Any, X: Array, dtype: int) -> Array:
 
 
 assign = Op("assign", "X? -> Out")
-assign.shape(same_as("X"))
+
+
+@assign.shape
+def _(X: Spec) -> Spec:
+    return X._replace(lod_level=None)                    # an array stays an array, and rows stay rows
 
 
 @assign.kernel
@@ -100,7 +104,11 @@ def _(context: GradContext) -> None:
 
 
 scale = Op("scale", "X ScaleTensor? -> Out", attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
-scale.shape(same_as("X"))
+
+
+@scale.shape
+def _(X: Spec) -> Spec:
+    return X._replace(lod_level=None)
 
 
 @scale.kernel

@@ -64,6 +64,7 @@ CASES = [
     Case("reverse", {"X": f(3, 2)}, lambda X: X[::-1], {"axis": [0]}, grad=["X"]),
     Case("top_k", {"X": f(3, 5)}, lambda X: (np.sort(X)[:, ::-1][:, :2], np.argsort(-X, kind="stable")[:, :2]), {"k": 2}, grad=["X"]),
     Case("top_k_v2", {"X": f(3, 5)}, lambda X: (np.sort(X, 0)[:2], np.argsort(X, 0)[:2]), {"k": 2, "axis": 0, "largest": False}, grad=["X"]),
+    Case("top_k_v2", {"X": f(4, 3)}, lambda X: (np.sort(X, 0)[:2], np.argsort(X, 0)[:2]), {"k": 2, "axis": 0, "largest": False}, grad=["X"]),
     Case("argsort", {"X": f(3, 5)}, lambda X: (np.sort(X, 0), np.argsort(X, 0)), {"axis": 0}, grad=["X"]),
     Case("argsort", {"X": f(3, 5)}, lambda X: (-np.sort(-X), np.argsort(-X)), {"descending": True}, grad=["X"], name="descending"),
     Case("arg_max", {"X": f(3, 5)}, lambda X: X.argmax(1), {"axis": 1}),

@@ -301,16 +301,62 @@ class WidthUnfolded(ConvPlan):
         return np.empty((len(self._rows), self._rows.shape[2], self.geometry.w[0]), self.dtype)
 
     @functools.cached_property
-    def _back(self) -> ConvPlan:
-        """With stride 1 the gradient of x is a convolution of the padded gradient with the flipped filters."""
+    def _back(self) -> ConvPlan | None:
+        """What computes the gradient of x; None for this plan itself.
+
+        With stride 1 it is a convolution of the padded gradient with the flipped filters, unless that pads the gradient
+        to twice its size and more (LeNet's 8 x 8 to 12 x 12: 5.1 ms, folded back 4.0 ms).
+        """
         g = self.geometry
         pads = tuple((k - 1 - pad[0], k - 1 - pad[1]) for k, pad in zip(g.kernel, g.pads, strict=True))
         if g.strides != (1, 1) or min(map(min, pads)) < 0:
             return Unfolded(self.xp, g, self.dtype)
+        if math.prod(g.x[2:]) >= 2 * math.prod(g.spatial):
+            return None
         return WidthUnfolded(self.xp, Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1)), self.dtype)
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        if isinstance(self._back, Unfolded):
+        if isinstance(self._back, WidthUnfolded):
+            self._back.forward(dout, w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3), out)
+        elif self._back is not None:
             self._back.grad_input(dout, w, out)
         else:
-            self._back.forward(dout, w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3), out)
+            self._fold(dout, w, out)
+
+    def _fold(self, dout: Array, w: Array, out: Array) -> None:
+        """The gradient of x from the gradient of U; stride 1 only."""
+        (_, kw), (_, ow), (height, width) = self.geometry.kernel, self.geometry.spatial, self.geometry.x[2:]
+        (top, _), (left, _) = self.geometry.pads
+        columns = self._column_gradient(dout, w)[:, :, top:top + height].transpose(3, 2, 0, 1, 4)
+        turned = self._turned_gradient
+        turned[:, :, ow:] = 0
+        turned[:, :, :ow] = columns[0]
+        for j in range(1, kw):
+            part = turned[:, :, j:j + ow]
+            np.add(part, columns[j], out=part)
+        np.copyto(out, turned[:, :, left:left + width].transpose(1, 3, 0, 2))
+
+    def _column_gradient(self, dout: Array, w: Array) -> Array:
+        """The gradient of U as (n, ow, padded height, kw, C): a product for each output row, added where rows overlap."""
+        np.copyto(self._as_image(), dout)
+        filters = w.transpose(2, 3, 1, 0).reshape(-1, len(w)).T
+        columns, product = self._folded
+        n, c = self.geometry.x[:2]
+        high, step = filters.shape[1], self.geometry.kernel[1] * c
+        np.matmul(self._product[0], filters, out=columns[:, :high])
+        for row in range(1, len(self._product)):
+            begin, new = row * step, row * step + high - step
+            np.dot(self._product[row], filters, out=product)
+            np.add(columns[:, begin:new], product[:, :high - step], out=columns[:, begin:new])
+            columns[:, new:new + step] = product[:, high - step:]
+        return columns.reshape(n, self.geometry.spatial[1], self.geometry.padded[0], self.geometry.kernel[1], c)
+
+    @functools.cached_property
+    def _folded(self) -> tuple[Array, Array]:
+        rows, high = self._product.shape[1], self._rows.shape[2]
+        across = self.geometry.padded[0] * self.geometry.kernel[1] * self.geometry.x[1]
+        return np.empty((rows, across), self.dtype), np.empty((rows, high), self.dtype)
+
+    @functools.cached_property
+    def _turned_gradient(self) -> Array:
+        return np.empty_like(self._turned)

@@ -12,7 +12,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.place import Place, array_module
 from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.tensor import LoDTensor, SelectedRows, host, on
 
 __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
@@ -149,7 +149,7 @@ class Interpreter:
         value = frame.find(name)
         if value is None and not self._may_be_missing(op, slot, name):
             raise missing(op, slot, name, frame)
-        return value
+        return on(self.xp, value)
 
     @staticmethod
     def _may_be_missing(op: Operator, slot: str, name: str) -> bool:

@@ -30,7 +30,7 @@ from fluidlite.ops import scalar
 from fluidlite.place import Place, array_module
 from fluidlite.profiler import recorder
 from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows, rebinds
+from fluidlite.tensor import LoDTensor, SelectedRows, on, rebinds
 
 __all__ = ["BoundPlan", "Plan", "compile_plan"]
 
@@ -142,7 +142,10 @@ class BoundPlan:
             held = self.scope.find_var(name)
             if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
                 raise UninitializedError(f"variable {name!r} holds no value any more; run the startup program or load it")
-            arrays[name] = held.value.array
+            array = on(self.xp, held.value.array)
+            if array is not held.value.array:
+                held.value.array = array                  # set from the host: moves to where this plan runs
+            arrays[name] = array
         if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
             if not self._fits(arrays):
                 return False

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.dtypes import Array, VarType, to_vartype
 from fluidlite.registry import Lod
 
-__all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "rebinds"]
+__all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "on", "rebinds"]
 
 
 class _Counter:
@@ -25,6 +25,13 @@ rebinds = _Counter()
 def host(array: Any) -> Array:
     """A NumPy view of (or, from a device, a NumPy copy of) an array."""
     return array.get() if hasattr(array, "get") and not isinstance(array, np.ndarray) else np.asarray(array)
+
+
+def on(xp: Any, value: Any) -> Any:
+    """An array where the array module `xp` works: itself, or a copy from the host or from the device."""
+    if xp is np:
+        return host(value) if hasattr(value, "__cuda_array_interface__") else value
+    return xp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def as_lod(levels: Iterable[Iterable[int]]) -> Lod:

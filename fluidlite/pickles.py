@@ -6,7 +6,6 @@ protocol 2 that Paddle's Python (2.7 or 3) and any NumPy read.
 """
 from __future__ import annotations
 
-import pickletools
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from fluidlite.errors import FormatError
 __all__ = ["dump_arrays", "load_arrays"]
 
 # An array takes about 25; a machine step takes a microsecond
-_MAX_STEPS = 1 << 21
+_MAX_STEPS = 1 << 19
 _KINDS = frozenset("biufc")
 _STRUCTURED_NAMES = "StructuredToParameterName@@"
 
@@ -113,6 +112,47 @@ class _Global:
     name: str
 
 
+# ------------------------------------------------------------------------------------------------ opcodes
+def _fixed(form: str) -> Callable[[_Bytes], Any]:
+    return lambda source: source.numbers(form)
+
+
+def _sized(form: str, text: bool = False) -> Callable[[_Bytes], Any]:
+    def read(source: _Bytes) -> Any:
+        data = source.take(source.numbers(form))
+        return data.decode("utf8", errors="surrogatepass") if text else data
+    return read
+
+
+class _Bytes:
+    """The bytes of a file and a position in them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        if not 0 <= count <= len(self.data) - self.at:
+            raise FormatError(f"{count} bytes are wanted, and {len(self.data) - self.at} are left")
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def numbers(self, form: str) -> Any:
+        """The next number, in the notation of `struct`."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def line(self) -> str:
+        """The rest of a line, a module or a name."""
+        end = self.data.find(b"\n", self.at, self.at + 200)
+        if end < 0:
+            raise FormatError("a name without an end")
+        return self.take(end + 1 - self.at)[:-1].decode("utf8")
+
+
+def _long(source: _Bytes) -> int:
+    return int.from_bytes(source.take(source.numbers("<B")), "little", signed=True)
+
+
 # ------------------------------------------------------------------------------------------------ the machine
 class _Machine:
     """Runs the opcodes of a pickle on a stack of its own."""
@@ -124,16 +164,16 @@ class _Machine:
 
     def run(self, data: bytes) -> Any:
         """What the pickle describes."""
-        for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-            if opcode.name == "STOP":
+        source = _Bytes(data)
+        for _ in range(_MAX_STEPS):
+            opcode = source.take(1)
+            if opcode == b".":
                 return self.stack.pop()
-            if step > _MAX_STEPS:
-                raise FormatError(f"more than {_MAX_STEPS} opcodes")
-            handle = _HANDLERS.get(opcode.name)
-            if handle is None:
-                raise FormatError(f"the opcode {opcode.name} has no place among arrays")
-            handle(self, argument)
-        raise FormatError("no end")
+            if opcode not in _OPCODES:
+                raise FormatError(f"the opcode {opcode!r} has no place among arrays")
+            read, handle = _OPCODES[opcode]
+            handle(self, None if read is None else read(source))
+        raise FormatError(f"more than {_MAX_STEPS} opcodes")
 
     def push(self, value: Any) -> None:
         """A constant."""
@@ -207,19 +247,34 @@ class _Machine:
         self.stack.append(self.memo[index])
 
 
-_CONSTANTS = ("INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE "
-              "SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8")
-_HANDLERS: dict[str, Callable[[_Machine, Any], None]] = {
-    **dict.fromkeys(_CONSTANTS.split(), _Machine.push), **dict.fromkeys(("PROTO", "FRAME"), lambda machine, argument: None),
-    "NONE": _Machine.push, "NEWTRUE": lambda machine, _: machine.push(True), "NEWFALSE": lambda machine, _: machine.push(False),
-    "MARK": _Machine.mark, "EMPTY_DICT": lambda machine, _: machine.push({}), "DICT": _Machine.dict,
-    "SETITEM": _Machine.set_item, "SETITEMS": lambda machine, _: machine.set_items(machine.above_mark()),
-    "EMPTY_TUPLE": lambda machine, _: machine.tuple(0), "TUPLE1": lambda machine, _: machine.tuple(1),
-    "TUPLE2": lambda machine, _: machine.tuple(2), "TUPLE3": lambda machine, _: machine.tuple(3),
-    "TUPLE": lambda machine, _: machine.tuple(None), "GLOBAL": _Machine.global_name, "STACK_GLOBAL": _Machine.global_name,
-    "REDUCE": _Machine.reduce, "BUILD": _Machine.build,
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), _Machine.remember),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _Machine.recall),
+def _nothing(machine: _Machine, argument: Any) -> None:
+    """PROTO and FRAME say nothing that matters here."""
+
+
+_BYTE, _WORD, _LONG = _fixed("<B"), _fixed("<I"), _fixed("<Q")
+_OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, Any], None]]] = {
+    b"\x80": (_BYTE, _nothing), b"\x95": (_LONG, _nothing),
+    # constants
+    b"N": (None, _Machine.push), b"\x88": (lambda source: True, _Machine.push), b"\x89": (lambda source: False, _Machine.push),
+    b"K": (_BYTE, _Machine.push), b"M": (_fixed("<H"), _Machine.push), b"J": (_fixed("<i"), _Machine.push),
+    b"\x8a": (_long, _Machine.push), b"G": (_fixed(">d"), _Machine.push),
+    b"U": (_sized("<B"), _Machine.push), b"T": (_sized("<I"), _Machine.push),                  # strings of Python 2
+    b"X": (_sized("<I", text=True), _Machine.push), b"\x8c": (_sized("<B", text=True), _Machine.push),
+    b"\x8d": (_sized("<Q", text=True), _Machine.push),
+    b"B": (_sized("<I"), _Machine.push), b"C": (_sized("<B"), _Machine.push), b"\x8e": (_sized("<Q"), _Machine.push),
+    b"\x96": (_sized("<Q"), _Machine.push),
+    # dicts and tuples
+    b"}": (lambda source: {}, _Machine.push), b"(": (None, _Machine.mark), b"d": (None, _Machine.dict),
+    b"s": (None, _Machine.set_item), b"u": (None, lambda machine, _: machine.set_items(machine.above_mark())),
+    b")": (None, lambda machine, _: machine.tuple(0)), b"\x85": (None, lambda machine, _: machine.tuple(1)),
+    b"\x86": (None, lambda machine, _: machine.tuple(2)), b"\x87": (None, lambda machine, _: machine.tuple(3)),
+    b"t": (None, lambda machine, _: machine.tuple(None)),
+    # parts of arrays
+    b"c": (lambda source: f"{source.line()} {source.line()}", _Machine.global_name), b"\x93": (None, _Machine.global_name),
+    b"R": (None, _Machine.reduce), b"b": (None, _Machine.build),
+    # the memo
+    b"q": (_BYTE, _Machine.remember), b"r": (_WORD, _Machine.remember), b"\x94": (None, _Machine.remember),
+    b"h": (_BYTE, _Machine.recall), b"j": (_WORD, _Machine.recall),
 }
 
 

@@ -114,6 +114,8 @@ class Source:
             desc = TensorDesc.FromString(self.take(size, "the description of a tensor"))
         except DecodeError as error:
             raise self.bad(f"a tensor has no description: {error}") from None
+        if not desc.IsInitialized():
+            raise self.bad("the description of a tensor names no type")
         return self._elements(tuple(desc.dims), desc.data_type)
 
     def _elements(self, shape: tuple[int, ...], data_type: int) -> Array:

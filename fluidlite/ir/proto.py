@@ -42,6 +42,8 @@ def parse_program(data: bytes) -> Program:
         desc = ProgramDesc.FromString(bytes(data))
     except DecodeError as error:
         raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
+    if not desc.IsInitialized():
+        raise FormatError(f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing")
     _check_counts(desc)
     program = Program()
     program.blocks = [Block(program, index) for index in range(len(desc.blocks))]

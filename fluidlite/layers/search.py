@@ -16,7 +16,7 @@ from fluidlite.layers.indexing import slice
 from fluidlite.layers.variables import assign
 
 __all__ = ["autoincreased_step_counter", "gather_tree", "get_tensor_from_selected_rows", "hash", "merge_selected_rows", "meshgrid",
-           "nonzero", "one_hot", "rank", "shape", "shard_index", "size", "topk", "unique", "unique_with_counts", "where"]
+           "nonzero", "one_hot", "rank", "shape", "shard_index", "similarity_focus", "size", "topk", "unique", "unique_with_counts", "where"]
 
 _INDEX_TYPES = (VarType.INT32, VarType.INT64)
 
@@ -147,6 +147,20 @@ def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
     """Whole beams from the tokens and parent beams of each step; all of shape [steps, batch, beams]."""
     return one_op("gather_tree", {"Ids": ids, "Parents": parents}, dtype=ids.dtype)
+
+
+def similarity_focus(input: Variable, axis: int, indexes: Sequence[int], name: str | None = None) -> Variable:
+    """Ones where a slice `indexes[i]` along `axis` of [N, A, B, C] has a largest element, zeros elsewhere.
+
+    Largest elements are picked one after the other, each in a row and a column of its own; the mask is the same all along `axis`.
+    """
+    check_type(axis, "axis", int, "similarity_focus")
+    check_type(indexes, "indexes", list, "similarity_focus")
+    if axis not in (1, 2, 3):
+        raise ValueError("axis must be 1, 2 or 3.")
+    if len(indexes) == 0:
+        raise ValueError("indexes can not be empty.")
+    return one_op("similarity_focus", {"X": input}, {"axis": axis, "indexes": indexes}, dtype=input.dtype, name=name)
 
 
 # ---------------------------------------------------------------------- selected rows, counters

@@ -35,6 +35,8 @@ CASES = [
     Case("gather_tree", {"Ids": np.array([[[2, 2], [6, 1]], [[3, 9], [6, 1]], [[0, 1], [9, 0]]], "int64"),
                          "Parents": np.array([[[0, 0], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 1]]], "int64")},
          np.array([[[2, 2], [1, 6]], [[3, 3], [6, 1]], [[0, 1], [9, 0]]])),
+    Case("similarity_focus", {"X": np.array([[[[3, 1, 2], [5, 4, 0]], [[0, 0, 0], [0, 0, 0]]]], "float32")},
+         np.array([[[[0, 0, 1], [1, 0, 0]]] * 2], "float32"), {"axis": 1, "indexes": [0]}),
     Case("isfinite", {"X": ODD}, np.array([False])),
     Case("isfinite", {"X": np.array([1, 2], "int32")}, np.array([True]), name="integers"),
     Case("isinf", {"X": ODD}, np.array([True])),

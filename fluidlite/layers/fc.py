@@ -9,9 +9,10 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import one_op
 from fluidlite.layers.data import lookup
 
-__all__ = ["bilinear_tensor_product", "embedding", "fc", "matmul", "mul"]
+__all__ = ["bilinear_tensor_product", "bmm", "dot", "embedding", "fc", "matmul", "mul"]
 
 _FLOATS = ["float16", "float32", "float64"]
 
@@ -113,3 +114,19 @@ def bilinear_tensor_product(x: Variable, y: Variable, size: int, act: Any = None
         inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[1, size], dtype=dtype, is_bias=True)
     helper.append_op(type="bilinear_tensor_product", inputs=inputs, outputs={"Out": out})
     return helper.append_activation(out)
+
+
+def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The matrix products of two stacks of matrices, [batch, n, k] and [batch, k, m]."""
+    return one_op("bmm", {"X": x, "Y": y}, dtype=x.dtype, name=name)
+
+
+def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The inner product of two vectors, or of the rows of two matrices, of shape [1] or [rows, 1]."""
+    for var_name, var in (("x", x), ("y", y)):
+        check_variable_and_dtype(var, var_name, ["float32", "float64", "int32", "int64"], "dot")
+    helper = LayerHelper("dot", name=name)
+    out = helper.create_variable_for_type_inference(dtype=x.dtype) if name is None else \
+        helper.create_variable(name=name, dtype=x.dtype, persistable=False)
+    helper.append_op(type="dot", inputs={"X": x, "Y": y}, attrs={}, outputs={"Out": out})
+    return out

@@ -1,4 +1,7 @@
-"""To be written by its owner."""
+"""`fluid.layers.rnn`: recurrent layers, gathered from the files that hold them."""
 from __future__ import annotations
 
-__all__: list[str] = []
+from fluidlite.layers import recurrent
+from fluidlite.layers.recurrent import *  # noqa: F403
+
+__all__ = list(recurrent.__all__)

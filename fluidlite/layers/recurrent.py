@@ -1,0 +1,175 @@
+"""LSTM and GRU over sequences and step by step, level-of-detail changes, beam search."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.dtypes import DTypeLike
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import one_op
+
+__all__ = ["beam_search", "beam_search_decode", "dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lod_append", "lod_reset",
+           "lstm_unit"]
+
+
+def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: Any = None,
+                 bias_attr: Any = None, use_peepholes: bool = True, is_reverse: bool = False, gate_activation: str = "sigmoid",
+                 cell_activation: str = "tanh", candidate_activation: str = "tanh", dtype: DTypeLike = "float32",
+                 name: str | None = None) -> tuple[Variable, Variable]:
+    """Hidden states and cells [rows, size / 4] of an LSTM over sequences of projected inputs [rows, size]."""
+    if bias_attr is False:
+        raise AssertionError("bias_attr should not be False in dynamic_lstm.")
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstm")
+    helper = LayerHelper("lstm", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name)
+    width = size // 4
+    weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 4 * width], dtype=dtype)
+    bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
+    hidden, cell, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
+    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0)}
+    helper.append_op(type="lstm", inputs=inputs,
+                     outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
+                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
+                            "cell_activation": cell_activation, "candidate_activation": candidate_activation})
+    return hidden, cell
+
+
+def _initial(h_0: Variable | None, c_0: Variable | None) -> dict[str, Variable]:
+    """The slots of the initial states that are given."""
+    return {slot: value for slot, value in (("H0", h_0), ("C0", c_0)) if value is not None}
+
+
+def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = None, bias_attr: Any = None, use_peepholes: bool = True,
+                  is_reverse: bool = False, gate_activation: str = "sigmoid", cell_activation: str = "tanh",
+                  candidate_activation: str = "tanh", proj_activation: str = "tanh", dtype: DTypeLike = "float32",
+                  name: str | None = None, h_0: Variable | None = None, c_0: Variable | None = None, cell_clip: float | None = None,
+                  proj_clip: float | None = None) -> tuple[Variable, Variable]:
+    """An LSTM whose hidden state is projected to `proj_size`: projections and cells."""
+    if bias_attr is False:
+        raise AssertionError("bias_attr should not be False in dynamic_lstmp.")
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstmp")
+    helper = LayerHelper("lstmp", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name)
+    width = size // 4
+    weight = helper.create_parameter(attr=helper.param_attr, shape=[proj_size, 4 * width], dtype=dtype)
+    projection_weight = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
+    bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
+    projection, cell, hidden, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(5))
+    inputs = {"Input": input, "Weight": weight, "ProjWeight": projection_weight, "Bias": bias, **_initial(h_0, c_0)}
+    clips = {key: value for key, value in (("cell_clip", cell_clip), ("proj_clip", proj_clip)) if value}
+    helper.append_op(type="lstmp", inputs=inputs,
+                     outputs={"Projection": projection, "Cell": cell, "BatchHidden": hidden, "BatchGate": gate, "BatchCellPreAct": pre_act},
+                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
+                            "cell_activation": cell_activation, "candidate_activation": candidate_activation,
+                            "proj_activation": proj_activation, **clips})
+    return projection, cell
+
+
+def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, is_reverse: bool = False,
+                gate_activation: str = "sigmoid", candidate_activation: str = "tanh", h_0: Variable | None = None,
+                origin_mode: bool = False) -> Variable:
+    """Hidden states [rows, size] of a GRU over sequences of projected inputs [rows, 3 * size]."""
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_gru")
+    helper = LayerHelper("gru", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr)
+    dtype = helper.input_dtype()
+    weight = helper.create_parameter(attr=helper.param_attr, shape=[size, 3 * size], dtype=dtype)
+    bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * size], dtype=dtype, is_bias=True)
+    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None)}
+    hidden, gate, reset, batch_hidden = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
+    helper.append_op(type="gru", inputs=inputs,
+                     outputs={"Hidden": hidden, "BatchGate": gate, "BatchResetHiddenPrev": reset, "BatchHidden": batch_hidden},
+                     attrs={"is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation,
+                            "origin_mode": origin_mode})
+    return hidden
+
+
+_ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
+
+
+def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, activation: str = "tanh",
+             gate_activation: str = "sigmoid", origin_mode: bool = False) -> tuple[Variable, Variable, Variable]:
+    """One step of a GRU: the new hidden state [n, size / 3], the reset hidden state, and the gates."""
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "gru_unit")
+    check_variable_and_dtype(hidden, "hidden", ["float32", "float64"], "gru_unit")
+    helper = LayerHelper("gru_unit", input=input, hidden=hidden, size=size, param_attr=param_attr, bias_attr=bias_attr)
+    dtype, width = helper.input_dtype(), size // 3
+    weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 3 * width], dtype=dtype)
+    gate, reset, updated = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
+    inputs: dict[str, Any] = {"Input": input, "HiddenPrev": hidden, "Weight": weight}
+    if helper.bias_attr:
+        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * width], dtype=dtype, is_bias=True)
+    helper.append_op(type="gru_unit", inputs=inputs, outputs={"Gate": gate, "ResetHiddenPrev": reset, "Hidden": updated},
+                     attrs={"activation": _ACTIVATIONS[activation], "gate_activation": _ACTIVATIONS[gate_activation],
+                            "origin_mode": origin_mode})
+    return updated, reset, gate
+
+
+def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, forget_bias: float = 0.0, param_attr: Any = None,
+              bias_attr: Any = None, name: str | None = None) -> tuple[Variable, Variable]:
+    """One step of an LSTM: the new hidden state and cell."""
+    from fluidlite.layers.fc import fc
+    from fluidlite.layers.tensor import concat
+    helper = LayerHelper("lstm_unit", name=name)
+    for what, var in (("x_t", x_t), ("hidden_t_prev", hidden_t_prev), ("cell_t_prev", cell_t_prev)):
+        check_variable_and_dtype(var, what, ["float32", "float64"], "lstm_unit")
+        if len(var.shape) != 2:
+            raise ValueError(f"Rank of {what} must be 2.")
+    if x_t.shape[0] != hidden_t_prev.shape[0] or x_t.shape[0] != cell_t_prev.shape[0]:
+        raise ValueError("The 1st dimensions of x_t, hidden_t_prev and cell_t_prev must be the same.")
+    if hidden_t_prev.shape[1] != cell_t_prev.shape[1]:
+        raise ValueError("The 2nd dimensions of hidden_t_prev and cell_t_prev must be the same.")
+    width = cell_t_prev.shape[1]
+    gates = fc(concat([x_t, hidden_t_prev], axis=1), size=4 * width, param_attr=param_attr, bias_attr=True if bias_attr is None else bias_attr)
+    cell, hidden = (helper.create_variable_for_type_inference(x_t.dtype) for _ in range(2))
+    helper.append_op(type="lstm_unit", inputs={"X": gates, "C_prev": cell_t_prev}, outputs={"C": cell, "H": hidden},
+                     attrs={"forget_bias": forget_bias})
+    return hidden, cell
+
+
+def lod_reset(x: Variable, y: Variable | None = None, target_lod: Any = None) -> Variable:
+    """x with the level of detail of y (or held in y's numbers), or with offsets `target_lod`."""
+    check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "lod_reset")
+    if y is not None:
+        check_type(y, "y", Variable, "lod_reset")
+        return one_op("lod_reset", {"X": x, "Y": y}, dtype=x.dtype)
+    if target_lod is None:
+        raise ValueError("y and target_lod should not be both none.")
+    return one_op("lod_reset", {"X": x}, {"target_lod": list(target_lod)}, dtype=x.dtype)
+
+
+def lod_append(x: Variable, level: Any) -> Variable:
+    """x with one more (innermost) level of detail, from a Variable or from offsets."""
+    if not isinstance(level, (Iterable, Variable)):
+        raise ValueError("Input(level) must be list, tuple or Variable.")
+    check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "lod_append")
+    inputs: dict[str, Any] = {"X": x}
+    attrs: dict[str, Any] = {"append": True}
+    if isinstance(level, Variable):
+        inputs["Y"] = level
+    else:
+        attrs["target_lod"] = list(level)
+    return one_op("lod_reset", inputs, attrs, dtype=x.dtype, layer="lod_append")
+
+
+def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, scores: Variable, beam_size: int, end_id: int,
+                level: int = 0, is_accumulated: bool = True, name: str | None = None, return_parent_idx: bool = False) -> Any:
+    """One step of a beam search: the selected ids and scores (and which prefix each continues)."""
+    helper = LayerHelper("beam_search", name=name)
+    inputs = {"pre_ids": pre_ids, "pre_scores": pre_scores, "scores": scores, **({"ids": ids} if ids is not None else {})}
+    scores_out = helper.create_variable_for_type_inference(dtype=pre_scores.dtype)
+    ids_out = helper.create_variable_for_type_inference(dtype=pre_ids.dtype)
+    parents = helper.create_variable_for_type_inference(dtype="int32")
+    helper.append_op(type="beam_search", inputs=inputs,
+                     outputs={"selected_ids": ids_out, "selected_scores": scores_out, "parent_idx": parents},
+                     attrs={"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated})
+    return (ids_out, scores_out, parents) if return_parent_idx else (ids_out, scores_out)
+
+
+def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: int, name: str | None = None) -> tuple[Variable, Variable]:
+    """The sentences and their scores, from the arrays of ids and scores that the steps of a beam search wrote."""
+    helper = LayerHelper("beam_search_decode", name=name)
+    sentences = helper.create_variable_for_type_inference(dtype=ids.dtype)
+    found = helper.create_variable_for_type_inference(dtype=scores.dtype)
+    helper.append_op(type="beam_search_decode", inputs={"Ids": ids, "Scores": scores},
+                     outputs={"SentenceIds": sentences, "SentenceScores": found}, attrs={"beam_size": beam_size, "end_id": end_id})
+    return sentences, found

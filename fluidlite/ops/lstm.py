@@ -30,7 +30,7 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, 
 
 
 # ---------------------------------------------------------------------- one cell
-class _Cell(NamedTuple):
+class LstmCell(NamedTuple):
     """One step: activations, peephole weights (input, forget, output; None without), and the bound on the cells (0: none)."""
 
     xp: Any
@@ -98,10 +98,10 @@ class _Cell(NamedTuple):
 
 
 def _cell(op: str, xp: Any, size: int, Bias: Array, use_peepholes: bool, gate: str, state: str, candidate: str,
-          clip: float = 0.0) -> _Cell:
+          clip: float = 0.0) -> LstmCell:
     tail = Bias.reshape(-1)[4 * size:]
     peepholes = (tail[:size], tail[size:2 * size], tail[2 * size:]) if use_peepholes else None
-    return _Cell(xp, size, activation(op, gate), activation(op, state), activation(op, candidate), peepholes, clip)
+    return LstmCell(xp, size, activation(op, gate), activation(op, state), activation(op, candidate), peepholes, clip)
 
 
 class _Projection(NamedTuple):
@@ -124,7 +124,7 @@ class _Projection(NamedTuple):
 
 
 # ---------------------------------------------------------------------- all steps
-class _Tape(NamedTuple):
+class Tape(NamedTuple):
     """What a run leaves behind, stored step by step; `state` is what the recurrence sees: `hidden`, or its projection."""
 
     gates: Array
@@ -141,8 +141,8 @@ def _earlier(step: Step, X: Array, initial: Array | None) -> Array | None:
     return X[step.before:step.before + step.width]
 
 
-def _run(cell: _Cell, steps: Steps, gates: Array, Weight: Array, H0: Array | None, C0: Array | None,
-         projection: _Projection | None = None) -> _Tape:
+def run(cell: LstmCell, steps: Steps, gates: Array, Weight: Array, H0: Array | None, C0: Array | None,
+        projection: _Projection | None = None) -> Tape:
     """All steps; `gates` [rows, 4 size] hold the inputs with their bias and are overwritten. H0 and C0: longest first."""
     xp = cell.xp
     cells, active, hidden = (xp.empty((len(gates), cell.size), gates.dtype) for _ in range(3))
@@ -155,10 +155,10 @@ def _run(cell: _Cell, steps: Steps, gates: Array, Weight: Array, H0: Array | Non
         xp.multiply(gates[now, 3 * cell.size:], active[now], out=hidden[now])
         if projection is not None:
             state[now] = projection.run(xp, hidden[now])
-    return _Tape(gates, cells, active, hidden, state)
+    return Tape(gates, cells, active, hidden, state)
 
 
-class _Gradients(NamedTuple):
+class Gradients(NamedTuple):
     """Gradients stored step by step: of the gates before activation, of the projection before its, of the first cells and states."""
 
     gates: Array
@@ -167,15 +167,15 @@ class _Gradients(NamedTuple):
     first_states: Array
 
 
-def _run_back(cell: _Cell, steps: Steps, tape: _Tape, C0: Array | None, Weight: Array, d: Array,
-              projection: _Projection | None = None) -> _Gradients:
-    """All steps back from `d`, the gradient of the states step by step, which is overwritten."""
+def run_back(cell: LstmCell, steps: Steps, tape: Tape, C0: Array | None, Weight: Array, d: Array,
+              projection: _Projection | None = None, last_cells: Array | None = None) -> Gradients:
+    """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells` comes on top of it."""
     xp, size = cell.xp, cell.size
     factors, shares = cell.factors(tape.gates, steps.earlier(tape.cells, C0), tape.active)
     forget, inside = tape.gates[:, 2 * size:3 * size], cell.inside(tape.cells)
     slopes = None if projection is None else projection.slopes(tape.state)
     flat = factors.reshape(len(factors), -1)
-    carried, passed = None, xp.zeros((0, len(Weight)), d.dtype)
+    carried, passed = last_cells, xp.zeros((0, len(Weight)), d.dtype)
     for step in reversed(list(steps)):
         now = step.rows
         d[step.start:step.start + len(passed)] += passed
@@ -185,10 +185,10 @@ def _run_back(cell: _Cell, steps: Steps, tape: _Tape, C0: Array | None, Weight: 
             dhidden = dhidden @ projection.weight.T
         carried = cell.back(dhidden, carried, factors[now], shares[now], forget[now], None if inside is None else inside[now])
         passed = flat[now] @ Weight.T
-    return _Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
+    return Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
 
-def _bias_gradient(cell: _Cell, steps: Steps, tape: _Tape, C0: Array | None, dgates: Array) -> Array:
+def _bias_gradient(cell: LstmCell, steps: Steps, tape: Tape, C0: Array | None, dgates: Array) -> Array:
     """[1, 4 size], or [1, 7 size] with the peephole weights'."""
     parts = [dgates.sum(axis=0)]
     if cell.peepholes is not None:
@@ -218,7 +218,7 @@ def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None,
     cell = _cell("lstm", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation)
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[:4 * len(Weight)]
-    tape = _run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0))
+    tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0))
     return (WithLod(steps.by_sequence(tape.hidden), Input_lod), WithLod(steps.by_sequence(tape.cells), Input_lod),
             WithLod(tape.gates, ()), WithLod(tape.active, ()))
 
@@ -230,8 +230,8 @@ def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None,
     steps = Steps(xp, offsets_of_level("lstm_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
     cell = _cell("lstm_grad", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation)
     hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
-    tape = _Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
-    found = _run_back(cell, steps, tape, c0, Weight, steps.by_step(dHidden))
+    tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
+    found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dHidden))
     return (steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
             None if H0 is None else steps.initial_gradient(found.first_states, H0),
             None if C0 is None else steps.initial_gradient(found.first_cells, C0),
@@ -267,7 +267,7 @@ def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None,
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[:4 * size]
     projection = _Projection(ProjWeight, activation("lstmp", proj_activation), proj_clip)
-    tape = _run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0), projection)
+    tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0), projection)
     return (WithLod(steps.by_sequence(tape.state), Input_lod), WithLod(steps.by_sequence(tape.cells), Input_lod),
             WithLod(tape.gates, ()), WithLod(tape.active, ()), WithLod(tape.hidden, ()))
 
@@ -283,8 +283,8 @@ def _(xp: Any, H0: Array | None, C0: Array | None, Weight: Array, ProjWeight: Ar
                  cell_clip)
     projection = _Projection(ProjWeight, activation("lstmp_grad", proj_activation), proj_clip)
     state, c0 = steps.by_step(Projection), steps.initial(C0)
-    tape = _Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
-    found = _run_back(cell, steps, tape, c0, Weight, steps.by_step(dProjection), projection)
+    tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
+    found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dProjection), projection)
     return (WithLod(steps.by_sequence(found.gates), Projection_lod),
             None if H0 is None else steps.initial_gradient(found.first_states, H0),
             None if C0 is None else steps.initial_gradient(found.first_cells, C0),

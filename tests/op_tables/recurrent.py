@@ -7,8 +7,8 @@ import numpy as np
 from optest import Case
 
 RNG = np.random.RandomState(21)
-LENGTHS = [2, 4, 1, 3]
-GAPS = [3, 0, 2, 5]
+LENGTHS = [2, 3, 1]
+GAPS = [2, 0, 3]
 
 
 def floats(*shape: int) -> Any:
@@ -63,7 +63,7 @@ def lstm(lengths: Any = LENGTHS, peepholes: bool = True, reverse: bool = False, 
 
 def lstm_case(name: str, lengths: Any = LENGTHS, first: bool = False, projected: int = 0, **options: Any) -> Case:
     """One row; the options are those of the reference."""
-    size, peepholes = 3, options.get("peepholes", True)
+    size, peepholes = 2, options.get("peepholes", True)
     inputs = {"Input": (floats(sum(lengths), 4 * size), [lengths]), "Weight": floats(projected or size, 4 * size),
               "Bias": floats(1, (7 if peepholes else 4) * size)}
     if first:
@@ -83,10 +83,10 @@ LSTM = [
     lstm_case("first plain reverse", first=True, peepholes=False, reverse=True), lstm_case("empty", lengths=GAPS, first=True),
     lstm_case("activations", gate="tanh", cell="relu", candidate="sigmoid"),
     lstm_case("identities", cell="identity", candidate="identity"), lstm_case("one row", lengths=[1]),
-    lstm_case("", projected=2), lstm_case("plain reverse", projected=2, peepholes=False, reverse=True),
-    lstm_case("first", projected=4, first=True), lstm_case("identity", projected=2, projection="identity", first=True),
-    lstm_case("clip", projected=2, cell_clip=0.3, proj_clip=0.1, projection="identity"),
-    lstm_case("clipped cells", projected=2, cell_clip=0.3, first=True), lstm_case("clipped states", projected=2, proj_clip=0.1),
+    lstm_case("", projected=1), lstm_case("plain reverse", projected=1, peepholes=False, reverse=True),
+    lstm_case("first", projected=3, first=True), lstm_case("identity", projected=1, projection="identity", first=True),
+    lstm_case("clip", projected=1, cell_clip=0.3, proj_clip=0.1, projection="identity"),
+    lstm_case("clipped cells", projected=1, cell_clip=0.3, first=True), lstm_case("clipped states", projected=1, proj_clip=0.1),
 ]
 
 
@@ -117,9 +117,9 @@ def gru(lengths: Any = LENGTHS, reverse: bool = False, gate: str = "sigmoid", ca
 
 def gru_case(name: str, lengths: Any = LENGTHS, first: bool = False, bias: bool = True, **options: Any) -> Case:
     """One row."""
-    inputs = {"Input": (floats(sum(lengths), 9), [lengths]), "Weight": floats(3, 9)}
-    inputs |= {"Bias": floats(1, 9)} if bias else {}
-    inputs |= {"H0": floats(len(lengths), 3)} if first else {}
+    inputs = {"Input": (floats(sum(lengths), 6), [lengths]), "Weight": floats(2, 6)}
+    inputs |= {"Bias": floats(1, 6)} if bias else {}
+    inputs |= {"H0": floats(len(lengths), 2)} if first else {}
     names = {"gate": "gate_activation", "candidate": "activation", "reverse": "is_reverse"}
     return Case("gru", inputs, gru(lengths, **options), {names.get(key, key): value for key, value in options.items()}, grad=list(inputs),
                 ignore=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"], lods={"Hidden": [lengths]}, wants=["Hidden"], name=name)
@@ -157,7 +157,51 @@ def lstm_unit(forget_bias: float) -> Any:
     return run
 
 
-LSTM += [Case("lstm_unit", {"X": floats(4, 12), "C_prev": floats(4, 3)}, lstm_unit(0.5), {"forget_bias": 0.5}, grad=["X", "C_prev"],
+LSTM += [Case("lstm_unit", {"X": floats(3, 8), "C_prev": floats(3, 2)}, lstm_unit(0.5), {"forget_bias": 0.5}, grad=["X", "C_prev"],
               wants=slots, name=" ".join(slots)) for slots in (["C", "H"], ["C"], ["H"])]
 
-CASES = LSTM + GRU
+
+# ---------------------------------------------------------------------- stacked lstm, weights in cuDNN's order
+def stacked(layers: int, directions: int) -> Any:
+    """The reference for a cudnn_lstm: weights taken one by one off the front of W, biases as well."""
+    def run(Input: Any, InitH: Any, InitC: Any, W: Any) -> Any:
+        size, steps = InitH.shape[2], Input
+        weights, at = [], 0
+        for features in [Input.shape[2]] * directions + [directions * size] * (layers - 1) * directions:
+            weights.append([])
+            for columns in [features] * 4 + [size] * 4:
+                weights[-1].append(W[at:at + size * columns].reshape(size, columns))
+                at += size * columns
+        biases = W[at:].reshape(-1, 8, size)
+        last_h, last_c = [], []
+        for layer in range(layers):
+            outs = []
+            for direction in range(directions):
+                k = layer * directions + direction
+                h, c, states = InitH[k], InitC[k], []
+                for x in steps[::-1] if direction else steps:
+                    i, f, g, o = (x @ weights[k][n].T + h @ weights[k][4 + n].T + biases[k][n] + biases[k][4 + n] for n in range(4))
+                    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+                    h = sigmoid(o) * np.tanh(c)
+                    states.append(h)
+                outs.append(np.stack(states[::-1] if direction else states))
+                last_h.append(h)
+                last_c.append(c)
+            steps = np.concatenate(outs, axis=2)
+        return steps, np.stack(last_h), np.stack(last_c)
+    return run
+
+
+def stacked_case(layers: int, directions: int, name: str) -> Case:
+    """One row: 3 steps of 2 sequences of 3 features, states of 2."""
+    weights = sum(directions * 8 * (features + 4) for features in [3] + [2 * directions] * (layers - 1))
+    inputs = {"Input": floats(3, 2, 3), "InitH": floats(layers * directions, 2, 2), "InitC": floats(layers * directions, 2, 2),
+              "W": floats(weights)}
+    return Case("cudnn_lstm", inputs, stacked(layers, directions), {"hidden_size": 2, "num_layers": layers, "is_bidirec": directions == 2,
+                                                                    "input_size": 3, "max_len": 3},
+                grad=list(inputs), wants=["Out", "last_h", "last_c"], name=name)
+
+
+STACKED = [stacked_case(1, 1, "one"), stacked_case(2, 1, "two layers"), stacked_case(2, 2, "both ways")]
+
+CASES = LSTM + GRU + STACKED

@@ -1,4 +1,4 @@
-"""Rows for the recurrent ops, against recurrences that go sequence by sequence and row by row."""
+"""Rows for the recurrent ops, against recurrences that go sequence by sequence and row by row, and for the beam search."""
 from __future__ import annotations
 
 from typing import Any
@@ -204,4 +204,28 @@ def stacked_case(layers: int, directions: int, name: str) -> Case:
 
 STACKED = [stacked_case(1, 1, "one"), stacked_case(2, 1, "two layers"), stacked_case(2, 2, "both ways")]
 
-CASES = LSTM + GRU + STACKED
+# ---------------------------------------------------------------------- beam search, checked with PaddlePaddle 1.8.5
+PREFIXES = [[2, 1], [1, 1, 1]]
+SCORES = np.array([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.2, 0.9, 0.4]], "float32")
+CHOICES = np.array([[4, 2, 5], [2, 1, 3], [3, 5, 2]])
+ENDED = np.array([[1], [0], [1]])
+TOTALS = np.array([[0.55], [0.2], [0.1]], "float32")
+
+
+def beam_case(name: str, beam_size: int, pre_ids: Any, lengths: Any, ids: Any, scores: Any, rows: Any, **attrs: Any) -> Case:
+    """One row: what is selected, in the order of the prefixes, with the score and the prefix of each."""
+    inputs = {"pre_ids": (pre_ids, PREFIXES), "pre_scores": (TOTALS, PREFIXES), "ids": (CHOICES, PREFIXES), "scores": (SCORES, PREFIXES)}
+    lods = [PREFIXES[0], lengths]
+    return Case("beam_search", inputs, {"selected_ids": np.array(ids).reshape(-1, 1), "selected_scores": np.array(scores).reshape(-1, 1),
+                                        "parent_idx": np.array(rows)},
+                {"level": 0, "beam_size": beam_size, "end_id": 1, **attrs}, lods={"selected_ids": lods, "selected_scores": lods}, name=name)
+
+
+BEAMS = [
+    beam_case("", 2, np.zeros((3, 1), "int64"), [1, 1, 2], [4, 2, 5, 2], [0.5, 0.6, 0.9, 0.4], [0, 1, 2, 2]),
+    beam_case("ended", 2, ENDED, [1, 1, 0], [1, 2], [0.55, 0.6], [0, 1]),
+    beam_case("products", 2, np.zeros((3, 1), "int64"), [1, 1, 2], [4, 2, 5, 2],
+              [0.55 + np.log(0.5), 0.2 + np.log(0.6), 0.1 + np.log(0.9), 0.1 + np.log(0.4)], [0, 1, 2, 2], is_accumulated=False),
+]
+
+CASES = LSTM + GRU + STACKED + BEAMS

@@ -136,7 +136,7 @@ class PlanBuilder:
         if found is None:
             held = self._held(name)
             if held is None:
-                if self._holds_other(name):
+                if self._holds_other(name) or self._optional(op, name):
                     raise CannotLower(name)
                 raise missing(op, slot, name, _NoFrame(self.block))             # type: ignore[arg-type]
             found = self.env[name] = self._param(name, held)
@@ -219,9 +219,12 @@ class PlanBuilder:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""
         if op.definition is None:
             return {}
+        specs = {slot: [self._spec(name) for name in names] for slot, names in op.inputs.items()}
         try:
-            return op.definition.infer({slot: [self._spec(name) for name in names] for slot, names in op.inputs.items()}, op.attrs)
+            return op.definition.infer(specs, op.attrs)
         except EnforceNotMet as error:
+            if any(spec is None or -1 in spec.shape for found in specs.values() for spec in found):
+                return {}                        # the kernel knows the shapes, and says what is wrong with them
             raise type(error)(f"{error}\n  {op.call_text()}\n  built at {op.where}") from None
         except (IndexError, TypeError, ZeroDivisionError, AttributeError):
             return {}

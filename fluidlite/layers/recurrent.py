@@ -54,7 +54,7 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = 
     weight = helper.create_parameter(attr=helper.param_attr, shape=[proj_size, 4 * width], dtype=dtype)
     projection_weight = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
-    projection, cell, hidden, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(5))
+    projection, cell, _, hidden, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(6))
     inputs = {"Input": input, "Weight": weight, "ProjWeight": projection_weight, "Bias": bias, **_initial(h_0, c_0)}
     clips = {key: value for key, value in (("cell_clip", cell_clip), ("proj_clip", proj_clip)) if value}
     helper.append_op(type="lstmp", inputs=inputs,

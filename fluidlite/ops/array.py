@@ -254,7 +254,7 @@ array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None)
 
 @array_to_lod_tensor.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype, X.lod_level)
+    return Spec(X.shape, X.dtype, max(X.lod_level or 0, 1))
 
 
 @array_to_lod_tensor.kernel
@@ -287,7 +287,7 @@ shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None)
 
 @shrink_rnn_memory.shape
 def _(X: Spec) -> Spec:
-    return Spec((-1, *X.shape[1:]), X.dtype)
+    return Spec((-1, *X.shape[1:]), X.dtype, X.lod_level)
 
 
 @shrink_rnn_memory.kernel

@@ -201,6 +201,8 @@ def same_attr(left: Any, right: Any) -> bool:
 def attrs_of(op: Any) -> dict[str, Any]:
     """The attributes that count; name scopes without their numbers, which count up through the whole process."""
     found = {name: op.attr(name) for name in op.attr_names if name not in IGNORED}
+    if "original_output_grad" in found:                # from a set of strings, like the slots (see slots_of)
+        found["original_output_grad"] = sorted(found["original_output_grad"])
     if "op_namescope" in found:
         found["op_namescope"] = re.sub(r"_\d+/", "/", found["op_namescope"])
     return found
@@ -257,6 +259,12 @@ def var_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
         theirs = {"type": theirs["type"], "persistable": theirs["persistable"]}
     if theirs.get("shape") and not any(theirs["shape"]):
         del theirs["shape"]  # expand_as of 1.8.5 says zeros until it runs
+    if "@GRAD" in recorded.name or recorded.name.startswith("beam_search_"):
+        theirs.pop("lod_level", None)  # 1.8.5's depends on which op wrote the gradient first
+    if recorded.name.startswith("sequence_pool_") and recorded.name.endswith(".tmp_1") or recorded.name.startswith("edit_distance_"):
+        theirs.pop("dtype", None)  # positions are integers and distances are not, whatever 1.8.5 declares
+    if recorded.name.startswith("sequence_pad_"):
+        theirs.pop("shape", None)  # 1.8.5 takes the longest sequence for known, and for 1
     if recorded.name.startswith(("isinf_", "isnan_")):
         del theirs["dtype"]  # 1.8.5 leaves these truth values the dtype of what was asked about
     if recorded.name.endswith("_shape") and theirs.get("dtype") == 0:

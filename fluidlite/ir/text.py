@@ -99,11 +99,11 @@ def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
     usual: dict[str, Any] = {"lod_level": 0, "persistable": keyword == "param", "stop_gradient": False,
                              "is_data": keyword == "data", "need_check_feed": False, "belong_to_optimizer": False}
     if isinstance(var, Parameter):
-        usual.update(trainable=True, do_model_average=None, need_clip=True, is_distributed=False)
+        usual.update(trainable=True, do_model_average=True, need_clip=True, is_distributed=False)
     for key, value in usual.items():
         found = getattr(var, key)
-        if found != value:
-            yield key, found if isinstance(found, (bool, int, type(None))) else bool(found)
+        if found is not None and found != value:
+            yield key, found if isinstance(found, int) else bool(found)
     factor = var.optimize_attr.get("learning_rate", 1.0) if isinstance(var, Parameter) else 1.0
     if isinstance(factor, (int, float)) and factor != 1.0:
         yield "learning_rate", factor

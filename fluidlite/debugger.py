@@ -1,0 +1,79 @@
+"""`fluid.debugger`: programs as pseudo-code and as drawings."""
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.text import operator_text, variable_text
+from fluidlite.ir.variable import Parameter
+
+__all__ = ["draw_block_graphviz", "pprint_block_codes", "pprint_program_codes"]
+
+_FILL = {"op": "#303A3A", "param": "#148b97", "value": "#dddddd", "highlight": "orange"}
+
+
+def _shown(view: Any) -> Any:
+    """The object itself, or what a `desc` shows."""
+    return getattr(view, "target", view)
+
+
+def pprint_program_codes(program_desc: Program) -> str:
+    """The forward part of a program as text, block by block."""
+    return "\n\n".join(pprint_block_codes(block) for block in _shown(program_desc).blocks)
+
+
+def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
+    """The variables and ops of a block as text; gradients, and the ops that make or use them, only with `show_backward`."""
+    block = _shown(block_desc)
+    ops = [op for op in block.ops if show_backward or not op.role & (OpRole.Backward | OpRole.Optimize)]
+    hidden = {name for op in block.ops if op not in ops for name in op.output_arg_names}
+    hidden -= {name for op in ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    lines = [f"// block-{block.idx}  parent-{block.parent_idx}", "// variables"]
+    lines += [variable_text(var) for var in block.vars.values() if var.name not in hidden]
+    return "\n".join([*lines, "", "// operators", *map(operator_text, ops)]) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ drawings
+def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, path: str = "./temp.dot") -> None:
+    """Write a block as a graph for Graphviz (`dot -Tpdf temp.dot`): ops, values, and in another colour the names in `highlights`."""
+    pathlib.Path(path).write_text("\n".join(_dot(_shown(block), frozenset(highlights or ()))) + "\n", encoding="utf8")
+
+
+def _dot(block: Block, highlights: frozenset[str]) -> Iterator[str]:
+    yield "digraph block {"
+    yield '  rankdir="TB"; node [shape="box", style="rounded,filled", fontname="Arial"];'
+    names = dict.fromkeys(name for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names))
+    numbers = {name: f"value_{number}" for number, name in enumerate(names)}
+    for name, node in numbers.items():
+        yield f"  {node} {_node(block, name, highlights)}"
+    for number, op in enumerate(block.ops):
+        yield f'  op_{number} [label={_quoted(op.type)}, fillcolor="{_FILL["op"]}", fontcolor="white"];'
+        yield from (f"  {edge}" for edge in _edges(op, f"op_{number}", numbers, highlights))
+    yield "}"
+
+
+def _node(block: Block, name: str, highlights: frozenset[str]) -> str:
+    var = block._find_var_recursive(name)
+    param = isinstance(var, Parameter)
+    label = f"{name}\n{list(var.shape)}" if var is not None and param else name
+    fill = _FILL["highlight" if name in highlights else "param" if param else "value"]
+    return f'[label={_quoted(label)}, fillcolor="{fill}"];'
+
+
+def _edges(op: Operator, node: str, numbers: dict[str, str], highlights: frozenset[str]) -> Iterator[str]:
+    for name in op.input_arg_names:
+        yield f"{numbers[name]} -> {node}{_colour(name, highlights)};"
+    for name in op.output_arg_names:
+        yield f"{node} -> {numbers[name]}{_colour(name, highlights)};"
+
+
+def _colour(name: str, highlights: frozenset[str]) -> str:
+    return f' [color="{_FILL["highlight"]}"]' if name in highlights else ""
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

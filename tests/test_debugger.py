@@ -1,0 +1,92 @@
+"""Programs as pseudo-code and drawings, flags, and the names of `fluid.core`."""
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+import fluidlite as fluid
+from fluidlite import core, debugger
+
+
+@pytest.fixture
+def program() -> fluid.Program:
+    made = fluid.Program()
+    with fluid.unique_name.guard(), fluid.program_guard(made, fluid.Program()):
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 3))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    return made
+
+
+def test_pseudo_code_shows_the_forward_part(program: fluid.Program) -> None:
+    for text in (debugger.pprint_program_codes(program), debugger.pprint_program_codes(program.desc)):
+        assert "mul(X=x, Y=fc_0.w_0) -> Out=fc_0.tmp_0" in text and "param fc_0.w_0: float32[4, 3]" in text
+        assert "mul_grad" not in text and "@GRAD" not in text and "sgd" not in text
+    text = debugger.pprint_block_codes(program.global_block(), show_backward=True)
+    assert "mul_grad" in text and "fc_0.w_0@GRAD" in text and "sgd" in text
+
+
+def test_drawings(program: fluid.Program, tmp_path: pathlib.Path) -> None:
+    program.global_block().create_var(name='a "quoted" name')
+    program.global_block().append_op(type="assign", inputs={"X": ["x"]}, outputs={"Out": ['a "quoted" name']})
+    path = tmp_path / "block.dot"
+    debugger.draw_block_graphviz(program.global_block(), highlights=["x"], path=str(path))
+    text = path.read_text()
+    assert text.startswith("digraph block {") and text.endswith("}\n")
+    assert text.count("\n  op_0 [") == 1 and 'label="mul"' in text and 'label="fc_0.w_0\\n[4, 3]"' in text
+    assert text.count('"orange"') == 4 and '\\"quoted\\"' in text   # x itself, and three edges of ops that read it
+
+
+# ------------------------------------------------------------------------------------------------ flags
+def test_flags() -> None:
+    assert fluid.get_flags("FLAGS_check_nan_inf") == {"FLAGS_check_nan_inf": False}
+    fluid.set_flags({"FLAGS_check_nan_inf": 1})
+    try:
+        assert fluid.get_flags(["FLAGS_check_nan_inf", "FLAGS_eager_delete_tensor_gb"]) == {
+            "FLAGS_check_nan_inf": True, "FLAGS_eager_delete_tensor_gb": 0.0}
+        assert core.globals()["FLAGS_check_nan_inf"] is True
+        assert core.init_gflags(["--check_nan_inf=false", "--tryfromenv=x"]) and not core.globals().get("FLAGS_check_nan_inf")
+    finally:
+        core.globals()["FLAGS_check_nan_inf"] = False
+    for wrong in (lambda: fluid.get_flags("FLAGS_nope"), lambda: fluid.set_flags({"FLAGS_nope": 1})):
+        with pytest.raises(ValueError, match="Flag FLAGS_nope cannot"):
+            wrong()
+    for wrong in (lambda: fluid.get_flags(3), lambda: fluid.set_flags(3), lambda: fluid.set_flags({"FLAGS_check_nan_inf": "abc"})):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+@pytest.mark.parametrize("versions", [("1",), ("1.8.5",), ("1.8", "1.9"), ("0.0.0.0",), ("1.8.5.0",), ("1.8.5", "1.8.5.0")])
+def test_versions_that_this_is(versions: tuple[str, ...]) -> None:
+    assert fluid.require_version(*versions) is None
+
+
+@pytest.mark.parametrize(("versions", "error", "match"), [
+    (("1.8.6",), Exception, "1.8.6 or higher"), (("0.1", "1.7"), Exception, r"in \[0.1, 1.7\]"), (("2.0",), Exception, "VersionError"),
+    (("1.8.5.1",), Exception, "VersionError"), (("1.8.5", "1.8"), Exception, "VersionError"),
+    (("abc",), ValueError, "'min_version' in require_version must be in format"), (("1.8.5-rc",), ValueError, "format"),
+    (("1", "x"), ValueError, "'max_version'"), ((1,), TypeError, "'min_version'"), (("1.8.5", 1), TypeError, "'max_version'")])
+def test_versions_that_this_is_not(versions: tuple[str, ...], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        fluid.require_version(*versions)
+
+
+# ------------------------------------------------------------------------------------------------ core
+def test_names_of_core() -> None:
+    maker = core.op_proto_and_checker_maker
+    assert (maker.kOpRoleAttrName(), maker.kOpRoleVarAttrName(), maker.kOpNameScopeAttrName(), maker.kOpCreationCallstackAttrName(),
+            maker.kOpDeviceAttrName()) == ("op_role", "op_role_var", "op_namescope", "op_callstack", "op_device")
+    assert (int(maker.OpRole.Backward), int(maker.OpRole.Optimize), int(maker.OpRole.Loss)) == (1, 2, 256)
+    assert (core.empty_var_name(), core.kGradVarSuffix(), core.kTempVarName()) == ("@EMPTY@", "@GRAD", "@TEMP@")
+    assert core.VarDesc.VarType.FP32 == 5 and core.AttrType.BOOLS == core.AttrType.BOOLEANS
+    assert "mul" in core.get_all_op_names() and core.has_grad_op_maker("mul") and core.op_support_gpu("mul")
+    assert core.get_op_attrs_default_value(b"mul")["x_num_col_dims"] == 1
+    assert core.size_of_dtype(core.VarDesc.VarType.FP64) == 8
+    assert core.get_cuda_device_count() >= 0 and core.is_compiled_with_dist()
+
+
+def test_gradient_descriptions(program: fluid.Program) -> None:
+    op = program.desc.block(0).op(0)
+    made, of = core.get_grad_op_desc(op, {"x@GRAD"}, [])
+    assert [one.type() for one in made] == ["mul_grad"]
+    assert made[0].output("Y@GRAD") == ["fc_0.w_0@GRAD"] and of["fc_0.w_0@GRAD"] == "fc_0.w_0"

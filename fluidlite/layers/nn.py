@@ -7,6 +7,7 @@ from fluidlite.layers import (
     criteria,
     elementwise,
     indexing,
+    lod,
     norm,
     random,
     reduce,
@@ -25,6 +26,7 @@ from fluidlite.layers.debug import py_func
 from fluidlite.layers.elementwise import *  # noqa: F403
 from fluidlite.layers.fc import *  # noqa: F403
 from fluidlite.layers.indexing import *  # noqa: F403
+from fluidlite.layers.lod import *  # noqa: F403
 from fluidlite.layers.norm import *  # noqa: F403
 from fluidlite.layers.random import *  # noqa: F403
 from fluidlite.layers.reduce import *  # noqa: F403
@@ -34,6 +36,6 @@ from fluidlite.layers.shaping import *  # noqa: F403
 from fluidlite.layers.tagging import *  # noqa: F403
 from fluidlite.layers.vision import *  # noqa: F403
 
-_FILES = (activations, conv, criteria, elementwise, indexing, norm, products, random, reduce, resize, search, shaping, tagging, vision)
+_FILES = (activations, conv, criteria, elementwise, indexing, lod, norm, products, random, reduce, resize, search, shaping, tagging, vision)
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]

@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite import layers, optimizer, unique_name
+from fluidlite import optimizer, unique_name
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, program_guard
+from fluidlite.layers.data_layer import data
+from fluidlite.layers.fc import fc
+from fluidlite.layers.loss import square_error_cost
+from fluidlite.layers.reduce import reduce_mean
 from fluidlite.scope import Scope
 
 __all__ = ["run_check"]
@@ -16,12 +20,12 @@ def run_check() -> None:
     main, startup, scope = Program(), Program(), Scope()
     startup.random_seed = 1
     with program_guard(main, startup), unique_name.guard():
-        x = layers.data("x", [2], dtype="float32")
-        loss = layers.mean(layers.square(layers.fc(x, 1)))
+        x, y = data("x", [2], dtype="float32"), data("y", [1], dtype="float32")
+        loss = reduce_mean(square_error_cost(fc(x, 1), y))
         optimizer.SGD(0.1).minimize(loss)
         exe = Executor()
         exe.run(startup, scope=scope)
-        feed = {"x": np.ones((4, 2), "float32")}
+        feed = {"x": np.ones((4, 2), "float32"), "y": np.zeros((4, 1), "float32")}
         first, second = (float(exe.run(main, feed=feed, fetch_list=[loss], scope=scope)[0][0]) for _ in range(2))
     if not second < first:
         raise RuntimeError(f"a linear layer does not learn here: loss {first}, then {second}")

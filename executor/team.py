@@ -5,6 +5,7 @@ team instead: its threads sleep when idle, where BLAS's own threads spin and slo
 """
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -24,7 +25,11 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [queue.SimpleQueue() for _ in range(size - 1)]
+        self.start()
+
+    def start(self) -> None:
+        """Start the threads; again in a forked process, which has none of its parent's."""
+        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [queue.SimpleQueue() for _ in range(self.size - 1)]
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._busy = threading.Lock()
         for index, inbox in enumerate(self._inboxes):
@@ -57,6 +62,15 @@ class Team:
 
 
 _teams: dict[int, Team] = {}
+
+
+def _revive() -> None:
+    for team in _teams.values():
+        team.start()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_revive)
 
 
 def team_of(size: int) -> Team:

@@ -1,6 +1,8 @@
 """`Executor.run`'s contract, and what plans must never do."""
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -236,3 +238,21 @@ def test_closed_executor() -> None:
 def test_what_is_no_program(bad: Any) -> None:
     with pytest.raises(TypeError, match="Program"):
         fluid.Executor(fluid.CPUPlace()).run(bad)
+
+
+def test_a_forked_process_has_a_team_of_its_own() -> None:
+    x = fluid.data("x", [None, 600], "float32")
+    out = fluid.layers.reduce_sum(fluid.layers.fc(x, 600))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feed = {"x": np.ones((512, 600), "float32")}
+    wanted, = exe.run(feed=feed, fetch_list=[out])
+    code = ("import os, signal, numpy as np, fluidlite as fluid\n"
+            "from fluidlite.executor.team import team_of\n"
+            "found = []; team = team_of(2); team(found.append)\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "    signal.alarm(20); team(found.append); os._exit(0 if sorted(found) == [0, 0, 1, 1] else 1)\n"
+            "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n")
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60).returncode == 0
+    assert np.isfinite(wanted).all()

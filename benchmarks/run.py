@@ -57,6 +57,8 @@ def measure(workload: str, names: list[str], rounds: int, seconds: float, thread
     """Visit every peer `rounds` times in rotating order."""
     peers = [Peer(name, workload, threads) for name in names]
     alive = [peer for peer in peers if peer.losses is not None]
+    if "fluidlite" not in [peer.name for peer in alive]:
+        sys.exit(f"FluidLite did not train {workload}; to see why: {sys.executable} benchmarks/worker.py fluidlite {workload}")
     for number in range(rounds):
         shift = number % len(alive)
         for peer in alive[shift:] + alive[:shift]:

@@ -1,17 +1,14 @@
-"""LSTM and GRU over sequences and step by step, level-of-detail changes, beam search."""
+"""LSTM and GRU over sequences, over padded batches and step by step; one step of a beam search, and its sentences."""
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from fluidlite.data_feeder import check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike
+from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.build import one_op
 
-__all__ = ["beam_search", "beam_search_decode", "dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lod_append", "lod_reset",
-           "lstm_unit"]
+__all__ = ["beam_search", "beam_search_decode", "dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lstm", "lstm_unit"]
 
 
 def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: Any = None,
@@ -27,7 +24,7 @@ def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: V
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 4 * width], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
     hidden, cell, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
-    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0)}
+    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0, width, width)}
     helper.append_op(type="lstm", inputs=inputs,
                      outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
                      attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
@@ -35,9 +32,13 @@ def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: V
     return hidden, cell
 
 
-def _initial(h_0: Variable | None, c_0: Variable | None) -> dict[str, Variable]:
-    """The slots of the initial states that are given."""
-    return {slot: value for slot, value in (("H0", h_0), ("C0", c_0)) if value is not None}
+def _initial(h_0: Variable | None, c_0: Variable | None, h_size: int, c_size: int) -> dict[str, Variable]:
+    """The slots of the initial states that are given; AssertionError where one is not [batch, size]."""
+    given = [(slot, value, size) for slot, value, size in (("H0", h_0, h_size), ("C0", c_0, c_size)) if value is not None]
+    for slot, value, size in given:
+        if len(value.shape) != 2 or value.shape[1] != size:
+            raise AssertionError(f"The shape of {slot.lower()} should be (batch_size, {size}), but it is {value.shape}")
+    return {slot: value for slot, value, _ in given}
 
 
 def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = None, bias_attr: Any = None, use_peepholes: bool = True,
@@ -55,7 +56,7 @@ def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = 
     projection_weight = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
     projection, cell, _, hidden, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(6))
-    inputs = {"Input": input, "Weight": weight, "ProjWeight": projection_weight, "Bias": bias, **_initial(h_0, c_0)}
+    inputs = {"Input": input, "Weight": weight, "ProjWeight": projection_weight, "Bias": bias, **_initial(h_0, c_0, proj_size, width)}
     clips = {key: value for key, value in (("cell_clip", cell_clip), ("proj_clip", proj_clip)) if value}
     helper.append_op(type="lstmp", inputs=inputs,
                      outputs={"Projection": projection, "Cell": cell, "BatchHidden": hidden, "BatchGate": gate, "BatchCellPreAct": pre_act},
@@ -74,7 +75,7 @@ def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: A
     dtype = helper.input_dtype()
     weight = helper.create_parameter(attr=helper.param_attr, shape=[size, 3 * size], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * size], dtype=dtype, is_bias=True)
-    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None)}
+    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None, size, size)}
     hidden, gate, reset, batch_hidden = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
     helper.append_op(type="gru", inputs=inputs,
                      outputs={"Hidden": hidden, "BatchGate": gate, "BatchResetHiddenPrev": reset, "BatchHidden": batch_hidden},
@@ -83,14 +84,44 @@ def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: A
     return hidden
 
 
-_ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
+def lstm(input: Variable, init_h: Variable, init_c: Variable, max_len: int, hidden_size: int, num_layers: int, dropout_prob: float = 0.0,
+         is_bidirec: bool = False, is_test: bool = False, name: str | None = None, default_initializer: Any = None,
+         seed: int = -1) -> tuple[Variable, Variable, Variable]:
+    """Stacked LSTM layers over `input` [time, batch, features]: states of the last layer, last states and last cells of all.
+
+    `init_h` and `init_c` have shape [layers x directions, batch, hidden_size]. All weights are one parameter, in cuDNN's
+    order (see `fluidlite.ops.cudnn_lstm`). Between layers elements are dropped with `dropout_prob` and the rest is scaled up.
+    """
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "lstm")
+    check_variable_and_dtype(init_h, "init_h", ["float32", "float64"], "lstm")
+    check_variable_and_dtype(init_c, "init_c", ["float32", "float64"], "lstm")
+    helper = LayerHelper("cudnn_lstm", name=name)
+    dtype, features, directions = input.dtype, input.shape[-1], 2 if is_bidirec else 1
+    sizes = [features] + [directions * hidden_size] * (num_layers - 1)
+    count = sum(directions * 4 * hidden_size * (size + hidden_size + 2) for size in sizes)
+    weight = helper.create_parameter(attr=helper.param_attr, shape=[count], dtype=dtype, default_initializer=default_initializer)
+    out, last_h, last_c = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
+    cache = helper.create_variable(persistable=True, type=VarType.RAW, stop_gradient=True)
+    helper.append_op(type="cudnn_lstm", inputs={"Input": input, "InitH": init_h, "InitC": init_c, "W": weight, "Cache": cache},
+                     outputs={"Out": out, "last_h": last_h, "last_c": last_c},
+                     attrs={"max_len": max_len, "is_bidirec": is_bidirec, "input_size": features, "hidden_size": hidden_size,
+                            "num_layers": num_layers, "is_test": is_test, "dropout_prob": dropout_prob, "seed": seed})
+    return out, last_h, last_c
+
+
+_ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}          # how the op gru_unit numbers them
 
 
 def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, activation: str = "tanh",
              gate_activation: str = "sigmoid", origin_mode: bool = False) -> tuple[Variable, Variable, Variable]:
-    """One step of a GRU: the new hidden state [n, size / 3], the reset hidden state, and the gates."""
+    """One step of a GRU: the new hidden state [n, size / 3], the reset hidden state, and the gates.
+
+    The op always uses tanh and sigmoid: fluid 1.8 looks the names up (KeyError where there is none) and then ignores them.
+    """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "gru_unit")
     check_variable_and_dtype(hidden, "hidden", ["float32", "float64"], "gru_unit")
+    for name in (activation, gate_activation):
+        _ACTIVATIONS[name]
     helper = LayerHelper("gru_unit", input=input, hidden=hidden, size=size, param_attr=param_attr, bias_attr=bias_attr)
     dtype, width = helper.input_dtype(), size // 3
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 3 * width], dtype=dtype)
@@ -99,8 +130,7 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = Non
     if helper.bias_attr:
         inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * width], dtype=dtype, is_bias=True)
     helper.append_op(type="gru_unit", inputs=inputs, outputs={"Gate": gate, "ResetHiddenPrev": reset, "Hidden": updated},
-                     attrs={"activation": _ACTIVATIONS[activation], "gate_activation": _ACTIVATIONS[gate_activation],
-                            "origin_mode": origin_mode})
+                     attrs={"activation": _ACTIVATIONS["tanh"], "gate_activation": _ACTIVATIONS["sigmoid"], "origin_mode": origin_mode})
     return updated, reset, gate
 
 
@@ -126,34 +156,12 @@ def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, for
     return hidden, cell
 
 
-def lod_reset(x: Variable, y: Variable | None = None, target_lod: Any = None) -> Variable:
-    """x with the level of detail of y (or held in y's numbers), or with offsets `target_lod`."""
-    check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "lod_reset")
-    if y is not None:
-        check_type(y, "y", Variable, "lod_reset")
-        return one_op("lod_reset", {"X": x, "Y": y}, dtype=x.dtype)
-    if target_lod is None:
-        raise ValueError("y and target_lod should not be both none.")
-    return one_op("lod_reset", {"X": x}, {"target_lod": list(target_lod)}, dtype=x.dtype)
-
-
-def lod_append(x: Variable, level: Any) -> Variable:
-    """x with one more (innermost) level of detail, from a Variable or from offsets."""
-    if not isinstance(level, (Iterable, Variable)):
-        raise ValueError("Input(level) must be list, tuple or Variable.")
-    check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "lod_append")
-    inputs: dict[str, Any] = {"X": x}
-    attrs: dict[str, Any] = {"append": True}
-    if isinstance(level, Variable):
-        inputs["Y"] = level
-    else:
-        attrs["target_lod"] = list(level)
-    return one_op("lod_reset", inputs, attrs, dtype=x.dtype, layer="lod_append")
-
-
 def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, scores: Variable, beam_size: int, end_id: int,
                 level: int = 0, is_accumulated: bool = True, name: str | None = None, return_parent_idx: bool = False) -> Any:
     """One step of a beam search: the selected ids and scores (and which prefix each continues)."""
+    check_variable_and_dtype(pre_ids, "pre_ids", ["int64"], "beam_search")
+    check_variable_and_dtype(pre_scores, "pre_scores", ["float32", "float64"], "beam_search")
+    check_variable_and_dtype(scores, "scores", ["float32", "float64"], "beam_search")
     helper = LayerHelper("beam_search", name=name)
     inputs = {"pre_ids": pre_ids, "pre_scores": pre_scores, "scores": scores, **({"ids": ids} if ids is not None else {})}
     scores_out = helper.create_variable_for_type_inference(dtype=pre_scores.dtype)
@@ -167,6 +175,8 @@ def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, s
 
 def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: int, name: str | None = None) -> tuple[Variable, Variable]:
     """The sentences and their scores, from the arrays of ids and scores that the steps of a beam search wrote."""
+    check_variable_and_dtype(ids, "ids", ["int64"], "beam_search_decode")
+    check_variable_and_dtype(scores, "scores", ["float32"], "beam_search_decode")
     helper = LayerHelper("beam_search_decode", name=name)
     sentences = helper.create_variable_for_type_inference(dtype=ids.dtype)
     found = helper.create_variable_for_type_inference(dtype=scores.dtype)

@@ -204,8 +204,8 @@ lstm = Op("lstm", "Input H0? C0? Weight Bias -> Hidden Cell BatchGate? BatchCell
 
 @lstm.shape
 def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, Bias: Spec, use_peepholes: bool) -> tuple[Spec, Spec, Spec, Spec]:
-    if (H0 is None) != (C0 is None):
-        raise ShapeError("op 'lstm': H0 and C0 must be given together")
+    if H0 is not None and C0 is None:
+        raise ShapeError("op 'lstm': H0 is given without C0")
     _check("lstm", Input, Weight, Bias, use_peepholes, Weight.shape[0])
     hidden = Spec((Input.shape[0], Weight.shape[0]), Input.dtype, Input.lod_level)
     return hidden, hidden, Spec(Input.shape, Input.dtype), Spec(hidden.shape, Input.dtype)
@@ -247,8 +247,8 @@ lstmp = Op("lstmp", "Input H0? C0? Weight ProjWeight Bias -> Projection Cell Bat
 @lstmp.shape
 def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, ProjWeight: Spec, Bias: Spec,
       use_peepholes: bool) -> tuple[Spec, ...]:
-    if (H0 is None) != (C0 is None):
-        raise ShapeError("op 'lstmp': H0 and C0 must be given together")
+    if H0 is not None and C0 is None:
+        raise ShapeError("op 'lstmp': H0 is given without C0")
     size, projected = ProjWeight.shape
     _check("lstmp", Input, Weight, Bias, use_peepholes, size)
     if Weight.shape[0] != projected:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite import flags, registry
 from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import EnforceNotMet, EOFException
+from fluidlite.errors import EnforceNotMet, EOFException, did_you_mean
 from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
 from fluidlite.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
@@ -26,6 +26,15 @@ __all__ = [
 
 Tensor = LoDTensor
 _Scope = Scope
+_PREDICTOR = frozenset(("AnalysisConfig", "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor"))
+
+
+def __getattr__(name: str) -> Any:
+    # the predictor needs an executor, which most programs that import `core` have no use for
+    if name not in _PREDICTOR:
+        raise AttributeError(f"module 'fluidlite.core' has no attribute {name!r}{did_you_mean(name, [*__all__, *_PREDICTOR])}")
+    from fluidlite import predictor
+    return getattr(predictor, name)
 
 
 class op_proto_and_checker_maker:

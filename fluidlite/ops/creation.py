@@ -179,14 +179,14 @@ assign_value = Op("assign_value", "-> Out", lod=None, attrs={
 
 @assign_value.shape
 def _(shape: list[int], dtype: int) -> Spec:
-    return Spec(tuple(shape) or (1,), VarType(dtype))                      # 1.x has no tensor without dimensions
+    return Spec(tuple(shape), VarType(dtype))
 
 
 @assign_value.kernel
 def _(xp: Any, shape: list[int], dtype: int, fp32_values: list[float], int32_values: list[int], int64_values: list[int],
       bool_values: list[int]) -> Array:
     values: Any = fp32_values or int32_values or int64_values or bool_values
-    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape or [1]))
+    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
 
 
 fill = Op("fill", "-> Out", lod=None, attrs={

@@ -178,6 +178,8 @@ def test_attribute_types_of_2x_become_the_nearest() -> None:
 def test_variables_that_nothing_writes_are_feeds() -> None:
     program = parse_program((GOLDEN / "models/mlp/saved.pdmodel").read_bytes())
     assert {var.name for var in program.list_vars() if var.is_data} == {"x", "y"}
+    program = parse_program((GOLDEN / "models/convnet/inference/__model__").read_bytes())
+    assert [var.name for var in program.list_vars() if var.is_data] == ["image"]
 
 
 def test_an_attribute_that_fits_no_type_is_named() -> None:

@@ -124,9 +124,9 @@ def _spec(desc: Any, name: str) -> Spec:
 
 
 def _mark_feeds(program: Program) -> None:
-    """The wire does not say which variables are fed; they are the dense ones that ops read and no op writes."""
+    """The wire does not say which variables are fed; they are the dense ones that ops read and none but `feed` writes."""
     block = program.global_block()
-    written = {name for each in program.blocks for op in each.ops for name in op.output_arg_names}
+    written = {name for each in program.blocks for op in each.ops if op.type != "feed" for name in op.output_arg_names}
     read = {name for each in program.blocks for op in each.ops for name in op.input_arg_names}
     for var in block.vars.values():
         if var.name in read and var.name not in written and not var.persistable and var.type == VarType.LOD_TENSOR:

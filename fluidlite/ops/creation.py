@@ -173,8 +173,8 @@ def _(context: GradContext) -> None:
 
 
 assign_value = Op("assign_value", "-> Out", lod=None, attrs={
-    "shape": INTS(), "dtype": int(VarType.FP32), "fp32_values": FLOATS(), "int32_values": INTS(), "int64_values": LONGS(),
-    "bool_values": INTS()})
+    "shape": required(AttrType.INTS), "dtype": required(AttrType.INT), "fp32_values": FLOATS(), "int32_values": INTS(),
+    "int64_values": LONGS(), "bool_values": INTS()})
 
 
 @assign_value.shape

@@ -55,6 +55,20 @@ def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array, Array]:
     return _distinct(xp, X, dtype)
 
 
+histogram = Op("histogram", "X -> Out", attrs={"bins": LONG(100), "min": 0, "max": 0}, lod=None)
+
+
+@histogram.shape
+def _(X: Spec, bins: int) -> Spec:
+    return Spec((bins,), VarType.INT64)
+
+
+@histogram.kernel
+def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
+    low, high = (min, max) if min != max else (float(X.min()), float(X.max()))
+    return xp.histogram(X.reshape(-1), bins, (low, high))[0].astype("int64")
+
+
 # ---------------------------------------------------------------------- shards
 shard_index = Op("shard_index", "X -> Out", attrs={"index_num": required(AttrType.INT), "nshards": required(AttrType.INT),
                                                    "shard_id": required(AttrType.INT), "ignore_value": -1})

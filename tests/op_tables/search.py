@@ -23,6 +23,8 @@ CASES = [
     Case("unique", {"X": VALUES}, (FIRST[0], FIRST[1]), {"dtype": 2}),
     Case("unique", {"X": VALUES.astype("float32")}, (FIRST[0].astype("float32"), FIRST[1].astype("int64")), {"dtype": 3}, name="real"),
     Case("unique_with_counts", {"X": VALUES}, tuple(FIRST), {"dtype": 2}),
+    Case("histogram", {"X": np.array([1, 2, 1, 5], "float32")}, np.array([0, 2, 1, 0]), {"bins": 4, "max": 3}),
+    Case("histogram", {"X": np.array([1, 2, 1, 5], "int64")}, np.array([3, 1]), {"bins": 2}, name="own range"),
     Case("shard_index", {"X": np.array([[1], [16], [19]], "int64")}, np.array([[-1], [2], [5]]),
          {"index_num": 20, "nshards": 3, "shard_id": 2}),
     hashed("int64", 2, 1, 100, 79, 26, 86),

@@ -76,7 +76,7 @@ CASES += [
     Case("fill", {}, np.array([[1, 2], [3, 4]], "int64"), {"value": [1.0, 2.0, 3.0, 4.0], "shape": [2, 2], "dtype": 3}),
     Case("fill_zeros_like", {"X": f(2, 3)}, lambda X: np.zeros_like(X)),
     Case("fill_any_like", {"X": f(2, 3)}, lambda X: np.full_like(X, 2), {"value": 2.0}),
-    Case("assign_value", {}, np.array([[1, 2]], "float32"), {"shape": [1, 2], "fp32_values": [1.0, 2.0]}),
+    Case("assign_value", {}, np.array([[1, 2]], "float32"), {"shape": [1, 2], "dtype": 5, "fp32_values": [1.0, 2.0]}),
     Case("range", {"Start": np.array([1], "int64"), "End": np.array([7], "int64"), "Step": np.array([2], "int64")},
          lambda **_: np.arange(1, 7, 2)),
     Case("linspace", {"Start": np.array([0], "float32"), "Stop": np.array([1], "float32"), "Num": np.array([5], "int32")},

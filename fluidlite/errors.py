@@ -3,6 +3,7 @@
     FluidError
     ├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
     │   ├── ShapeError           shapes or dtypes do not fit an op
+    │   ├── SlotError            also ValueError, AssertionError: an op's slots or attributes are not those of its type
     │   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
     │   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
     │   ├── UninitializedError   a variable is read before anything wrote it
@@ -24,7 +25,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "AssertError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
-    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "UninitializedError",
+    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "SlotError", "UninitializedError",
     "UnknownOpError", "did_you_mean",
 ]
 
@@ -42,6 +43,10 @@ class EnforceNotMet(FluidError, RuntimeError):
 
 class ShapeError(EnforceNotMet, ValueError):
     """The shapes or dtypes of an op's inputs do not fit together."""
+
+
+class SlotError(EnforceNotMet, ValueError, AssertionError):
+    """An op's slots or attributes are not what its type declares (Paddle raises one or another of these)."""
 
 
 class UnknownOpError(EnforceNotMet, ValueError):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.dtypes import Array, VarType, to_vartype
+from fluidlite.errors import EnforceNotMet
 from fluidlite.registry import Lod
 
 __all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "on", "rebinds"]
@@ -141,16 +142,20 @@ class LoDTensor:
         return f"{lod}  - shape: {self.shape()}\n  - dtype: {self._dtype()}\n  - data: {None if self._array is None else host(self._array)}"
 
 
+class LodError(EnforceNotMet, ValueError):
+    """A level of detail does not fit the rows."""
+
+
 def _check_lod(lod: Lod, shape: Sequence[int] | None) -> None:
     rows: int | None = None
     for level in lod:
         if len(level) < 2 or level[0] != 0 or any(b < a for a, b in zip(level, level[1:], strict=False)):
-            raise ValueError(f"the provided lod info is invalid: {list(level)} is no list of growing offsets from 0")
+            raise LodError(f"the provided lod info is invalid: {list(level)} is no list of growing offsets from 0")
         if rows is not None and len(level) - 1 != rows:
-            raise ValueError(f"the provided lod info is invalid: the outer level ends at {rows}, the next has {len(level) - 1} sequences")
+            raise LodError(f"the provided lod info is invalid: the outer level ends at {rows}, the next has {len(level) - 1} sequences")
         rows = level[-1]
     if rows is not None and shape is not None and shape and shape[0] != rows:
-        raise ValueError(f"the provided lod info is invalid: it covers {rows} rows, the tensor has {shape[0]}")
+        raise LodError(f"the provided lod info is invalid: it covers {rows} rows, the tensor has {shape[0]}")
 
 
 class SelectedRows:

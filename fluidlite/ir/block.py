@@ -214,6 +214,10 @@ class Block:
         del self.ops[index]
         self.program.bump_version()
 
+    def _sync_with_cpp(self) -> None:
+        """Say that the block may have been edited behind its back; see `Program._sync_with_cpp`."""
+        self.program.bump_version()
+
     # ------------------------------------------------------------------ printing
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This block's text, which `fluidlite.ir.text.parse` reads back as part of a program."""

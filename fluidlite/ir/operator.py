@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fluidlite
 from fluidlite import registry
 from fluidlite.dtypes import VarType
-from fluidlite.errors import EnforceNotMet, ShapeError, did_you_mean
+from fluidlite.errors import EnforceNotMet, ShapeError, SlotError, did_you_mean
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType, Op, Spec
 
@@ -155,21 +155,21 @@ class Operator:
             for name, slot in slots.items():
                 found = given.get(name)
                 if not found and not slot.optional:
-                    raise ValueError(f'Incorrect setting for {kind}(s) of operator "{self.type}". Need: [{name}] Given: '
+                    raise SlotError(f'Incorrect setting for {kind}(s) of operator "{self.type}". Need: [{name}] Given: '
                                      f'{sorted(given)}\n  built at {self.where}')
                 if found and len(found) > 1 and not slot.many:
-                    raise ValueError(f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
+                    raise SlotError(f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
                                      f"in operator {self.type!r}\n  built at {self.where}")
             for name in given:
                 if name not in slots:
-                    raise ValueError(f'operator "{self.type}" has no {kind} slot {name!r}{did_you_mean(name, slots)}\n'
+                    raise SlotError(f'operator "{self.type}" has no {kind} slot {name!r}{did_you_mean(name, slots)}\n'
                                      f"  built at {self.where}")
 
     def _fill_attrs(self, definition: Op) -> None:
         for name, attr in definition.attr_defs.items():
             if name not in self.attrs:
                 if attr.required:
-                    raise ValueError(f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}')
+                    raise SlotError(f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}')
                 self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
             elif attr.type == AttrType.FLOAT and isinstance(self.attrs[name], int):
                 self.attrs[name] = float(self.attrs[name])
@@ -262,7 +262,7 @@ class Operator:
             return self.attrs[name]
         if name == CALLSTACK_ATTR:
             return self.where.callstack() if self.where else []
-        raise ValueError(f"operator {self.type!r} has no attribute {name!r}{did_you_mean(name, self.attrs)}")
+        raise SlotError(f"operator {self.type!r} has no attribute {name!r}{did_you_mean(name, self.attrs)}")
 
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute."""

@@ -174,6 +174,10 @@ class Program:
         skip = {"blocks", "current_block_idx", "serial", "version"}
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
 
+    def _sync_with_cpp(self) -> None:
+        """Say that the program may have been edited behind its back (Paddle's Python and C++ hold two copies; here is one)."""
+        self.bump_version()
+
     def _copy_dist_param_info_from(self, other: Program) -> None:
         for key in ("_is_distributed", "_is_chief", "_parameters_on_pservers", "_endpoints", "_ps_endpoint",
                     "_distributed_lookup_table"):
@@ -324,7 +328,7 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
 def name_scope(prefix: str | None = None) -> Iterator[None]:
     """Ops made inside the `with` carry `/prefix/` in `op_namescope`; it helps to read a program, nothing else."""
     if not prefix:
-        raise ValueError("namescope prefix can not be empty.")
+        raise AssertionError("namescope prefix can not be empty.")
     _defaults.scope = _defaults.scope.child(prefix)
     try:
         yield

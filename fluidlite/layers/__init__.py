@@ -1,34 +1,27 @@
 """What users write: functions that append ops to the default main program, under fluid 1.8's names and signatures."""
 from __future__ import annotations
 
-from fluidlite.layers import (
-    control_flow,
-    device,
-    io,
-    learning_rate_scheduler,
-    loss,
-    math_op_patch,
-    metric_op,
-    nn,
-    ops,
-    rnn,
-    sequence_lod,
-    tensor,
-    utils,
-)
-from fluidlite.layers.control_flow import *  # noqa: F403
-from fluidlite.layers.device import *  # noqa: F403
-from fluidlite.layers.io import *  # noqa: F403
-from fluidlite.layers.learning_rate_scheduler import *  # noqa: F403
-from fluidlite.layers.loss import *  # noqa: F403
-from fluidlite.layers.metric_op import *  # noqa: F403
-from fluidlite.layers.nn import *  # noqa: F403
-from fluidlite.layers.ops import *  # noqa: F403
-from fluidlite.layers.rnn import *  # noqa: F403
-from fluidlite.layers.sequence_lod import *  # noqa: F403
-from fluidlite.layers.tensor import *  # noqa: F403
+import importlib
+import pkgutil
+import sys
+
+# Every file is loaded before the stars: importing one later would put the module in the place of a function of its name.
+for _file in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_file.name}")
+
+from fluidlite.layers import math_op_patch, utils  # noqa: E402
+from fluidlite.layers.control_flow import *  # noqa: E402, F403
+from fluidlite.layers.device import *  # noqa: E402, F403
+from fluidlite.layers.io import *  # noqa: E402, F403
+from fluidlite.layers.learning_rate_scheduler import *  # noqa: E402, F403
+from fluidlite.layers.loss import *  # noqa: E402, F403
+from fluidlite.layers.metric_op import *  # noqa: E402, F403
+from fluidlite.layers.nn import *  # noqa: E402, F403
+from fluidlite.layers.ops import *  # noqa: E402, F403
+from fluidlite.layers.rnn import *  # noqa: E402, F403
+from fluidlite.layers.sequence_lod import *  # noqa: E402, F403
+from fluidlite.layers.tensor import *  # noqa: E402, F403
 
 math_op_patch.monkey_patch_variable()
-__all__ = [name for module in (control_flow, device, io, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod, tensor)
-           for name in module.__all__]
-__all__ += ["utils"]
+_FILES = ("control_flow", "device", "io", "learning_rate_scheduler", "loss", "metric_op", "nn", "ops", "rnn", "sequence_lod", "tensor")
+__all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__] + ["utils"]

@@ -14,7 +14,7 @@ $(STAMP): setup.cfg setup.py pyproject.toml
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/python examples/recognize_digits.py --net conv --epochs 12
+	$(BIN)/python examples/recognize_digits.py --net conv --epochs 20
 
 test: $(STAMP)
 	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow"

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+TENSOR = 7                       # `VarType.LOD_TENSOR`
 HERE = os.path.dirname(os.path.abspath(__file__))
 # what steers other back ends, or says the same as another attribute
 IGNORED = frozenset("""
@@ -20,7 +21,7 @@ op_callstack op_device op_role op_role_var op_namescope use_mkldnn use_cudnn use
 workspace_size_MB Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y force_fp32_output fuse_relu fuse_brelu
 fuse_brelu_threshold fuse_activation fuse_alpha fuse_beta fuse_residual_connection fuse_relu_before_depthwise_conv fuse_with_relu
 x_data_format y_data_format scale_x scale_y scale_out grad_inplace head_number fused_transpose_Out fused_reshape_Out str_value
-force_cpu with_quant_attr
+force_cpu with_quant_attr sub_block skip_eager_deletion_vars
 """.split())  # noqa: SIM905
 
 
@@ -41,19 +42,22 @@ def build(fluid: Any, code: str) -> list[str]:
             exec(code, {"fluid": fluid, "layers": fluid.layers})
     except Exception as error:
         return ["raises " + " ".join(kind.__name__ for kind in type(error).__mro__)]
-    return [line(op) for op in main.global_block().ops]
+    return [line(op) for block in main.blocks for op in block.ops]
 
 
 def line(op: Any) -> str:
-    inputs = [f"{slot}={','.join(op.input(slot))}" for slot in sorted(op.input_names) if op.input(slot)]
-    outputs = [f"{slot}={','.join(name + shape(op.block, name) for name in op.output(slot))}"
+    in_order = sorted if op.type in ("while", "recurrent") else list            # PaddlePaddle lists what a loop reads in any order
+    inputs = [f"{slot}={','.join(in_order(op.input(slot)))}" for slot in sorted(op.input_names) if op.input(slot)]
+    outputs = [f"{slot}={','.join(name + shape(op.block, name) for name in in_order(op.output(slot)))}"
                for slot in sorted(op.output_names) if op.output(slot)]
     attrs = [f"{name}={text(op.attr(name))}" for name in sorted(op.attr_names) if name not in IGNORED and not is_default(op, name)]
     return " ".join([op.type, *inputs, "->", *outputs, *attrs])
 
 
 def shape(block: Any, name: str) -> str:
-    return text(list(block.var(name).shape))
+    """The shape of a tensor, which may be one of an outer block; "" for what is no tensor."""
+    var = block._var_recursive(name)
+    return text(list(var.shape)) if int(var.type) == TENSOR else ""
 
 
 def is_default(op: Any, name: str) -> bool:

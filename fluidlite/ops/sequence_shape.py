@@ -85,6 +85,8 @@ sequence_concat = Op("sequence_concat", "X* -> Out", dynamic=True)
 
 @sequence_concat.shape
 def _(X: list[Spec]) -> Spec:
+    if len(X) < 2:
+        raise ShapeError(f"op 'sequence_concat': X has {len(X)} value, wanted at least 2")
     first = X[0]
     for spec in X[1:]:
         if spec.shape[1:] != first.shape[1:]:

@@ -193,10 +193,6 @@ class KernelContext(Protocol):
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
 
 
-class Emitter(Protocol):
-    """What a `lower` rule writes its statements to; see `fluidlite.executor.emitter`."""
-
-
 class GradContext(Protocol):
     """What a gradient rule (`@op.grad_rule("X Y")`) reads the forward op from and writes its gradient ops to.
 

@@ -12,9 +12,9 @@
     │   ├── AssertError          also ValueError: an `assert` op found its condition false
     │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
     │   ├── ReaderError          the user's generator that feeds a program raised
+    │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
+    │   ├── FormatError          also ValueError: a file or message is not what it should be
     │   └── KernelError          an op's kernel raised
-    ├── FeedError                also ValueError and TypeError: what was fed does not fit
-    ├── FormatError              also ValueError: a file or message is not what it should be
     ├── MissingExtraError        also ImportError: an optional dependency is not installed
     └── EOFException             a reader has no more data
 """
@@ -85,11 +85,11 @@ class KernelError(EnforceNotMet):
     """A kernel raised; the message names the op, its inputs and the user's line."""
 
 
-class FeedError(FluidError, ValueError, TypeError):
+class FeedError(EnforceNotMet, ValueError, TypeError):
     """What was fed does not fit the variable that it was fed to."""
 
 
-class FormatError(FluidError, ValueError):
+class FormatError(EnforceNotMet, ValueError):
     """Bytes from a file or a message do not have the format that they should have."""
 
 

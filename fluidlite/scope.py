@@ -2,12 +2,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
+from fluidlite.errors import EnforceNotMet
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
 
 __all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]
+
+Held = TypeVar("Held")
+Number = TypeVar("Number", int, float)
 
 
 class ScopeVariable:
@@ -17,25 +22,28 @@ class ScopeVariable:
         self.name = name
         self.value: Any = None
 
+    def _held(self, kind: Callable[[], Held]) -> Held:
+        """The value held here, made by `kind` if nothing is held yet; EnforceNotMet where it is of another kind."""
+        if self.value is None:
+            self.value = kind()
+        if not isinstance(self.value, kind):                     # type: ignore[arg-type]
+            raise EnforceNotMet(f"The Variable type must be {getattr(kind, '__name__', kind)}, but the type it holds is "
+                                f"{type(self.value).__name__} (variable {self.name!r})")
+        return self.value                                        # type: ignore[no-any-return]
+
     def get_tensor(self) -> LoDTensor:
         """The LoDTensor held here, made empty if nothing is held yet."""
-        if self.value is None:
-            self.value = LoDTensor()
-        if not isinstance(self.value, LoDTensor):
-            raise TypeError(f"variable {self.name!r} holds a {type(self.value).__name__}, not a LoDTensor")
-        return self.value
+        return self._held(LoDTensor)
 
     def get_selected_rows(self) -> SelectedRows:
         """The SelectedRows held here, made empty if nothing is held yet."""
-        if not isinstance(self.value, SelectedRows):
-            self.value = SelectedRows()
-        return self.value
+        return self._held(SelectedRows)
 
     def get_lod_tensor_array(self) -> LoDTensorArray:
         """The list of LoDTensors held here, made empty if nothing is held yet."""
-        if not isinstance(self.value, LoDTensorArray):
-            self.value = LoDTensorArray()
-        return self.value
+        return self._held(LoDTensorArray)
+
+    get_fetch_list = get_lod_tensor_array
 
     def set(self, value: Any) -> None:
         """Hold a run-time value: an array becomes a LoDTensor."""
@@ -52,11 +60,32 @@ class ScopeVariable:
 
     def set_int(self, value: int) -> None:
         """Hold a Python integer."""
-        self.value = value
+        self.value = operator.index(value)
 
     def get_int(self) -> int:
         """The integer held here."""
-        return int(self.value)
+        return self._number(int)
+
+    def is_int(self) -> bool:
+        """Whether an integer is held here."""
+        return isinstance(self.value, int)
+
+    def set_float(self, value: float) -> None:
+        """Hold a Python number."""
+        self.value = float(value)
+
+    def get_float(self) -> float:
+        """The number held here."""
+        return self._number(float)
+
+    def is_float(self) -> bool:
+        """Whether a number that is no integer is held here."""
+        return isinstance(self.value, float)
+
+    def _number(self, kind: type[Number]) -> Number:
+        if self.value is None:
+            raise EnforceNotMet(f"Variable is not initialized ({self.name!r}).")
+        return self._held(kind)
 
     def is_initialized(self) -> bool:
         """Whether anything is held here."""
@@ -75,6 +104,8 @@ class Scope:
         """The variable of this scope itself, made if it is not there."""
         found = self.variables.get(name)
         if found is None:
+            if not isinstance(name, str):
+                raise TypeError(f"a variable's name is text, not {name!r}")
             found = self.variables[name] = ScopeVariable(name)
         return found
 
@@ -96,6 +127,9 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget the scopes below this one."""
         self.kids.clear()
+
+    def _kids(self) -> list[Scope]:
+        return list(self.kids)
 
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""

@@ -1,13 +1,16 @@
 """Values at run time: LoDTensor, SelectedRows, LoDTensorArray, under Paddle's interface."""
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_vartype
+from fluidlite.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartype
 from fluidlite.errors import EnforceNotMet
+from fluidlite.place import CPUPlace, CUDAPlace, Place
 from fluidlite.registry import Lod
 
 __all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "on", "rebinds"]
@@ -36,8 +39,8 @@ def on(xp: Any, value: Any) -> Any:
 
 
 def as_lod(levels: Iterable[Iterable[int]]) -> Lod:
-    """Offsets in hashable form."""
-    return tuple(tuple(int(offset) for offset in level) for level in levels)
+    """Offsets in hashable form; TypeError where they are no whole numbers."""
+    return tuple(tuple(map(operator.index, level)) for level in levels)
 
 
 def offsets_of(lengths: Iterable[Iterable[int]]) -> Lod:
@@ -46,7 +49,7 @@ def offsets_of(lengths: Iterable[Iterable[int]]) -> Lod:
     for level in lengths:
         offsets = [0]
         for length in level:
-            offsets.append(offsets[-1] + int(length))
+            offsets.append(offsets[-1] + operator.index(length))
         levels.append(tuple(offsets))
     return tuple(levels)
 
@@ -56,10 +59,21 @@ def lengths_of(lod: Lod) -> list[list[int]]:
     return [[stop - start for start, stop in zip(level, level[1:], strict=False)] for level in lod]
 
 
+# how a tensor's text calls its element type
+_CPP_NAMES = {"float32": "float", "float64": "double", "int32": "int", "bool": "bool"}
+
+
 class LoDTensor:
-    """An array with its level of detail: how its rows fall into sequences (offsets, outermost level first)."""
+    """An array with its level of detail: how its rows fall into sequences (offsets, outermost level first).
+
+    `LoDTensor(lengths)` is how fluid programs call it: an empty tensor with a level of detail from sequence lengths.
+    """
+
+    _dims: tuple[int, ...] = (0,)                   # the shape while there is no array
 
     def __init__(self, array: Any = None, lod: Lod = ()) -> None:
+        if isinstance(array, (list, tuple)):
+            array, lod = None, offsets_of(array)
         self._array = array
         self._lod: Lod = lod
 
@@ -74,9 +88,11 @@ class LoDTensor:
             rebinds.count += 1
         self._array = value
 
-    def set(self, array: Any, place: Any = None) -> None:
+    def set(self, array: Any, place: Place | None = None, zero_copy: bool = False) -> None:
         """Copy `array` in. An array of the same shape and dtype keeps its storage, so plans bound to it stay valid."""
-        value = np.asarray(array)
+        if place is not None and not isinstance(place, Place):
+            raise TypeError(f"a tensor is set on a place such as CPUPlace(), not on {place!r}")
+        value = _settable(np.asarray(array))
         old = self._array
         if isinstance(old, np.ndarray) and old.shape == value.shape and old.dtype == value.dtype and old.flags.writeable:
             old[...] = value
@@ -85,6 +101,7 @@ class LoDTensor:
         else:
             self.array = np.array(value, order="C")
 
+    # ------------------------------------------------------------------ sequences
     def lod(self) -> list[list[int]]:
         """Offsets, level by level."""
         return [list(level) for level in self._lod]
@@ -111,35 +128,122 @@ class LoDTensor:
             return False
         return True
 
+    # ------------------------------------------------------------------ dimensions and storage
     def shape(self) -> list[int]:
-        """The dimensions."""
-        return [] if self._array is None else list(self._array.shape)
+        """The dimensions; [0] before any were set."""
+        return list(self._dims if self._array is None else self._array.shape)
 
     _get_dims = shape
 
+    def _set_dims(self, dims: Iterable[int]) -> None:
+        self._dims = tuple(int(dim) for dim in dims)
+        fits = self._array is not None and self._array.size == math.prod(self._dims)
+        self.array = self._array.reshape(self._dims) if fits else None
+
+    def _mutable_data(self, place: Place, dtype: DTypeLike) -> int:
+        """Make an array of the dimensions that were set, unless there is one; the address of its first element."""
+        wanted = to_numpy(dtype)
+        if self._array is None or self._array.dtype != wanted:
+            self.array = np.zeros(self.shape(), wanted)
+        return int(host(self._array).ctypes.data)
+
+    def _alloc_float(self, place: Place) -> None:
+        self._mutable_data(place, "float32")
+
+    def _alloc_double(self, place: Place) -> None:
+        self._mutable_data(place, "float64")
+
+    def _alloc_int(self, place: Place) -> None:
+        self._mutable_data(place, "int32")
+
+    def _clear(self) -> None:
+        self._dims = tuple(self.shape())
+        self.array = None
+
+    def _share_data_with(self, other: LoDTensor) -> LoDTensor:
+        """Hold the same array as `other`, with this tensor's own level of detail."""
+        self.array = other._held("place()")
+        return self
+
+    def _copy(self, place: Place) -> LoDTensor:
+        return LoDTensor(self._held("place()").copy(), self._lod)
+
+    def _held(self, method: str) -> Any:
+        if self._array is None:
+            raise EnforceNotMet(f"Tensor not initialized yet when Tensor::{method} is called.")
+        return self._array
+
     def _dtype(self) -> VarType:
-        return VarType.FP32 if self._array is None else to_vartype(self._array.dtype)
+        return to_vartype(self._held("type()").dtype)
+
+    def _place(self) -> Place:
+        array = self._held("place()")
+        return CPUPlace() if isinstance(array, np.ndarray) else CUDAPlace(int(array.device.id))
 
     def _is_initialized(self) -> bool:
         return self._array is not None
 
+    def _set_layout(self, layout: str) -> None:
+        """Layouts of memory are Paddle's; an array is what its dimensions say."""
+
+    # ------------------------------------------------------------------ elements
+    def _get_float_element(self, index: int) -> float:
+        return float(self._held("type()").reshape(-1)[index])
+
+    def _set_float_element(self, index: int, value: float) -> None:
+        self._held("type()").reshape(-1)[index] = value
+
+    _get_double_element, _set_double_element = _get_float_element, _set_float_element
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self._array is None:
-            raise ValueError("this LoDTensor holds no data yet")
+            return np.empty(0, dtype)
         array = host(self._array)
         if dtype is not None and np.dtype(dtype) != array.dtype:
             return array.astype(dtype)
         return array.copy() if copy is not False else array
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.__array__(copy=False)[index]
+    def __getitem__(self, index: Any) -> LoDTensor:
+        """A copy of a part, without a level of detail; a number keeps its dimension: `t[1]` is `t[1:2]`."""
+        array = self._held("place()")
+        items = index if isinstance(index, tuple) else (index,)
+        return LoDTensor(array[tuple(_as_slice(item, array.shape[axis]) for axis, item in enumerate(items))].copy())
 
     def __len__(self) -> int:
         return self.shape()[0]
 
+    def __str__(self) -> str:
+        array = host(self._held("place()"))
+        name = _CPP_NAMES.get(array.dtype.name, f"{array.dtype.name}_t")
+        lod = "".join("{" + ", ".join(map(str, level)) + "}" for level in self._lod)
+        data = " ".join(f"{value:g}" if array.dtype.kind == "f" else str(int(value)) for value in array.reshape(-1))
+        dims = ", ".join(map(str, array.shape))
+        return f"\tlod: {{{lod}}}\n\tdim: {dims}\n\tlayout: NCHW\n\tdtype: {name}\n\tdata: [{data}]\n"
+
     def __repr__(self) -> str:
-        lod = f"  - lod: {self.lod()}\n" if self._lod else ""
-        return f"{lod}  - shape: {self.shape()}\n  - dtype: {self._dtype()}\n  - data: {None if self._array is None else host(self._array)}"
+        kind = "nothing" if self._array is None else self._array.dtype
+        return f"<LoDTensor of {kind}, shape {self.shape()}{f', lod {self.lod()}' if self._lod else ''}>"
+
+
+def _settable(value: Array) -> Array:
+    """What a tensor can hold of `value`: all but text, objects and wide unsigned numbers."""
+    if value.dtype == np.uint16:                    # in 1.8 a tensor of that type is one of float16
+        return value.astype(np.float16)
+    try:
+        to_vartype(value.dtype)
+    except ValueError:
+        raise EnforceNotMet("Incompatible data or style type: tensor.set() supports bool, float16, float32, float64, int8, int16, "
+                            f"int32, int64 and uint8, uint16, but got {value.dtype}!") from None
+    return value
+
+
+def _as_slice(item: Any, size: int) -> slice:
+    if isinstance(item, slice):
+        return item
+    start = operator.index(item) if hasattr(item, "__index__") else size
+    if not -size <= start < size:
+        raise IndexError(f"{item!r} is no index or slice of a dimension of {size}")
+    return slice(start % size, start % size + 1)
 
 
 class LodError(EnforceNotMet, ValueError):
@@ -206,6 +310,10 @@ class SelectedRows:
         """The values."""
         return self._value
 
+    def numel(self) -> int:
+        """The number of values held."""
+        return math.prod(self._value.shape())
+
     def sync_index(self) -> None:
         """Paddle keeps an index beside the rows; here the rows are the index."""
         rebinds.count += 1
@@ -247,3 +355,15 @@ def _sorted(ids: Array) -> tuple[Array, Array]:
 
 class LoDTensorArray(list[Any]):
     """A list of LoDTensors."""
+
+    def append(self, tensor: LoDTensor) -> None:
+        """Add a tensor that shares its array with the one given, but has a level of detail of its own."""
+        if not isinstance(tensor, LoDTensor):
+            raise TypeError(f"a LoDTensorArray holds LoDTensors, not {type(tensor).__name__}")
+        super().append(LoDTensor(tensor.array, tensor._lod))
+
+    def _move_to_list(self) -> list[Any]:
+        """The tensors in a list; the array is empty afterwards."""
+        found = list(self)
+        self.clear()
+        return found

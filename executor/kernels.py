@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.errors import CommunicatorError, EOFException, FluidError, KernelError, UnknownOpError
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
 
@@ -37,6 +37,9 @@ class Kernel:
         definition = op.definition
         if definition is None:
             raise UnknownOpError(f'Operator "{op.type}" has not been registered.\n  built at {op.where}')
+        if definition.compute is None and definition.communicates:
+            raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many "
+                                    f"processes as the job has roles\n  {op.call_text()}\n  built at {op.where}")
         if definition.compute is None:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
         self.op, self.definition = op, definition

@@ -11,10 +11,13 @@
     │   ├── NanInfError          check_nan_inf found a NaN or an infinity
     │   ├── AssertError          also ValueError: an `assert` op found its condition false
     │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
+    │   ├── CommunicatorError    an op needs other processes, and the run has no connection to any
+    │   ├── TranspileError       also ValueError: a program, or the job it should be transpiled for, does not allow it
     │   ├── ReaderError          the user's generator that feeds a program raised
     │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
     │   ├── FormatError          also ValueError: a file or message is not what it should be
     │   └── KernelError          an op's kernel raised
+    ├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or cannot be meant
     ├── MissingExtraError        also ImportError: an optional dependency is not installed
     └── EOFException             a reader has no more data
 """
@@ -24,9 +27,9 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "AssertError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError", "MissingExtraError",
-    "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError", "SlotError", "UninitializedError",
-    "UnknownOpError", "did_you_mean",
+    "AssertError", "CommunicatorError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError",
+    "MissingExtraError", "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError",
+    "SlotError", "TranspileError", "UninitializedError", "UnknownOpError", "did_you_mean",
 ]
 
 
@@ -77,6 +80,14 @@ class MissingFileError(EnforceNotMet, FileNotFoundError):
     """A file that should be loaded is not there."""
 
 
+class CommunicatorError(EnforceNotMet):
+    """An op talks to other processes, and this run is connected to none."""
+
+
+class TranspileError(EnforceNotMet, ValueError):
+    """A program cannot be transpiled, or not for the endpoints, ranks and options that were given."""
+
+
 class ReaderError(EnforceNotMet):
     """The user's generator that feeds a program raised, or gave what does not fit; the cause is chained."""
 
@@ -91,6 +102,10 @@ class FeedError(EnforceNotMet, ValueError, TypeError):
 
 class FormatError(EnforceNotMet, ValueError):
     """Bytes from a file or a message do not have the format that they should have."""
+
+
+class ArgumentError(FluidError, ValueError, TypeError, AssertionError):
+    """An argument is missing, or has a type or value that cannot be meant (Paddle raises one or another of these)."""
 
 
 class MissingExtraError(FluidError, ImportError):

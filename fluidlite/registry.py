@@ -262,6 +262,7 @@ class Op:
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for none.
     effect: the op does something beyond writing its outputs, so it must run.
+    communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's communicator carries it out.
     random: two runs may differ.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
@@ -274,6 +275,7 @@ class Op:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     lod: str | None = ""
     effect: bool = False
+    communicates: bool = False
     random: bool = False
     sparse: str = ""
     dynamic: bool = False
@@ -281,6 +283,7 @@ class Op:
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")
+        self.effect = self.effect or self.communicates
         self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.attr_defs: dict[str, Attr] = {

@@ -1,0 +1,149 @@
+"""Communication among the ranks of a job: rings are made, then arrays are reduced, broadcast, gathered, sent over them.
+
+A ring is a communicator, known by its `ring_id`. What talks to other ranks has no kernel: the communicator of the run
+carries it out. An op whose output is its input reduces in place, so that whatever is a view of the array (see
+`coalesce_tensor`) changes with it.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.errors import ShapeError
+from fluidlite.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, required, same_as
+
+_INT, _STRING, _STRINGS = required(AttrType.INT), required(AttrType.STRING), required(AttrType.STRINGS)
+_RING = {"ring_id": 0, "use_calc_stream": False}
+
+# ---------------------------------------------------------------------- making communicators
+c_gen_nccl_id = Op("c_gen_nccl_id", "-> Out", communicates=True,
+                   attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS()})
+gen_nccl_id = Op("gen_nccl_id", "-> NCCLID", communicates=True,
+                 attrs={"trainers": _STRINGS, "trainer_id": _INT, "nccl_comm_num": 1, "use_hierarchical_allreduce": False,
+                        "hierarchical_allreduce_inter_nranks": 0})
+c_comm_init = Op("c_comm_init", "X ->", communicates=True, attrs={"nranks": _INT, "rank": _INT, "ring_id": 0})
+c_comm_init_all = Op("c_comm_init_all", "->", communicates=True, attrs={"devices": INTS(), "ring_id": 0})
+
+
+# ---------------------------------------------------------------------- one value over all ranks
+def _same_shape(op_type: str, **attrs: Any) -> Op:
+    """An op whose result looks like its input on every rank."""
+    op = Op(op_type, "X -> Out", attrs=attrs, communicates=True)
+    op.shape(same_as("X"))
+    return op
+
+
+c_allreduce_sum = _same_shape("c_allreduce_sum", **_RING)
+for _type in ("c_allreduce_max", "c_allreduce_min", "c_allreduce_prod"):
+    _same_shape(_type, **_RING)
+for _type in ("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod"):
+    _same_shape(_type, root_id=0, **_RING)
+c_broadcast = _same_shape("c_broadcast", root=0, **_RING)
+allreduce = _same_shape("allreduce", reduce_type=0, sync_mode=False)
+broadcast = _same_shape("broadcast", root=0, sync_mode=False)
+barrier = _same_shape("barrier", ring_id=0)
+
+
+@c_allreduce_sum.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("c_allreduce_sum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+# ---------------------------------------------------------------------- each rank its part
+c_allgather = Op("c_allgather", "X -> Out", attrs={"nranks": _INT, **_RING}, communicates=True)
+c_reducescatter = Op("c_reducescatter", "X -> Out", attrs={"nranks": 1, **_RING}, communicates=True)
+c_scatter = Op("c_scatter", "X -> Out", attrs={"nranks": _INT, "root": 0, **_RING}, communicates=True)
+
+
+@c_allgather.shape
+def _(X: Spec, nranks: int) -> Spec:
+    rows, *rest = X.shape
+    return X.with_shape((rows * nranks if rows >= 0 else -1, *rest))
+
+
+@c_allgather.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("c_reducescatter", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+def _part(op_type: str, X: Spec, nranks: int) -> Spec:
+    rows, *rest = X.shape
+    if rows >= 0 and rows % nranks:
+        raise ShapeError(f"op {op_type!r}: X has {rows} rows, which {nranks} ranks cannot share evenly")
+    return X.with_shape((rows // nranks if rows >= 0 else -1, *rest))
+
+
+@c_reducescatter.shape
+def _(X: Spec, nranks: int) -> Spec:
+    return _part("c_reducescatter", X, nranks)
+
+
+@c_scatter.shape
+def _(X: Spec, nranks: int) -> Spec:
+    return _part("c_scatter", X, nranks)
+
+
+# ---------------------------------------------------------------------- from one rank to another
+send_v2 = Op("send_v2", "X ->", attrs={"peer": 0, "dynamic_shape": False, **_RING}, communicates=True)
+recv_v2 = Op("recv_v2", "-> Out", communicates=True,
+             attrs={"peer": 0, "dtype": int(VarType.FP32), "out_shape": INTS(), "dynamic_shape": False, **_RING})
+
+
+@recv_v2.shape
+def _(dtype: int, out_shape: list[int]) -> Spec:
+    return Spec(tuple(out_shape), VarType(dtype))
+
+
+# ---------------------------------------------------------------------- waiting for a stream, here in the order of the program
+c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True)
+c_sync_comm_stream = Op("c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True)
+
+
+@c_sync_calc_stream.shape
+def _(X: Spec) -> Spec:
+    return X
+
+
+@c_sync_calc_stream.kernel
+def _(X: Any) -> Any:
+    return X
+
+
+@c_sync_comm_stream.shape
+def _(X: list[Spec]) -> list[Spec]:
+    return X
+
+
+@c_sync_comm_stream.kernel
+def _(X: list[Any]) -> list[Any]:
+    return X
+
+
+# ---------------------------------------------------------------------- several tensors in one buffer
+coalesce_tensor = Op("coalesce_tensor", "Input* -> Output* FusedOutput", lod=None,
+                     attrs={"dtype": _INT, "copy_data": False, "set_constant": False, "constant": 0.0, "check_name": False})
+
+
+@coalesce_tensor.shape
+def _(Input: list[Spec], dtype: int) -> dict[str, Any]:
+    for number, spec in enumerate(Input):
+        if spec.dtype != VarType(dtype):
+            raise ShapeError(f"op 'coalesce_tensor': Input {number} is {spec.dtype.name}, but the buffer holds {VarType(dtype).name}")
+    static = all(spec.static for spec in Input)
+    return {"Output": list(Input), "FusedOutput": Spec((sum(math.prod(spec.shape) for spec in Input) if static else -1,), VarType(dtype))}
+
+
+@coalesce_tensor.kernel
+def _(xp: Any, Input: list[Array], dtype: int, copy_data: bool, set_constant: bool, constant: float) -> dict[str, Any]:
+    """Outputs are views of the buffer, one behind the other: what changes the buffer in place changes them."""
+    total = sum(part.size for part in Input)
+    if copy_data and Input:
+        buffer = xp.concatenate([part.reshape(-1) for part in Input])
+    else:
+        buffer = xp.full(total, constant if set_constant else 0, to_numpy(VarType(dtype)))
+    views, start = [], 0
+    for part in Input:
+        views.append(buffer[start:start + part.size].reshape(part.shape))
+        start += part.size
+    return {"Output": views, "FusedOutput": buffer}

@@ -4,8 +4,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {"Executor": "executor", "as_numpy": "executor", "_fetch_var": "executor", "global_scope": "executor", "scope_guard": "executor",
-          "_switch_scope": "executor"}
+_NAMES = {
+    "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
+    "feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type dimension_is_compatible_with has_feed_operators "
+               "has_fetch_operators",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

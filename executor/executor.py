@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from fluidlite import flags
 from fluidlite.executor import feeding
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.executor.plan import BoundPlan, compile_plan
-from fluidlite.ir.operator import Operator
+from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
@@ -34,6 +34,8 @@ class Executor:
     """
 
     def __init__(self, place: Place | None = None) -> None:
+        if place is not None and not isinstance(place, Place):
+            raise TypeError(f"an Executor runs on a place such as CPUPlace(), not on {place!r}")
         self.place: Place = place if place is not None else (CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace())
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
@@ -56,11 +58,12 @@ class Executor:
         Parameters
         ----------
         program: a Program or CompiledProgram; the default main program when None.
-        feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need.
-        fetch_list: Variables, names, or what `minimize` returned (its ops are run, not fetched).
+        feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need. A name that
+            the program does not have is skipped with a warning.
+        fetch_list: Variables, names, lists of them, or what `minimize` returned (its ops are run, not fetched).
         scope: where persistable variables live; the global scope when None.
         return_numpy: arrays, or LoDTensors when False; either way they keep their values in later runs.
-        use_prune: run only the ops that the fetches need.
+        use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are none.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")
@@ -69,8 +72,9 @@ class Executor:
         if not isinstance(program, Program):
             return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
         names, targets = split_fetches(fetch_list)
-        if use_prune and (names or targets):
-            return self._run(program, feed, names, scope, return_numpy, targets)
+        if use_prune:
+            targets = targets or [op for op in program.global_block().ops if op.role & OpRole.Optimize]
+            return self._run(program, feed, names, scope, return_numpy, targets if names or targets else None)
         return self._run(program, feed, names, scope, return_numpy, None)
 
     def _run_compiled(self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool) -> list[Any]:
@@ -194,31 +198,37 @@ def fetch(frame: Frame, name: str) -> Any:
 
 
 def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
-    """Names to fetch, and the optimizer ops of a `(optimize_ops, params_grads)` that `minimize` returned."""
+    """Names to fetch, and the optimizer ops among the items, such as those of what `minimize` returned."""
     names: list[str] = []
     targets: list[Operator] = []
-    if fetch_list is None:
-        return names, targets
-    for item in fetch_list if isinstance(fetch_list, (list, tuple)) else [fetch_list]:
-        if isinstance(item, (Variable, str)):
-            names.append(item if isinstance(item, str) else item.name)
-        elif isinstance(item, (list, tuple)):
-            targets.extend(found for found in _flat(item) if isinstance(found, Operator))
-        elif isinstance(item, Operator):
-            targets.append(item)
-        elif isinstance(item, bytes):
-            names.append(item.decode())
-        else:
-            raise TypeError(f"a fetch is a Variable or a name, not {item!r} of type {type(item).__name__}")
+    if isinstance(fetch_list, (Variable, str)):
+        fetch_list = [fetch_list]
+    elif not isinstance(fetch_list, (list, tuple, type(None))):
+        raise AssertionError("Currently , The fetch_list type only should be list or tuple, "
+                             f"but the input type is {type(fetch_list)}. For more information please refer to the executor.run(...).")
+    for item in fetch_list or ():
+        for found in _members(item):
+            if isinstance(found, Variable):
+                names.append(found.name)
+            elif isinstance(found, str):
+                names.append(found)
+            elif not isinstance(found, Operator):
+                raise TypeError(f"The item in fetch_list should be str, variable or optimize_op, but recieved {type(found)}.")
+            elif not found.role & OpRole.Optimize:
+                raise TypeError(f"The operator in fetch_list is not an optimize_op: {found.type!r}")
+            else:
+                targets.append(found)
     return names, targets
 
 
-def _flat(items: Any) -> Iterator[Any]:
-    for item in items:
-        if isinstance(item, (list, tuple)):
-            yield from _flat(item)
-        else:
-            yield item
+def _members(item: Any) -> Sequence[Any]:
+    """What an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for the ops."""
+    if not isinstance(item, tuple):
+        return item if isinstance(item, list) else (item,)
+    if not item or not isinstance(item[0], (list, tuple)):
+        raise TypeError("a tuple in fetch_list is what minimize returned, (optimize_ops, params_grads), and its first item a list, "
+                        f"not {type(item[0]) if item else 'nothing'}")
+    return item[0]
 
 
 def pruned(ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]) -> list[Operator]:
@@ -231,37 +241,47 @@ def pruned(ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Op
 
 def merge_feed_list(feed: Any) -> dict[str, Any]:
     """The one dict of a list feed on one device."""
-    if isinstance(feed, (list, tuple)) and len(feed) == 1 and isinstance(feed[0], dict):
-        return feed[0]
-    raise TypeError(f"feed must be a dict of name -> value (or a list of one such dict on one device), not {type(feed).__name__}")
+    if not isinstance(feed, (list, tuple)):
+        raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+    if len(feed) != 1:
+        raise AssertionError(f"Not compiled with data parallel: a list feed has one dict for each device, and here are {len(feed)} for one")
+    if not isinstance(feed[0], dict):
+        raise TypeError(f"Each element of feed list should be a dict, not {type(feed[0])}")
+    return feed[0]
 
 
 def present(value: Any, lod: Any, return_numpy: bool) -> Any:
-    """A fetched value, copied so that later runs do not change it."""
-    if isinstance(value, (SelectedRows, LoDTensorArray)) or not hasattr(value, "dtype"):
+    """A fetched value, copied so that later runs do not change it; an array of tensors is a list of them."""
+    if isinstance(value, LoDTensorArray):
+        return as_numpy(value) if return_numpy else list(value)
+    if isinstance(value, SelectedRows) or not hasattr(value, "dtype"):
         return value
     if return_numpy:
         if lod:
-            raise RuntimeError("Some of your fetched tensors hold LoD information. They can not be completely cast to Python "
-                               "ndarray. Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
+            raise RuntimeError(_HAS_LOD)
         return value.copy() if isinstance(value, np.ndarray) else host(value)
     return LoDTensor(value.copy(), lod or ())
 
 
+_HAS_LOD = ("Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
+            "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
+
+
 def as_numpy(tensor: Any) -> Any:
-    """A LoDTensor without a level of detail as an array, a LoDTensorArray or a list as a list of arrays."""
-    if isinstance(tensor, (list, LoDTensorArray)):
+    """A LoDTensor without a level of detail as an array (None when it is empty), a list of them as a list of arrays."""
+    if isinstance(tensor, list):
         return [as_numpy(item) for item in tensor]
-    if isinstance(tensor, SelectedRows):
-        raise TypeError("SelectedRows hold only some rows: use get_tensor() for their values, or rows() for their numbers")
-    if isinstance(tensor, LoDTensor) and tensor.lod():
-        raise RuntimeError("Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
-                           "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
-    return np.array(tensor)
+    if not isinstance(tensor, LoDTensor):
+        raise AssertionError(f"as_numpy takes a LoDTensor or a list of them, not {type(tensor).__name__}")
+    if tensor.lod():
+        raise RuntimeError(_HAS_LOD)
+    return np.array(tensor) if tensor.array is not None else None
 
 
 def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True) -> Any:
     """The value that a scope holds for a persistable variable."""
+    assert isinstance(name, str), f"a variable is fetched by its name, not by {name!r}"
     held = (scope if scope is not None else global_scope()).find_var(name)
-    assert held is not None, f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using var.persistable = True"
+    assert held is not None, (f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using "
+                              "var.persistable = True in your program.")
     return as_numpy(held.get_tensor()) if return_numpy else held.get_tensor()

@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import FeedError, NotFoundError, did_you_mean
+from fluidlite.dtypes import DTypeLike, VarType, to_numpy
+from fluidlite.errors import FeedError, did_you_mean
 from fluidlite.executor.builder import FeedSpec
 from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
+from fluidlite.place import Place
 from fluidlite.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Signature", "blas_threads"]
@@ -25,8 +28,9 @@ class Signature:
     """The names fed to, and fetched from, one version of a program."""
 
     def __init__(self, block: Block, names: Sequence[str], fetches: Sequence[str], xp: Any) -> None:
-        self.names, self.fetches, self.xp = list(names), list(fetches), xp
-        self.variables = [_variable(block, name) for name in names]
+        known = {name: var for name in names if (var := _variable(block, name)) is not None}
+        self.names, self.variables = list(known), list(known.values())
+        self.fetches, self.xp = list(fetches), xp
         self.dtypes = [to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None for var in self.variables]
         self.forms: set[Form] = set()
 
@@ -66,8 +70,7 @@ class Signature:
         if (isinstance(value, (SelectedRows, list)) and dtype is None) or isinstance(value, SelectedRows):
             return value, ()
         array = self._array(var, dtype, value)
-        if var.need_check_feed:
-            _check(var, array)
+        check_feed_shape_type(var, array)
         return array, lod
 
     def _array(self, var: Variable, dtype: Any, value: Any) -> Any:
@@ -86,31 +89,101 @@ class Signature:
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
 
 
-def _variable(block: Block, name: str) -> Variable:
+def _variable(block: Block, name: str) -> Variable | None:
     var = block._find_var_recursive(name)
     if var is None:
-        raise NotFoundError(f"cannot feed {name!r}: the program has no such variable{did_you_mean(name, list(block.vars))}")
+        near = did_you_mean(name, list(block.vars)) if isinstance(name, str) else ""
+        warnings.warn(f"The variable {name} is not found in program. It is not declared or is pruned.{near}", stacklevel=2)
     return var
 
 
 def _from_python(var: Variable, value: Any) -> Any:
-    """An array from numbers and lists of them, in the variable's dtype."""
+    """An array from numbers and lists of them, in the variable's dtype; a bare number becomes one of shape [1]."""
     wanted = to_numpy(var.dtype) if var._dtype is not None else None
     try:
-        return np.asarray(value, dtype=wanted)
+        if value is None:
+            raise TypeError("there is no value")
+        return np.asarray([value] if np.isscalar(value) else value, dtype=wanted)
     except (ValueError, TypeError) as error:
         raise FeedError(f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with {type(value).__name__}: "
                         f"{error}") from None
 
 
-def _check(var: Variable, array: Any) -> None:
-    """`fluid.data` variables check rank, dimensions and dtype of what is fed."""
-    shape = tuple(array.shape)
-    if len(shape) != len(var.shape) or any(want >= 0 and want != have for want, have in zip(var.shape, shape, strict=True)):
-        raise FeedError(f"The feeded Variable {var.name!r} should have dimensions = {len(var.shape)}, shape = {var.shape}, "
-                        f"but received feeded shape {list(shape)}")
+# ------------------------------------------------------------------------------------------------ checks, under fluid's names
+def dimension_is_compatible_with(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes can be the same, where a negative dimension stands for any."""
+    return len(first) == len(second) and all(a == b or a < 0 or b < 0 for a, b in zip(first, second, strict=True))
+
+
+def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool:
+    """True where what is fed to a `fluid.data` variable on `num_places` devices fits it; ValueError otherwise.
+
+    As in 1.8.5, trailing dimensions may be missing: [N] fits a variable of shape [-1, 1].
+    """
+    if not var.need_check_feed:
+        return True
+    array = feed.array if isinstance(feed, LoDTensor) else feed
+    shape, declared = list(array.shape), list(var.shape)
+    if shape and num_places > 1:
+        shape[0] //= num_places
+    if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[:len(shape)]):
+        raise FeedError(f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
+                        f"but received fed shape {shape} on each device")
     if array.dtype != to_numpy(var.dtype):
-        raise FeedError(f"The data type of feeded Variable {var.name!r} must be {to_numpy(var.dtype)}, but received {array.dtype}")
+        raise FeedError(f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received '{array.dtype}'")
+    return True
+
+
+def _has_operators(block: Block, kind: str, slot: str, wanted: Sequence[str], holder: str) -> bool:
+    ops = [op for op in block.ops if op.type == kind]
+    if not ops:
+        return False
+    found = [(op.input(slot) if kind == "fetch" else op.output(slot))[0] for op in ops]
+    missing = next((name for name in found if name not in wanted), None)
+    if missing is not None:
+        raise Exception(f"'{kind}_targets' does not have {missing} variable")
+    if len(ops) != len(wanted):
+        raise Exception(f"{kind.capitalize()} operators in program desc do not match '{kind}_targets'")
+    holders = {(op.input("X") if kind == "feed" else op.output("Out"))[0] for op in ops}
+    assert holders == {holder}, f"the {kind} operators go through {sorted(holders)}, not through {holder!r}"
+    return True
+
+
+def has_feed_operators(block: Block, feed_targets: Mapping[str, Any], feed_holder_name: str) -> bool:
+    """Whether the block has feed ops; an Exception where they are not for exactly the names in `feed_targets`."""
+    return _has_operators(block, "feed", "Out", list(feed_targets), feed_holder_name)
+
+
+def has_fetch_operators(block: Block, fetch_targets: Sequence[Any], fetch_holder_name: str) -> bool:
+    """Whether the block has fetch ops; an Exception where they are not for exactly `fetch_targets`."""
+    return _has_operators(block, "fetch", "X", [_to_name_str(target) for target in fetch_targets], fetch_holder_name)
+
+
+def _to_name_str(var: Any) -> str:
+    if isinstance(var, (list, tuple)):
+        return str([_to_name_str(item) for item in var])
+    if isinstance(var, (Variable, str)):
+        return var if isinstance(var, str) else var.name
+    if isinstance(var, Operator):
+        return str(id(var))
+    raise TypeError(f"{var} should be Variable, Operator or str")
+
+
+def _get_program_cache_key(feed: Mapping[str, Any] | None, fetch_list: Sequence[Any]) -> str:
+    return str([*(feed or ()), *map(_to_name_str, fetch_list)])
+
+
+def _as_lodtensor(data: Any, place: Place, dtype: DTypeLike | None = None) -> LoDTensor:
+    """What fluid 1.8 makes of a value that is fed; a bare number needs a dtype, and a list is an error."""
+    if isinstance(data, list):
+        raise RuntimeError("Some of your feed data hold LoD information. They can not be completely cast from a list of Python "
+                           "ndarray to LoDTensor. Please convert data to LoDTensor directly before feeding the data.")
+    if np.isscalar(data):
+        assert dtype is not None, "dtype should be given when casting python scalar to tensor"
+        data = np.array([data]).astype(to_numpy(dtype))
+    tensor = LoDTensor()
+    tensor.set(data, place)
+    return tensor
 
 
 @functools.cache

@@ -12,7 +12,7 @@
     │   ├── AssertError          also ValueError: an `assert` op found its condition false
     │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
     │   ├── CommunicatorError    an op needs other processes, and the run has no connection to any
-    │   ├── TranspileError       also ValueError: a program, or the job it should be transpiled for, does not allow it
+    │   ├── TranspilerError      also ValueError: a program, or the job it should be transpiled for, does not allow it
     │   ├── ReaderError          the user's generator that feeds a program raised
     │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
     │   ├── FormatError          also ValueError: a file or message is not what it should be
@@ -29,7 +29,7 @@ from collections.abc import Iterable
 __all__ = [
     "AssertError", "CommunicatorError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError",
     "MissingExtraError", "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError",
-    "SlotError", "TranspileError", "UninitializedError", "UnknownOpError", "did_you_mean",
+    "SlotError", "TranspilerError", "UninitializedError", "UnknownOpError", "did_you_mean",
 ]
 
 
@@ -84,7 +84,7 @@ class CommunicatorError(EnforceNotMet):
     """An op talks to other processes, and this run is connected to none."""
 
 
-class TranspileError(EnforceNotMet, ValueError):
+class TranspilerError(EnforceNotMet, ValueError):
     """A program cannot be transpiled, or not for the endpoints, ranks and options that were given."""
 
 

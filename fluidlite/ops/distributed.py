@@ -166,12 +166,3 @@ def _(xp: Any, W: Any, Ids: Array, padding_idx: int) -> Array:
     rows = W.array[order[at]]
     known = W.ids[order[at]] == Ids.reshape(-1)
     return xp.where((known & ((Ids.reshape(-1) != padding_idx) | (padding_idx == NO_PADDING)))[:, None], rows, rows.dtype.type(0))
-
-
-delete_var = Op("delete_var", "X* ->", effect=True, lod=None)
-
-
-@delete_var.kernel
-def _(ctx: Any, X: list[Any]) -> dict[str, Any]:
-    ctx.scope.erase([name for name in ctx.op.input("X")])
-    return {}

@@ -1,0 +1,187 @@
+"""A static check over the programs of all roles of a job: what would hang, be lost, or be computed wrongly, before it is run."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fluidlite.transpiler.check_facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer
+from fluidlite.transpiler.check_flow import check_flow, fed_names
+from fluidlite.transpiler.check_order import check_barriers, check_cycles, step_of_ranks, step_of_servers
+from fluidlite.transpiler.check_ranks import check_ranks, read_rank, sequence
+from fluidlite.transpiler.check_servers import Cluster, check_cluster
+from fluidlite.transpiler.check_slices import check_placement, check_slices
+from fluidlite.transpiler.roles import Job, Programs, Role
+
+__all__ = ["RULES", "Finding", "Report", "check"]
+
+RULES: Mapping[str, str] = {
+    "average": "gradients of all trainers are summed and divided by their number, once",
+    "barrier": "every trainer passes the same barriers of every server as often as the server waits for them",
+    "blocks": "listen_and_serv runs every block of the server for a gradient that the block uses",
+    "broadcast": "every parameter is broadcast once, from one root that exists, before training",
+    "collective-args": "collectives that meet agree in shape, type, root and kind of reduction",
+    "collective-order": "every rank calls the same collectives on the same variables in the same order",
+    "control": "send_barrier waits for every send, and recv for send_barrier",
+    "deadlock": "no roles wait for each other in a circle",
+    "dtype": "both ends of a link agree in the element type",
+    "endpoints": "every endpoint is a server of the job, and an op has one for each variable",
+    "fanin": "a server waits for as many trainers as there are",
+    "listen": "a server's main program listens",
+    "no-receiver": "what a trainer sends, the server at that endpoint takes in",
+    "no-sender": "what a server waits for, the trainer whose it is sends",
+    "not-fetched": "every parameter that a server updates comes back to every trainer",
+    "not-held": "what a trainer fetches, the server at that endpoint initialises",
+    "not-updated": "what a trainer fetches each step, the server updates",
+    "nranks": "communicators have the job's number of ranks, and its endpoints",
+    "order": "a step sends what is written, then passes the barrier, then fetches, then joins",
+    "reduce": "each gradient is reduced once, behind its last write and before its first use",
+    "ring": "a ring is made once, before it is used",
+    "sent-twice": "a trainer sends a variable to a server once a step",
+    "shape": "both ends of a link, and the inputs of an update, agree in shape",
+    "shared-name": "two trainers of a synchronous job never send the same name",
+    "slices": "slices are whole rows that tile their parameter in order",
+    "snapshot": "local SGD averages differences from a snapshot that is taken first and renewed each time",
+    "startup": "a trainer begins with the servers' parameters",
+    "sync": "a collective starts when its input is written, and is done when its output is read",
+    "trainer-id": "the programs of trainer i say i, and no two trainers are the same",
+    "undeclared": "an op names variables that are declared",
+    "undefined": "an op reads what has been written by then",
+    "uninitialised": "persistable variables are initialised or received by the startup program",
+    "unused": "what arrives is read",
+    "updated-twice": "a parameter is updated in one place",
+}
+"""What each rule asks for."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the check found; `looked_at` are the roles whose programs were read, `ops` the number of their ops."""
+
+    findings: tuple[Finding, ...]
+    looked_at: tuple[Role, ...]
+    ops: int
+    pieces: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def rules(self) -> frozenset[str]:
+        """The rules that were broken."""
+        return frozenset(finding.rule for finding in self.findings)
+
+    def __str__(self) -> str:
+        seen = f"{len(self.looked_at)} roles, {self.ops} ops, {self.pieces} variables a step on the links or in collectives"
+        if self.ok:
+            return f"ok: {seen}"
+        return "\n".join([*map(str, self.findings), f"{len(self.findings)} findings in {seen}"])
+
+
+def check(job: Job | Mapping[Role, Programs], trainers: int | None = None) -> Report:
+    """Check the programs of all roles against each other; time grows linearly with the ops that are read.
+
+    Of a `Job`'s trainers the first two and the last are read, since they differ in their numbers only; of a mapping all are.
+    `trainers` is their number where the mapping does not hold all of them.
+    """
+    if isinstance(job, Job):
+        picked = {role: job.programs(role) for role in _sample(job)}
+        return _Check(picked, job.trainers, job).report()
+    count = sum(role.kind == "trainer" for role in job) if trainers is None else trainers
+    return _Check(job, count, None).report()
+
+
+def _sample(job: Job) -> list[Role]:
+    return [role for role in job.roles if role.kind != "trainer" or role.index in (0, 1, job.trainers - 1)]
+
+
+class _Check:
+    """One run of the check."""
+
+    def __init__(self, programs: Mapping[Role, Programs], count: int, job: Job | None) -> None:
+        self.found, self.programs, self.count, self.job = Findings(), programs, count, job
+        self.trainers = [read_trainer(role, programs[role]) for role in programs if role.kind == "trainer"]
+        self.servers = self.listening()
+        self.pieces = 0
+
+    def listening(self) -> dict[str, Server]:
+        """The servers by endpoint."""
+        found: dict[str, Server] = {}
+        for role, programs in self.programs.items():
+            if role.kind == "trainer":
+                continue
+            server = read_server(role, programs)
+            if server is None:
+                self.found.add("listen", role, "its main program has no listen_and_serv op in block 0")
+            elif server.endpoint in found:
+                self.found.add("endpoints", server.listen, f"{found[server.endpoint].role.name} listens at {server.endpoint!r} too")
+            else:
+                found[server.endpoint] = server
+        return found
+
+    def report(self) -> Report:
+        """Apply all rules."""
+        self.check_numbers()
+        if self.job is not None and self.job.slices:
+            check_placement(self.found, self.job)
+        for trainer in self.trainers:
+            self.check_trainer_flow(trainer)
+        if any(role.kind != "trainer" for role in self.programs):
+            self.check_servers()
+        else:
+            self.check_collectives()
+        ops = sum(len(block.ops) for item in self.programs.values() for program in (item.main, item.startup) for block in program.blocks)
+        return Report(tuple(self.found.items.values()), tuple(self.programs), ops, self.pieces)
+
+    def check_numbers(self) -> None:
+        """No two roles are the same one."""
+        seen: dict[str, Role] = {}
+        for role in self.programs:
+            if role.name in seen:
+                self.found.add("trainer-id", role, f"two roles are called {role.name!r}")
+            if role.kind == "trainer" and not 0 <= role.index < self.count:
+                self.found.add("trainer-id", role, f"the job has {self.count} trainers, numbered from 0")
+            seen[role.name] = role
+
+    def check_trainer_flow(self, trainer: Trainer) -> None:
+        """Definition before use in a trainer's programs."""
+        program, startup = trainer.programs.main, trainer.programs.startup
+        check_flow(self.found, trainer.role, "startup", startup, (), trainer.local)
+        check_flow(self.found, trainer.role, "main", program, trainer.initialised,
+                   fed_names(program if self.job is None else self.job.main) | trainer.local)
+
+    def check_servers(self) -> None:
+        """The rules of parameter-server jobs."""
+        for server in self.servers.values():
+            check_flow(self.found, server.role, "startup", server.programs.startup, ())
+            check_flow(self.found, server.role, "main", server.programs.main, server.held.keys(),
+                       server.expected_set | server.gradients.keys() | {"@TRAINER_ID@"})
+        present = {trainer.role.index for trainer in self.trainers}
+        cluster = Cluster(self.found, self.trainers, self.servers, self.count, tuple(i for i in range(self.count) if i not in present),
+                          self.is_sync(), any(server.geo for server in self.servers.values()))
+        check_cluster(cluster)
+        check_slices(cluster)
+        check_barriers(cluster)
+        check_cycles(self.found, *step_of_servers(cluster))
+        self.pieces = sum(len(trainer.sent) + len(trainer.fetched) + len(trainer.looked_up) for trainer in self.trainers)
+
+    def is_sync(self) -> bool:
+        """Whether the trainers take each step together: a barrier says so, or that gradients arrive under each trainer's name."""
+        if self.job is not None:
+            return self.job.sync_mode and self.job.mode == "pserver"
+        barriers = any(site.op.type == "send_barrier" and not site.op.attrs.get("half_async")
+                       for trainer in self.trainers for site in trainer.barriers)
+        return barriers or any(server.gradients.keys() - server.expected_set for server in self.servers.values() if not server.geo)
+
+    def check_collectives(self) -> None:
+        """The rules of jobs without servers."""
+        ranks = [read_rank(trainer.role, trainer.programs) for trainer in self.trainers]
+        check_ranks(self.found, ranks, self.count)
+        for label in ("startup", "main"):
+            steps: dict[Role, list[tuple[int, Site]]] = {}
+            for rank in ranks:
+                steps[rank.role] = sequence(getattr(rank, label))
+                self.pieces += len(steps[rank.role])
+            check_cycles(self.found, *step_of_ranks(steps))
+
+

@@ -1,0 +1,163 @@
+"""The static check of slices: whole rows that tile their parameter, and come back in the order in which they were cut."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fluidlite.dtypes import VarType
+from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, row_count, update_of
+from fluidlite.transpiler.check_servers import Cluster
+from fluidlite.transpiler.roles import Job, Role, Slice
+
+__all__ = ["check_placement", "check_slices"]
+
+
+def check_slices(cluster: Cluster) -> None:
+    """Splits, joins and look-ups of every trainer."""
+    for trainer in cluster.trainers:
+        for site in trainer.splits:
+            _check_split(cluster.found, site)
+        pieces = {piece.local for piece in trainer.fetched + trainer.received_at_start}
+        for site in trainer.joins:
+            if pieces.intersection(site.op.input_arg_names):
+                _check_join(cluster.found, site)
+        _check_runtime_cuts(cluster, trainer)
+        _check_tables(cluster.found, trainer)
+        _check_pairing(cluster, trainer)
+
+
+def _check_split(found: Findings, site: Site) -> None:
+    op = site.op
+    sections = [int(rows) for rows in op.attrs.get("sections") or op.attrs.get("height_sections") or ()]
+    outs = op.outputs.get("Out", [])
+    whole = declared(op.block, op.inputs["X"][0]) if op.inputs.get("X") else None
+    if len(sections) != len(outs):
+        found.add("slices", site, f"it has {len(sections)} sections {sections} for {len(outs)} slices")
+        return
+    if whole is None:
+        return
+    if row_count(whole.shape) not in (-1, sum(sections)):
+        found.add("slices", site, f"the sections {sections} are {sum(sections)} rows, and {whole.name!r} has {row_count(whole.shape)}")
+    for name, rows in zip(outs, sections, strict=True):
+        var = declared(op.block, name)
+        if var is not None and var.shape and var.shape != (rows, *whole.shape[1:]):
+            found.add("slices", site, f"{name!r} is {list(var.shape)}, and the section is {[rows, *whole.shape[1:]]}")
+        if var is not None and (var.type == VarType.SELECTED_ROWS) != (whole.type == VarType.SELECTED_ROWS):
+            found.add("dtype", site, f"{name!r} is {var.type}, and {whole.name!r} is {whole.type}")
+
+
+def _check_join(found: Findings, site: Site) -> None:
+    op = site.op
+    whole = declared(op.block, op.outputs["Out"][0])
+    parts = [declared(op.block, name) for name in op.inputs["X"]]
+    if int(op.attrs.get("axis", 0)) != 0:
+        found.add("slices", site, f"it joins slices along axis {op.attrs['axis']}, and they are rows")
+    if whole is None or any(part is None for part in parts):
+        return
+    shapes = [part.shape for part in parts if part is not None]
+    rows = sum(map(row_count, shapes))
+    if rows != row_count(whole.shape) or any(shape[1:] != whole.shape[1:] for shape in shapes):
+        found.add("slices", site, f"the slices {list(map(list, shapes))} have {rows} rows, and {whole.name!r} is {list(whole.shape)}")
+    for part in parts:
+        if part is not None and part._dtype != whole._dtype:
+            found.add("dtype", site, f"{part.name!r} is {part._dtype}, and {whole.name!r} is {whole._dtype}")
+
+
+def _by_site(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    groups: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        groups.setdefault(id(piece.site.op), []).append(piece)
+    return list(groups.values())
+
+
+def _check_runtime_cuts(cluster: Cluster, trainer: Trainer) -> None:
+    """Sends and recvs that cut and join by themselves."""
+    for group in _by_site(trainer.sent):
+        if group[0].site.op.attrs.get("send_varnames"):
+            _same_rows(cluster.found, group, [row_count(piece.shape) for piece in group])
+    for group in _by_site(trainer.fetched + trainer.received_at_start):
+        if group[0].site.op.attrs.get("recv_varnames") and len(group) > 1:
+            _same_rows(cluster.found, group, [_rows_held(cluster, piece) for piece in group])
+
+
+def _rows_held(cluster: Cluster, piece: Piece) -> int:
+    server = cluster.server(piece)
+    var = None if server is None else server.held.get(piece.remote)
+    return -1 if var is None else row_count(var.shape)
+
+
+def _same_rows(found: Findings, group: Sequence[Piece], rows: list[int]) -> None:
+    whole = declared(group[0].site.op.block, group[0].local)
+    if whole is not None and -1 not in rows and row_count(whole.shape) not in (-1, sum(rows)):
+        found.add("slices", group[0].site, f"the slices of {whole.name!r} have {rows} rows, together {sum(rows)}, and it has "
+                                           f"{row_count(whole.shape)}")
+
+
+def _check_tables(found: Findings, trainer: Trainer) -> None:
+    for group in _by_site(trainer.looked_up):
+        _same_rows(found, group, [row_count(piece.shape) for piece in group])
+
+
+def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
+    """The k-th slice of the gradient must update the k-th slice of the parameter."""
+    orders = {tuple(site.op.inputs["X"]): site for site in trainer.joins if site.program == "main"}
+    place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}
+    at_start = {name: (number, site) for site in trainer.joins if site.program == "startup"
+                for number, name in enumerate(site.op.inputs["X"])}
+    local = {(piece.remote, piece.endpoint): piece.local for piece in trainer.fetched}
+    for group in _by_site(trainer.sent):
+        if len(group) < 2 or len({piece.local for piece in group}) != len(group):
+            continue
+        for number, piece in enumerate(group):
+            server = cluster.server(piece)
+            param = None if server is None else _param_of(server, piece.remote)
+            name = local.get((param, piece.endpoint)) if param is not None else None
+            for seats in (place, at_start):
+                if name in seats and seats[name][0] != number:
+                    cluster.found.add("slices", seats[name][1], f"{name!r} is joined as slice {seats[name][0]}, and its gradient "
+                                                                f"{piece.local!r} is slice {number}")
+
+
+def _param_of(server: Server, arrival: str) -> str | None:
+    """The one parameter that an arriving gradient updates."""
+    gradient = arrival
+    if arrival not in server.gradients:
+        sums = [site for site in server.readers.get(arrival, ()) if site.op.type == "sum"]
+        gradient = sums[0].op.output_arg_names[0] if sums else arrival
+    number = server.gradients.get(gradient)
+    if number is None or not 0 < number < len(server.programs.main.blocks):
+        return None
+    params = {update[0] for op in server.programs.main.blocks[number].ops if (update := update_of(op)) is not None}
+    return params.pop() if len(params) == 1 else None
+
+
+# ---------------------------------------------------------------------- a job's own table
+def check_placement(found: Findings, job: Job) -> None:
+    """The job's slices must tile each parameter of the original program, on servers that exist."""
+    groups: dict[str, list[Slice]] = {}
+    for part in job.slices:
+        groups.setdefault(part.param, []).append(part)
+    blame = job.roles[0]
+    for param, parts in groups.items():
+        var = job.main.global_block()._find_var_recursive(param)
+        if var is not None:
+            _check_tiles(found, blame, sorted(parts, key=lambda part: part.first_row), var.shape)
+        for part in parts:
+            if part.endpoint not in job.endpoints:
+                found.add("endpoints", blame, f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is no server of the job")
+
+
+def _check_tiles(found: Findings, blame: Role, parts: Sequence[Slice], shape: tuple[int, ...]) -> None:
+    row = 0
+    for part in parts:
+        if part.first_row != row:
+            what = "overlap" if part.first_row < row else "leave a hole"
+            found.add("slices", blame, f"the slices of {part.param!r} {what}: slice {part.index} begins at row {part.first_row}, "
+                                       f"and the ones before it end at row {row}")
+        if part.shape[1:] != shape[1:] or part.count != len(parts):
+            found.add("slices", blame, f"slice {part.index} of {part.count} of {part.param!r} is {list(part.shape)}, and the parameter "
+                                       f"{list(shape)} has {len(parts)} slices of whole rows")
+        row = part.first_row + row_count(part.shape)
+    if row != row_count(shape):
+        found.add("slices", blame, f"the slices of {parts[0].param!r} end at row {row}, and it has {row_count(shape)} rows")
+
+

@@ -26,7 +26,9 @@ def fed_names(program: Program) -> set[str]:
 
     A parsed program does not say which variables are data.
     """
-    fed, read, written = set(), set(), set()
+    fed: set[str] = set()
+    read: set[str] = set()
+    written: set[str] = set()
     for block in program.blocks:
         fed.update(name for name, var in block.vars.items() if var.is_data)
         for op in block.ops:

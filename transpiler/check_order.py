@@ -102,7 +102,8 @@ def _check_step(found: Findings, trainer: Trainer, sync: bool) -> None:
 # ---------------------------------------------------------------------- the wait-for graph of one step
 def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
     """Who must be done before whom in one step of a parameter-server job: an edge u -> v where v waits for u."""
-    graph, places = nx.DiGraph(), {}
+    graph = nx.DiGraph()
+    places: dict[Node, Site] = {}
     applied = {endpoint: Event(f"{server.role.name}'s update", server.role) for endpoint, server in cluster.servers.items()}
     for trainer in cluster.trainers:
         sites = {piece.site.number: piece.site for piece in trainer.sent + trainer.fetched + trainer.looked_up}
@@ -137,7 +138,8 @@ def step_of_ranks(ranks: Mapping[Role, Sequence[tuple[int, Site]]]) -> tuple[nx.
 
     The k-th op of a ring is one event of all ranks: each enters it when its op in front is done, and none leaves it before all are in.
     """
-    graph, places = nx.DiGraph(), {}
+    graph = nx.DiGraph()
+    places: dict[Node, Site] = {}
     for sites in ranks.values():
         _chain(graph, places, [site for _, site in sites])
         numbers: Counter[int] = Counter()

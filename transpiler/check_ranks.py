@@ -28,26 +28,34 @@ class Rank:
 
     role: Role
     programs: Programs
-    main: list[Site]
-    startup: list[Site]
+    main: list[Site] = field(default_factory=list)
+    startup: list[Site] = field(default_factory=list)
     rings: dict[int, Site] = field(default_factory=dict)          # ring -> the op of the startup program that makes it
     shared: bool = False                                          # one process drives all devices: their number is not in the program
     params: dict[str, str] = field(default_factory=dict)          # parameter -> gradient, as the backward pass names them
+    passes: dict[str, int] = field(default_factory=dict)          # gradient -> how many backward passes make it (one a loss)
     parts: dict[str, list[str]] = field(default_factory=dict)     # buffer -> the gradients that are views of it
 
 
 def read_rank(role: Role, programs: Programs) -> Rank:
     """Collect what a rank's programs say, in one pass over each."""
-    rank = Rank(role, programs, *([Site(role, label, 0, number, op) for number, op in enumerate(program.global_block().ops)]
-                                  for label, program in (("main", programs.main), ("startup", programs.startup))))
+    rank = Rank(role, programs)
+    for into, label, program in ((rank.main, "main", programs.main), (rank.startup, "startup", programs.startup)):
+        into.extend(Site(role, label, 0, number, op) for number, op in enumerate(program.global_block().ops))
     for site in rank.startup:
         if site.op.type in ("c_comm_init", "c_comm_init_all"):
             rank.rings.setdefault(int(site.op.attrs.get("ring_id", 0)), site)
             rank.shared |= site.op.type == "c_comm_init_all"
+    made: set[str] = set()                     # in the present backward pass
     for site in rank.main:
         names = site.op.role_vars
-        if site.op.role & OpRole.Backward and names and not is_collective(site.op):
+        if site.op.role & OpRole.Optimize:
+            made.clear()
+        elif site.op.role & OpRole.Backward and names and not is_collective(site.op):
             rank.params.update(zip(names[::2], names[1::2], strict=False))
+            for name in set(names[1::2]) - made:
+                rank.passes[name] = rank.passes.get(name, 0) + 1
+            made.update(names[1::2])
         if site.op.type == "coalesce_tensor":
             rank.parts[site.op.outputs["FusedOutput"][0]] = list(site.op.outputs.get("Output", ()))
     return rank
@@ -200,9 +208,9 @@ def _check_reductions(found: Findings, rank: Rank, count: int) -> None:
     local = not gradients.keys() & reduced.keys()
     wanted = [param for param in rank.params if not _distributed(rank, param)] if local else list(gradients)
     for name in wanted:
-        sites = reduced.get(name, [])
-        if len(sites) != 1:
-            found.add("reduce", sites[1] if sites else rank.role, f"{name!r} is reduced {len(sites)} times, and not once")
+        sites, times = reduced.get(name, []), 1 if local else rank.passes[name]
+        if len(sites) != times:
+            found.add("reduce", sites[-1] if sites else rank.role, f"{name!r} is reduced {len(sites)} times a step, and not {times}")
     if local:
         _check_snapshots(found, rank, reduced, count)
     else:
@@ -217,16 +225,24 @@ def _distributed(rank: Rank, param: str) -> bool:
 
 def _check_order(found: Findings, rank: Rank, gradients: Mapping[str, str], reduced: Mapping[str, list[Site]]) -> None:
     """A gradient is complete when it is reduced, and reduced when it is applied."""
-    first = {name: min(site.number for site in sites) for name, sites in reduced.items() if name in gradients}
+    waiting: dict[str, Site] = {}              # complete gradients that are not yet reduced -> their last writer
+    done: dict[str, Site] = {}                 # reduced, and not yet applied -> the reduction
+    numbers = {name: {site.number: site for site in sites} for name, sites in reduced.items()}
     for site in rank.main:
-        if is_collective(site.op) or site.op.type in ("coalesce_tensor", "c_sync_calc_stream", "c_sync_comm_stream"):
+        if site.op.type in ("coalesce_tensor", "c_sync_calc_stream", "c_sync_comm_stream"):
             continue
-        late = [name for name in site.op.output_arg_names if first.get(name, site.number) < site.number]
-        if late and site.op.role & OpRole.Backward:
-            found.add("reduce", site, f"it writes {late[0]!r} behind op {first[late[0]]}, which reduces it")
-        early = [name for name in site.op.input_arg_names if first.get(name, -1) > site.number]
-        if early and site.op.role & OpRole.Optimize:
-            found.add("reduce", site, f"it applies {early[0]!r} before op {first[early[0]]} reduces it")
+        for name in site.op.input_arg_names if site.op.role & OpRole.Optimize else ():
+            if name in waiting:
+                found.add("reduce", site, f"it applies {name!r} before any op reduces what op {waiting[name].number} wrote")
+            done.pop(name, None)
+        for name in [part for whole in site.op.output_arg_names for part in rank.parts.get(whole, [whole])]:
+            if site.number in numbers.get(name, ()):
+                waiting.pop(name, None)
+                done[name] = site
+            elif name in gradients and site.op.role & OpRole.Backward:
+                if name in done:
+                    found.add("reduce", site, f"it writes {name!r} behind op {done[name].number}, which reduces it")
+                waiting[name] = site
 
 
 def _check_loss_scale(found: Findings, rank: Rank, count: int) -> None:

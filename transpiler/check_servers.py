@@ -185,10 +185,10 @@ def _check_server(cluster: Cluster, server: Server) -> None:
             _check_update(cluster, server, site)
     _check_blocks(cluster, server)
     for number, op in enumerate(server.programs.startup.global_block().ops):
-        shape = op.attrs.get("shape")
+        shape = tuple(op.attrs.get("shape") or ())
         for name in op.outputs.get("Out", ()) if shape else ():
             var = declared(op.block, name)
-            if var is not None and var.shape and tuple(shape) != var.shape:
+            if var is not None and var.shape and shape != var.shape:
                 found.add("shape", Site(server.role, "startup", 0, number, op), f"it fills {name!r} with {list(shape)}, "
                                                                                 f"which is declared as {list(var.shape)}")
             _same_declaration(cluster, server, Site(server.role, "startup", 0, number, op), name, var)

@@ -1,0 +1,253 @@
+"""What a plan is made of: sizes of a program's values, its FLOPs, its peak of activations, and what training moves."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX
+from fluidlite.transpiler.check_facts import update_of
+
+__all__ = ["ROW_ID_BYTES", "Facts", "Sizes", "Tensor", "flops_of", "peak_activations", "read_facts"]
+
+ROW_ID_BYTES = 8                              # the int64 that goes with each row of a sparse gradient
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a value is at run time: -1 in front is `batch` samples (times `sequence` steps where there is a level of detail)."""
+
+    batch: int
+    sequence: int = 1
+
+    def shape(self, var: Variable) -> tuple[int, ...]:
+        """The shape with its unknown dimensions filled in; further unknown ones are `sequence`."""
+        front = self.batch * (self.sequence if var.lod_level else 1)
+        return tuple(dim if dim >= 0 else (front if place == 0 else self.sequence) for place, dim in enumerate(var.shape))
+
+    def count(self, var: Variable) -> int:
+        """The number of elements."""
+        return math.prod(self.shape(var))
+
+    def bytes(self, var: Variable) -> int:
+        """The number of bytes; 0 for what is no tensor."""
+        if var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS) or var._dtype is None or not var.shape:
+            return 0
+        return self.count(var) * to_numpy(var._dtype).itemsize
+
+
+class Tensor(NamedTuple):
+    """One trained parameter: its size, its optimizer's state, and what one trainer's step moves of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    bytes: int
+    state_rows: int                           # bytes of state that are cut with the parameter
+    state_fixed: int                          # bytes of state that each slice has its own copy of
+    update_ops: int                           # ops of role Optimize that are there for it
+    rows: int                                 # rows that a step touches; 0 for a dense gradient
+    lookups: int                              # ops that look rows up
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the gradient is rows of the parameter."""
+        return self.rows > 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.bytes // max(self.shape[0], 1)
+
+    @property
+    def state(self) -> int:
+        """Bytes of the optimizer's state."""
+        return self.state_rows + self.state_fixed
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the original program says about a step of one trainer."""
+
+    tensors: tuple[Tensor, ...]
+    other_bytes: int                          # persistable values that no optimizer updates: running means, counters, frozen parameters
+    schedule_ops: int                         # ops of the learning rate's schedule
+    forward_flops: int
+    backward_flops: int
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of one step."""
+        return self.forward_flops + self.backward_flops
+
+
+def read_facts(program: Program, sizes: Sizes) -> Facts:
+    """Read the original training program, once."""
+    block = program.global_block()
+    updates = {update[0]: op for op in block.ops if (update := update_of(op)) is not None}
+    helpers: dict[str, int] = {}
+    lookups: dict[str, list[Operator]] = {}
+    for op in block.ops:
+        if op.role == OpRole.Optimize and op.role_vars:
+            helpers[op.role_vars[0]] = helpers.get(op.role_vars[0], 0) + 1
+        if op.type in ("lookup_table", "lookup_table_v2"):
+            lookups.setdefault(op.inputs["W"][0], []).append(op)
+    tensors = tuple(_tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes) for name, op in updates.items())
+    trained = {name for op in updates.values() for name in (op.inputs["Param"][0], *_state_names(block, op))}
+    other = sum(sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained)
+    schedule = sum(bool(op.role & OpRole.LRSched) for op in block.ops)
+    counted = [(op.role, flops_of(op, sizes)) for op in block.ops]
+    return Facts(tensors, other, schedule, sum(flops for role, flops in counted if not role & OpRole.Backward),
+                 sum(flops for role, flops in counted if role & OpRole.Backward))
+
+
+def _state_names(block: Block, op: Operator) -> Iterator[str]:
+    for slot, names in op.inputs.items():
+        if slot not in ("Param", "Grad", "LearningRate"):
+            for name in names:
+                var = block._find_var_recursive(name)
+                if var is not None and var.persistable:
+                    yield name
+
+
+def _tensor(block: Block, name: str, op: Operator, update_ops: int, lookups: Iterable[Operator], sizes: Sizes) -> Tensor:
+    param = block.var(name)
+    rows_of_state = fixed = 0
+    for other in _state_names(block, op):
+        var = block._var_recursive(other)
+        if var.shape == param.shape:
+            rows_of_state += sizes.bytes(var)
+        else:
+            fixed += sizes.bytes(var)
+    sparse = [lookup for lookup in lookups if lookup.attrs.get("is_sparse") or lookup.attrs.get("is_distributed")]
+    rows = sum(_ids(lookup, sizes) for lookup in sparse)
+    return Tensor(name, param.shape, sizes.bytes(param), rows_of_state, fixed, update_ops, rows, len(sparse))
+
+
+def _ids(lookup: Operator, sizes: Sizes) -> int:
+    var = lookup.block._find_var_recursive(lookup.inputs["Ids"][0])
+    return 0 if var is None else max(sizes.count(var), 1)
+
+
+# ---------------------------------------------------------------------- FLOPs
+def flops_of(op: Operator, sizes: Sizes) -> int:
+    """Multiplications and additions of a matrix product, convolution or recurrence; 0 for the rest, which memory bounds.
+
+    A gradient op costs as much as its forward op for each gradient that it makes.
+    """
+    forward = op.type.removesuffix("_grad")
+    rule = _FLOPS.get(forward)
+    if rule is None:
+        return 0
+    made = 1
+    if forward != op.type:
+        made = sum(bool(names) and names != [EMPTY_VAR] for slot, names in op.outputs.items()
+                   if slot.removesuffix(GRAD_SUFFIX) in ("X", "Y", "Input", "Filter", "Weight"))
+    return made * rule(op, sizes)
+
+
+def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
+    for name in (op.inputs.get(slot) or op.outputs.get(slot) or op.inputs.get(slot + GRAD_SUFFIX) or ())[:1]:
+        var = op.block._find_var_recursive(name)
+        return () if var is None else sizes.shape(var)
+    return ()
+
+
+def _mul(op: Operator, sizes: Sizes) -> int:
+    """2 x rows x depth x columns of the matrices that X and Y are flattened to."""
+    x, y = _shape(op, "X", sizes), _shape(op, "Y", sizes)
+    columns = math.prod(y[int(op.attrs.get("y_num_col_dims", 1)):])
+    return 2 * math.prod(x) * columns
+
+
+def _matmul(op: Operator, sizes: Sizes) -> int:
+    """2 x elements of X x columns of Y, once for each matrix of the larger stack."""
+    x, y = _shape(op, "X", sizes), _shape(op, "Y", sizes)
+    if len(x) < 2 or len(y) < 2:
+        return 2 * max(math.prod(x), math.prod(y))
+    depth, rows = (x[-2], x[-1]) if op.attrs.get("transpose_X", op.attrs.get("trans_x")) else (x[-1], x[-2])
+    columns = y[-2] if op.attrs.get("transpose_Y", op.attrs.get("trans_y")) else y[-1]
+    return 2 * max(math.prod(x[:-2]), math.prod(y[:-2])) * rows * depth * columns
+
+
+def _conv(op: Operator, sizes: Sizes) -> int:
+    """2 x elements of the output x elements of the filter that each needs (input channels of its group x window)."""
+    return 2 * math.prod(_shape(op, "Output", sizes)) * math.prod(_shape(op, "Filter", sizes)[1:])
+
+
+def _conv_transpose(op: Operator, sizes: Sizes) -> int:
+    """2 x elements of the input x elements of the filter that each meets."""
+    return 2 * math.prod(_shape(op, "Input", sizes)) * math.prod(_shape(op, "Filter", sizes)[1:])
+
+
+def _recurrence(op: Operator, sizes: Sizes) -> int:
+    """2 x steps x elements of the recurrent weight."""
+    return 2 * math.prod(_shape(op, "Input", sizes)[:1]) * math.prod(_shape(op, "Weight", sizes))
+
+
+_FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
+    "mul": _mul, "matmul": _matmul, "matmul_v2": _matmul, "conv2d": _conv, "depthwise_conv2d": _conv, "conv3d": _conv,
+    "conv2d_transpose": _conv_transpose, "conv3d_transpose": _conv_transpose, "lstm": _recurrence, "gru": _recurrence,
+}
+
+
+# ---------------------------------------------------------------------- activations
+def peak_activations(program: Program, sizes: Sizes) -> int:
+    """The largest sum of bytes that are alive at one op: from the first write (or the feed) to the last use.
+
+    Each output has a buffer of its own; values of sub-blocks live as long as the op that runs them.
+    """
+    block = program.global_block()
+    uses = [list(dict.fromkeys(_names(op))) for op in block.ops]
+    last = {name: number for number, names in enumerate(uses) for name in names}
+    written = {name for op in block.ops for name in op.output_arg_names}
+    rows: dict[str, int] = {}                 # of the sparse gradients made so far
+    alive = {name: _held(block, name, sizes, rows) for name in last if name not in written}
+    now = peak = sum(alive.values())
+    for number, op in enumerate(block.ops):
+        _count_rows(block, op, sizes, rows)
+        for name in uses[number]:
+            if name not in alive:
+                alive[name] = _held(block, name, sizes, rows)
+                now += alive[name]
+        peak = max(peak, now)
+        now -= sum(alive[name] for name in uses[number] if last[name] == number)
+    return peak
+
+
+def _names(op: Operator) -> Iterator[str]:
+    yield from op.input_arg_names
+    yield from op.output_arg_names
+    for inner in op.sub_blocks():
+        for other in inner.ops:
+            yield from _names(other)
+
+
+def _count_rows(block: Block, op: Operator, sizes: Sizes, rows: dict[str, int]) -> None:
+    """A look-up's gradient has a row an id; other sparse values have their inputs' rows, cut as the table is cut."""
+    for name in op.output_arg_names:
+        var = block._find_var_recursive(name)
+        if var is None or var.type != VarType.SELECTED_ROWS:
+            continue
+        if op.inputs.get("Ids") and op.inputs.get("W"):
+            rows[name] = _ids(op, sizes)
+            continue
+        share = 1.0
+        source = block._find_var_recursive(op.input_arg_names[0]) if op.input_arg_names else None
+        if op.type == "split_selected_rows" and source is not None and source.shape:
+            share = var.shape[0] / source.shape[0]
+        rows[name] = math.ceil(share * sum(rows.get(other, 0) for other in op.input_arg_names))
+
+
+def _held(block: Block, name: str, sizes: Sizes, rows: Mapping[str, int]) -> int:
+    var = block._find_var_recursive(name)
+    if var is None or var.persistable:
+        return 0
+    if var.type == VarType.SELECTED_ROWS and var.shape and var._dtype is not None:
+        return rows.get(name, 0) * (math.prod(var.shape[1:]) * to_numpy(var._dtype).itemsize + ROW_ID_BYTES)
+    return sizes.bytes(var)

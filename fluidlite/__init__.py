@@ -22,12 +22,14 @@ _NAMES = {
     "fluidlite.layers.data": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
     "fluidlite.flags": "get_flags set_flags require_version",
+    "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = frozenset((
     "backward", "average", "clip", "core", "data_feeder", "debugger", "evaluator", "executor", "framework", "initializer", "io",
     "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
-    "unique_name", "compiler", "contrib", "parallel_executor", "input", "install_check", "scope"))
+    "unique_name", "compiler", "contrib", "parallel_executor", "input", "install_check", "scope",
+    "transpiler"))
 
 
 def __getattr__(name: str) -> Any:

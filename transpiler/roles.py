@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from fluidlite.dtypes import VarType
 from fluidlite.errors import TranspilerError, did_you_mean
@@ -81,6 +82,7 @@ class Job:
         self.mode, self.trainers, self.endpoints = mode, trainers, endpoints
         self.sync_mode, self.config = sync_mode, config
         self._made: dict[Role, Programs] = {}
+        self._layout: Any = None               # of modes with servers, once it is known
 
     @property
     def has_servers(self) -> bool:

@@ -1,0 +1,209 @@
+"""`fluid.DistributeTranspiler`: fluid's way to ask for the programs of one process of a job."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.ir.program import Program, default_main_program, default_startup_program
+from fluidlite.ir.variable import Variable
+from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
+from fluidlite.transpiler.details.checkport import wait_server_ready
+from fluidlite.transpiler.details.vars_distributed import VarsDistributed
+from fluidlite.transpiler.endpoints import parse_endpoints
+from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.overview import overview
+from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
+from fluidlite.transpiler.roles import Programs
+from fluidlite.transpiler.server import make_server, make_server_startup
+from fluidlite.transpiler.slices import VarBlock, slice_variable
+from fluidlite.transpiler.trainer import make_trainer
+from fluidlite.transpiler.training import read_training
+
+__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "DistributedMode", "HashName", "PSDispatcher", "RoundRobin",
+           "ServerRuntimeConfig", "VarBlock", "slice_variable"]
+
+
+class DistributeTranspiler:
+    """Turns a training program into what one process of a distributed job runs.
+
+        t = fluid.DistributeTranspiler(config)
+        t.transpile(trainer_id, pservers="ip:port,ip:port", trainers=4)
+        if role == "PSERVER":
+            main, startup = t.get_pserver_programs(current_endpoint)
+        else:
+            main, startup = t.get_trainer_program(), fluid.default_startup_program()
+
+    A job's programs all at once: `fluidlite.transpiler.make_job`.
+    """
+
+    def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
+        self.config = config if config is not None else DistributeTranspilerConfig()
+        self.server_config = ServerRuntimeConfig()
+        method = self.config.split_method
+        if method is not None and not (isinstance(method, type) and issubclass(method, PSDispatcher)) and not isinstance(method, str):
+            raise TranspilerError(f"split_method should be RoundRobin, HashName or another PSDispatcher, not {method!r}")
+        self.sync_mode = True
+        self.trainer_id = 0
+        self.trainer_num: int | str = 1
+        self.pserver_endpoints: list[str] = []
+        self.origin_program: Program = default_main_program()
+        self.startup_program: Program = default_startup_program()
+        self.table_name: str | None = None
+        self._layout: Layout | None = None
+        self._origin_startup: Program | None = None
+
+    def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174", trainers: int | str = 1,
+                  sync_mode: bool = True, startup_program: Program | None = None, current_endpoint: str = "127.0.0.1:6174") -> None:
+        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number `trainer_id`.
+
+        Parameters
+        ----------
+        pservers: "ip:port,ip:port" of the servers.
+        trainers: how many trainers; in the modes "nccl2" and "collective" their endpoints "ip:port,ip:port".
+        sync_mode: all trainers take each step together.
+        current_endpoint: of this process, in the modes without servers.
+
+        TranspilerError where a program cannot be transpiled, or these do not fit together; the programs are then as before.
+        """
+        main = default_main_program() if program is None else program
+        startup = default_startup_program() if startup_program is None else startup_program
+        self.origin_program, self.startup_program = main, startup
+        self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, sync_mode
+        rewrite = _MODES.get(self.config.mode)
+        if rewrite is None:
+            raise TranspilerError(f"no mode {self.config.mode!r}{did_you_mean(str(self.config.mode), _MODES)} (config.mode is one of "
+                                  f"{', '.join(_MODES)})")
+        rewrite(self, pservers, current_endpoint)
+
+    # ------------------------------------------------------------------ the modes
+    def _to_servers(self, pservers: str, current_endpoint: str) -> None:
+        self.pserver_endpoints = list(parse_endpoints(pservers, "pservers"))
+        trainers = _count(self.trainer_num)
+        if isinstance(self.trainer_id, bool) or not isinstance(self.trainer_id, int) or not 0 <= self.trainer_id < trainers:
+            raise TranspilerError(f"trainer_id is {self.trainer_id!r}, but must be between 0 and {trainers - 1} for {trainers} trainers")
+        if self.config.geo_sgd_mode:
+            self.sync_mode = False
+        origin, startup = self.origin_program.clone(), self.startup_program.clone()
+        layout = place(read_training(origin), startup, self.pserver_endpoints, trainers, self.sync_mode, self.config.copy())
+        made = make_trainer(layout, startup, self.trainer_id)
+        self._layout, self._origin_startup = layout, startup
+        self._adopt(made, current_endpoint)
+
+    def _adopt(self, made: Programs, current_endpoint: str) -> None:
+        """Put the trainer's programs into the user's."""
+        main = self.origin_program
+        main.adopt(made.main)
+        self.startup_program.adopt(made.startup)
+        main._is_distributed, main._is_chief = True, self.trainer_id == 0
+        main._endpoints, main._ps_endpoint = list(self.pserver_endpoints), current_endpoint
+        main._distributed_lookup_table = self.table_name
+        main._parameters_on_pservers = self.vars_overview
+
+    def _to_nccl2(self, pservers: str, current_endpoint: str) -> None:
+        from fluidlite.transpiler.nccl2 import transpile_nccl2
+        transpile_nccl2(self.origin_program, self.startup_program, self.trainer_id, str(self.trainer_num), current_endpoint, self.config)
+
+    def _to_collective(self, pservers: str, current_endpoint: str) -> None:
+        from fluidlite.transpiler.collective import transpile_collective
+        transpile_collective(self.origin_program, self.startup_program, self.trainer_id, str(self.trainer_num), current_endpoint,
+                             self.config)
+
+    # ------------------------------------------------------------------ what a process runs
+    @property
+    def layout(self) -> Layout:
+        """Where every parameter went; TranspilerError before `transpile`, and in modes without servers."""
+        if self._layout is None:
+            raise TranspilerError(f"there are no servers: call transpile() first (mode {self.config.mode!r})")
+        return self._layout
+
+    def get_trainer_program(self, wait_port: bool = True) -> Program:
+        """The trainer's main program, once the servers listen (with `wait_port`, here and in the configuration)."""
+        self.layout                                    # noqa: B018 (asked for its error)
+        if wait_port and self.config.wait_port:
+            wait_server_ready(self.pserver_endpoints)
+        return self.origin_program
+
+    def get_pserver_program(self, endpoint: str) -> Program:
+        """The main program of the server at `endpoint`."""
+        self._check_server(endpoint)
+        program = make_server(self.layout, endpoint, self.trainer_id, self.server_config)
+        program._parameters_on_pservers = self.vars_overview
+        program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
+        return program
+
+    def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
+        """Main and startup program of the server at `endpoint`."""
+        main = self.get_pserver_program(endpoint)
+        return main, self.get_startup_program(endpoint, pserver_program=main)
+
+    def get_startup_program(self, endpoint: str, pserver_program: Program | None = None,
+                            startup_program: Program | None = None) -> Program:
+        """The startup program of the server at `endpoint`.
+
+        `startup_program` is the whole job's, if another than what was transpiled; `pserver_program` is looked at for what the
+        server holds, and made where it is missing.
+        """
+        self._check_server(endpoint)
+        main = pserver_program if pserver_program is not None else self.get_pserver_program(endpoint)
+        whole = startup_program if startup_program not in (None, self.startup_program) else self._origin_startup
+        assert whole is not None
+        return make_server_startup(self.layout, endpoint, main, whole)
+
+    def _check_server(self, endpoint: str) -> None:
+        if endpoint not in self.layout.endpoints:
+            raise TranspilerError(f"no server at {endpoint!r}{did_you_mean(str(endpoint), self.layout.endpoints)} "
+                                  f"(servers: {', '.join(self.layout.endpoints)})")
+
+    def _set_server_config(self, server_config: ServerRuntimeConfig | None = None) -> None:
+        if server_config is None:
+            self.server_config = ServerRuntimeConfig()
+        elif isinstance(server_config, ServerRuntimeConfig):
+            self.server_config = server_config
+        else:
+            raise TypeError(f"In DistributeTranspiler, server_config must be an instance of ServerRuntimeConfig, not {server_config!r}")
+
+    # ------------------------------------------------------------------ what old programs read off
+    @property
+    def has_distributed_lookup_table(self) -> bool:
+        """Whether a table lives on the servers only."""
+        return self.table_name is not None
+
+    @cached_property
+    def vars_overview(self) -> VarsDistributed:
+        """Every parameter and accumulator, its slices, and their servers."""
+        return overview(self.layout)
+
+    @property
+    def param_name_to_grad_name(self) -> dict[str, str]:
+        """Parameter -> gradient."""
+        return {update.param: update.grad for update in self.layout.training.updates}
+
+    @property
+    def grad_name_to_param_name(self) -> dict[str, str]:
+        """Gradient -> parameter."""
+        return {update.grad: update.param for update in self.layout.training.updates}
+
+    @property
+    def param_grad_ep_mapping(self) -> dict[str, dict[str, list[Variable]]]:
+        """Endpoint -> the slices of parameters and gradients ("params", "grads") that it holds, as a trainer declares them."""
+        found: dict[str, dict[str, list[Variable]]] = {place: {"params": [], "grads": []} for place in self.layout.endpoints}
+        block = self.origin_program.global_block()
+        for piece in self.layout.slices:
+            found[piece.endpoint]["params"].append(block.var(piece.param_name))
+            found[piece.endpoint]["grads"].append(block.var(self.layout.sent_name(piece, self.trainer_id)))
+        return found
+
+
+def _count(trainers: Any) -> int:
+    if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
+        raise TranspilerError(f"trainers should be how many there are, not {trainers!r}")
+    return trainers
+
+
+_MODES: dict[str, Callable[[DistributeTranspiler, str, str], None]] = {
+    "pserver": DistributeTranspiler._to_servers,
+    "nccl2": DistributeTranspiler._to_nccl2,
+    "collective": DistributeTranspiler._to_collective,
+}

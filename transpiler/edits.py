@@ -1,0 +1,70 @@
+"""Edits of a whole program that the modes share."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
+from fluidlite.ir.program import Program, copy_operator
+from fluidlite.ir.variable import Variable
+
+__all__ = ["declare_like", "drop_ops", "drop_variables", "mapped_copy", "rename_variables"]
+
+
+def rename_variables(program: Program, names: Mapping[str, str]) -> None:
+    """Give variables new names, in every op and in what the ops say of parameters and gradients, in one pass."""
+    if not names:
+        return
+    for block in program.blocks:
+        for old in [name for name in block.vars if name in names]:
+            var = block.vars.pop(old)
+            var.name = names[old]
+            block.vars[var.name] = var
+        for op in block.ops:
+            map_names(op, names)
+    program.bump_version()
+
+
+def map_names(op: Operator, names: Mapping[str, str]) -> None:
+    """Write other names into an op's slots and role variables."""
+    for slots in (op.inputs, op.outputs):
+        for slot, given in slots.items():
+            slots[slot] = [names.get(name, name) for name in given]
+    if op.attrs.get(ROLE_VAR_ATTR):
+        op.attrs[ROLE_VAR_ATTR] = [names.get(name, name) for name in op.attrs[ROLE_VAR_ATTR]]
+
+
+def mapped_copy(op: Operator, block: Block, names: Mapping[str, str], roles: Mapping[str, str]) -> Operator:
+    """A copy of an op without sub-blocks in another program's block, at its end: `names` for its slots, `roles` for its role variables."""
+    copy = copy_operator(op, block)
+    copy.attrs[ROLE_VAR_ATTR] = [roles.get(name, name) for name in op.role_vars]
+    for slots in (copy.inputs, copy.outputs):
+        for slot, given in slots.items():
+            slots[slot] = [names.get(name, name) for name in given]
+    return block.adopt(len(block.ops), copy)
+
+
+def drop_ops(block: Block, dropped: Iterable[Operator]) -> None:
+    """Remove ops of a block in one pass, whoever reads what they wrote."""
+    gone = set(map(id, dropped))
+    block.ops[:] = [op for op in block.ops if id(op) not in gone]
+    block.program.bump_version()
+
+
+def drop_variables(block: Block, names: Iterable[str]) -> None:
+    """Remove declarations that no op of the program needs any more."""
+    used = {name for each in block.program.blocks for op in each.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    for name in names:
+        if name not in used:
+            block.vars.pop(name, None)
+    block.program.bump_version()
+
+
+def declare_like(block: Block, var: Variable, name: str | None = None, shape: Sequence[int] | None = None,
+                 persistable: bool = True) -> Variable:
+    """Declare a variable as `var` is, under its own or another name and shape; one that is there already stays."""
+    name = name or var.name
+    if name not in block.vars:
+        block.vars[name] = Variable(block, type=var.type, name=name, shape=var.shape if shape is None else tuple(shape),
+                                    dtype=var._dtype, lod_level=var.lod_level, persistable=persistable)
+    return block.vars[name]

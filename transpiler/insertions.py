@@ -1,0 +1,56 @@
+"""New ops for a block, noted down by the op that they stand before or behind, and put in all at once."""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
+
+__all__ = ["Insertions"]
+
+
+class Insertions:
+    """Edits of one block in time linear in its size: `Block.insert_before` moves all later ops for each new one.
+
+    Several ops at one place stand in the order in which they were asked for. A new op has its anchor's place in the user's source.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._before: dict[Operator, list[Operator]] = defaultdict(list)
+        self._behind: dict[Operator, list[Operator]] = defaultdict(list)
+        self._last: list[Operator] = []
+
+    def before(self, anchor: Operator, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+        """A new op in front of `anchor`."""
+        return self._make(self._before[anchor], anchor, type, inputs, outputs, role, attrs)
+
+    def behind(self, anchor: Operator, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+        """A new op behind `anchor`."""
+        return self._make(self._behind[anchor], anchor, type, inputs, outputs, role, attrs)
+
+    def last(self, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+        """A new op at the end of the block."""
+        return self._make(self._last, None, type, inputs, outputs, role, attrs)
+
+    def _make(self, place: list[Operator], anchor: Operator | None, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
+              role: int, attrs: Mapping[str, Any]) -> Operator:
+        op = Operator.build(self.block, type, inputs, outputs, {ROLE_ATTR: int(OpRole(role)), **attrs})
+        op.where = op.where if anchor is None else anchor.where
+        op.infer()
+        place.append(op)
+        return op
+
+    def apply(self) -> None:
+        """Put the new ops in; `var.op` of what they write becomes the last writer."""
+        merged: list[Operator] = []
+        for op in self.block.ops:
+            merged += [*self._before.get(op, ()), op, *self._behind.get(op, ())]
+        self.block.ops = merged + self._last
+        for op in self.block.ops:
+            for name in op.output_arg_names:
+                if name in self.block.vars:
+                    self.block.vars[name].op = op
+        self.block.program.bump_version()

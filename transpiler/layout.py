@@ -1,0 +1,154 @@
+"""Where every parameter of a training program goes: its pieces, their servers, and what its gradients are called on the way."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import VarType
+from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.transpiler import ps_dispatcher
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.roles import Slice
+from fluidlite.transpiler.slices import rows_of_pieces
+from fluidlite.transpiler.training import Training, Update
+
+__all__ = ["Layout", "place"]
+
+CUTTABLE = frozenset({"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A training program, the servers, and which of them holds which rows."""
+
+    training: Training
+    slices: tuple[Slice, ...]                    # in the order in which servers were given out
+    endpoints: tuple[str, ...]
+    trainers: int
+    sync_mode: bool
+    config: DistributeTranspilerConfig
+
+    @cached_property
+    def by_param(self) -> dict[str, tuple[Slice, ...]]:
+        """Parameter -> its slices, in the order of the updates."""
+        found: dict[str, list[Slice]] = {update.param: [] for update in self.training.updates}
+        for piece in self.slices:
+            found[piece.param].append(piece)
+        return {param: tuple(pieces) for param, pieces in found.items()}
+
+    @cached_property
+    def placed(self) -> tuple[str, ...]:
+        """The parameters in the order in which servers were given out."""
+        return tuple(dict.fromkeys(piece.param for piece in self.slices))
+
+    @cached_property
+    def by_endpoint(self) -> dict[str, dict[str, Slice]]:
+        """Endpoint -> parameter -> the slice that it holds there."""
+        found: dict[str, dict[str, Slice]] = {endpoint: {} for endpoint in self.endpoints}
+        for piece in self.slices:
+            found[piece.endpoint][piece.param] = piece
+        return found
+
+    @cached_property
+    def updates(self) -> dict[str, Update]:
+        """Parameter -> its update."""
+        return {update.param: update for update in self.training.updates}
+
+    @property
+    def suffixed(self) -> bool:
+        """Whether a gradient says from which trainer it comes: the servers of a synchronous job keep them apart."""
+        return self.sync_mode and self.trainers > 1
+
+    def sent_name(self, piece: Slice, trainer: int) -> str:
+        """What the gradient of a slice is called when trainer number `trainer` sends it."""
+        return f"{piece.grad_name}.trainer_{trainer}" if self.suffixed else piece.grad_name
+
+    def renames(self, trainer: int) -> dict[str, str]:
+        """New names of the gradients that trainer number `trainer` sends in one piece."""
+        if not self.suffixed:
+            return {}
+        return {piece.grad: self.sent_name(piece, trainer) for piece in self.slices if piece.count == 1}
+
+    @cached_property
+    def counter(self) -> Variable | None:
+        """The step counter of the learning-rate schedule that the trainers of an asynchronous job keep together; None in others."""
+        block = self.training.program.global_block()
+        steps = [] if self.sync_mode else [op for op in self.training.schedule if op.type == "increment"]
+        return block.var(steps[0].output("Out")[0]) if steps else None
+
+
+def place(training: Training, startup: Program, endpoints: Sequence[str], trainers: int, sync_mode: bool,
+          config: DistributeTranspilerConfig) -> Layout:
+    """Cut the parameters up and give the pieces to servers."""
+    tables = remote_tables(training.program)
+    initialisers = {name: op.type for op in startup.global_block().ops for name in op.output_arg_names}
+    pieces: dict[str, list[Slice]] = {}
+    for update in training.updates:
+        var = training.program.global_block()._var_recursive(update.param)
+        whole = update.needs_whole or initialisers.get(update.param, "fill_constant") not in CUTTABLE
+        count = len(endpoints) if config.slice_var_up and not whole else 1
+        pieces[update.param] = cut(var, update.grad, count, config.min_block_size, update.param in tables)
+    order = list(pieces)
+    if not config.slice_var_up:                  # fluid's way to spread weights and biases
+        np.random.RandomState(training.program.random_seed).shuffle(order)
+    dispatcher = make_dispatcher(config.split_method, endpoints)
+    placed = [piece for param in order for piece in dispatch(dispatcher, pieces[param], endpoints)]
+    return Layout(training, tuple(placed), tuple(endpoints), trainers, sync_mode, config)
+
+
+def cut(var: Variable, grad: str, count: int, min_block_size: int, sparse: bool) -> list[Slice]:
+    """A parameter's slices, without servers yet."""
+    if any(dim < 0 for dim in var.shape):
+        raise TranspilerError(f"parameter {var.name!r} has shape {list(var.shape)}: servers need to know all dimensions")
+    rows = rows_of_pieces(var.shape, count, min_block_size)
+    if len(rows) == 1:
+        return [Slice(var.name, grad, 0, 1, 0, var.shape, VarType(var.dtype), "", sparse)]
+    return [Slice(var.name, grad, index, len(rows), sum(rows[:index]), (height, *var.shape[1:]), VarType(var.dtype), "", sparse)
+            for index, height in enumerate(rows)]
+
+
+def dispatch(dispatcher: Any, pieces: Sequence[Slice], endpoints: Sequence[str]) -> list[Slice]:
+    """The same slices with their servers."""
+    places = dispatcher.dispatch([SimpleNamespace(name=piece.param_name, shape=piece.shape) for piece in pieces])
+    if len(places) != len(pieces) or any(place not in endpoints for place in places):
+        raise TranspilerError(f"{type(dispatcher).__name__}.dispatch gave {places} for {len(pieces)} pieces of {pieces[0].param!r}; "
+                              f"the servers are {list(endpoints)}")
+    if len(set(places)) < len(places):
+        raise TranspilerError(f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: {places}")
+    return [Slice(**{**vars(piece), "endpoint": place}) for piece, place in zip(pieces, places, strict=True)]
+
+
+def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
+    """The dispatcher for a `split_method`: a class, its name, or None for RoundRobin."""
+    if isinstance(method, str):
+        known = {name: getattr(ps_dispatcher, name) for name in ("RoundRobin", "HashName")}
+        if method not in known:
+            raise TranspilerError(f"no split_method {method!r}{did_you_mean(method, known)} (there are {', '.join(known)})")
+        method = known[method]
+    dispatcher = (method or ps_dispatcher.RoundRobin)(list(endpoints))
+    if not callable(getattr(dispatcher, "dispatch", None)):
+        raise TranspilerError(f"split_method {method!r} is no dispatcher: use RoundRobin or HashName")
+    return dispatcher
+
+
+def remote_tables(program: Program) -> Mapping[str, Any]:
+    """Parameter -> the ops that fetch its rows from the servers as they need them."""
+    found: dict[str, list[Any]] = {}
+    for op in program.global_block().ops:
+        if op.attrs.get("remote_prefetch") and not op.type.endswith("_grad"):
+            for name in (*op.inputs.get("W", ()), *(op.inputs.get("Weight", ())), *(op.inputs.get("Bias", ()))):
+                found.setdefault(name, []).append(op)
+    return found
+
+
+def elements(shape: Sequence[int]) -> int:
+    """The number of elements of a slice."""
+    return math.prod(shape)

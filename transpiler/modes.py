@@ -1,0 +1,34 @@
+"""What each mode of `make_job` makes for a role."""
+from __future__ import annotations
+
+from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.roles import Job, Programs, Role, Slice
+from fluidlite.transpiler.server import make_server, make_server_startup
+from fluidlite.transpiler.trainer import make_trainer
+from fluidlite.transpiler.training import read_training
+
+__all__ = ["layout_of", "make_programs", "slices_of"]
+
+
+def layout_of(job: Job) -> Layout:
+    """Where the parameters of a job with servers go; worked out once for each job."""
+    if job._layout is None:
+        config = job.config.copy()
+        config._sync_mode = job.sync_mode                   # one choice, said in two places
+        job._layout = place(read_training(job.main), job.startup, job.endpoints, job.trainers, job.sync_mode, config)
+    found: Layout = job._layout
+    return found
+
+
+def slices_of(job: Job) -> tuple[Slice, ...]:
+    """Where every parameter went."""
+    return layout_of(job).slices
+
+
+def make_programs(job: Job, role: Role) -> Programs:
+    """What `role` runs."""
+    layout = layout_of(job)
+    if role.kind == "trainer":
+        return make_trainer(layout, job.startup, role.index)
+    main = make_server(layout, role.endpoint)
+    return Programs(main, make_server_startup(layout, role.endpoint, main, job.startup))

@@ -1,0 +1,43 @@
+"""A layout in fluid's form: every parameter and accumulator, its parts, and their servers."""
+from __future__ import annotations
+
+import math
+
+from fluidlite.transpiler.details.vars_distributed import VarsDistributed, VarStruct
+from fluidlite.transpiler.layout import Layout
+from fluidlite.transpiler.roles import Slice
+
+__all__ = ["overview"]
+
+
+def overview(layout: Layout) -> VarsDistributed:
+    """The parameters in the order in which servers were given out, then each server's accumulators."""
+    found = VarsDistributed()
+    for piece in layout.slices:
+        _add(found, layout, piece.param, piece, "RemotePrefetch" if piece.sparse else "Param")
+    for held in layout.by_endpoint.values():
+        for param, piece in held.items():
+            for name in _accumulators(layout, param):
+                _add(found, layout, name, piece, "Optimizer")
+    return found
+
+
+def _accumulators(layout: Layout, param: str) -> list[str]:
+    """The persistable variables that the update of a parameter reads and writes, apart from it and its gradient."""
+    update, block = layout.updates[param], layout.training.program.global_block()
+    written = {name for op in update.ops for name in op.output_arg_names}
+    names = dict.fromkeys(name for slot in sorted(update.step.inputs) for name in update.step.inputs[slot])
+    return [name for name in names
+            if name not in (param, update.grad) and name in written and block._var_recursive(name).persistable]
+
+
+def _add(found: VarsDistributed, layout: Layout, name: str, piece: Slice, kind: str) -> None:
+    block = layout.training.program.global_block()
+    var, whole = block._var_recursive(name), block._var_recursive(piece.param).shape
+    origin = VarStruct(name, var.shape, var.dtype, var.type, var.lod_level, var.persistable)
+    cut = piece.count > 1 and var.shape == whole
+    mine = name if name != piece.param else piece.param_name
+    part = VarStruct(mine, piece.shape if cut else var.shape, var.dtype, var.type, var.lod_level,
+                     var.persistable and not (cut and name == piece.param))
+    offset = piece.first_row * math.prod(piece.shape[1:]) if cut else 0
+    found.add_distributed_var(origin, part, cut, piece.index if cut else 0, offset, kind, piece.endpoint)

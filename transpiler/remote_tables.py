@@ -1,0 +1,81 @@
+"""Tables whose rows a trainer fetches from the servers as it needs them, and never holds as a whole."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
+from fluidlite.transpiler.edits import drop_ops
+from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.layout import Layout, remote_tables
+from fluidlite.transpiler.roles import Slice
+
+__all__ = ["fake_tables", "fetch_rows_remotely"]
+
+LOOKUPS = ("lookup_table", "lookup_table_v2")
+
+
+def fetch_rows_remotely(main: Program, layout: Layout, trainer: int) -> None:
+    """Turn the lookups of a trainer's tables into requests to the servers that hold the rows."""
+    tables = remote_tables(main)
+    for param, pieces in layout.by_param.items():
+        if not pieces[0].sparse:
+            continue
+        users: list[Operator] = tables[param]
+        lookups = [op for op in users if op.type in LOOKUPS]
+        for kind in LOOKUPS:
+            _look_up_together(main, [op for op in lookups if op.type == kind], pieces, trainer)
+        for op in users:
+            if op.type not in LOOKUPS:                    # nce and hierarchical_sigmoid fetch for themselves
+                op.attrs.update(epmap=[piece.endpoint for piece in pieces], table_names=[piece.param_name for piece in pieces],
+                                height_sections=[piece.shape[0] for piece in pieces], trainer_id=trainer)
+
+
+def _look_up_together(main: Program, lookups: list[Operator], pieces: tuple[Slice, ...], trainer: int) -> None:
+    """One request for all lookups that can be made at one time, and one for each run of others."""
+    block = main.global_block()
+    positions = {id(op): index for index, op in enumerate(block.ops)}
+    edits = Insertions(block)
+    for group in _groups(block.ops, lookups, positions):
+        made_at = {name: index for index, op in enumerate(block.ops) for name in op.output_arg_names}
+        last = max((made_at.get(name, -1) for op in group for name in op.input("Ids")), default=-1)
+        attrs = dict(
+            table_names=[piece.param_name for piece in pieces], height_sections=[piece.shape[0] for piece in pieces],
+            endpoints=[piece.endpoint for piece in pieces], padding_idx=group[0].attrs["padding_idx"], trainer_id=trainer,
+            lookup_table_version=group[0].type)
+        slots = {"Ids": [op.input("Ids")[0] for op in group], "W": group[0].input("W")}, {
+            "Outputs": [op.output("Out")[0] for op in group]}
+        place = (edits.before, block.ops[0]) if last < 0 else (edits.behind, block.ops[last])
+        new = place[0](place[1], "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
+        new.where = group[0].where
+    edits.apply()
+    drop_ops(block, lookups)
+
+
+def _groups(ops: list[Operator], lookups: Iterable[Operator], positions: dict[int, int]) -> list[list[Operator]]:
+    """Lookups in runs whose ids are all there before the first reader of any of their rows, with one padding_idx each."""
+    groups: list[list[Operator]] = []
+    for op in lookups:
+        if groups and _fits(ops, [*groups[-1], op], positions):
+            groups[-1].append(op)
+        else:
+            groups.append([op])
+    return groups
+
+
+def _fits(ops: list[Operator], group: list[Operator], positions: dict[int, int]) -> bool:
+    ids = {name for op in group for name in op.input("Ids")}
+    rows = {name for op in group for name in op.output("Out")}
+    made = max((index for index, op in enumerate(ops) if ids & set(op.output_arg_names)), default=-1)
+    members = {positions[id(op)] for op in group}
+    read = min((index for index, op in enumerate(ops) if index not in members and rows & set(op.input_arg_names)), default=len(ops))
+    return made < read and len({op.attrs["padding_idx"] for op in group}) == 1
+
+
+def fake_tables(startup: Program, tables: Iterable[str]) -> None:
+    """A trainer's startup program does not fill the tables that live on the servers."""
+    block = startup.global_block()
+    names = [name for name in tables if name in block.vars]
+    drop_ops(block, [op for op in block.ops if any(name in names for name in op.output_arg_names)])
+    for name in names:
+        block.append_op("fake_init", {}, {"Out": block.vars[name]}, {"shape": list(block.vars[name].shape)})

@@ -1,0 +1,245 @@
+"""A parameter server: it merges the trainers' gradients of its slices, updates them, and keeps the learning-rate schedule."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
+from fluidlite.ir.program import Program, copy_operator
+from fluidlite.ir.variable import Variable
+from fluidlite.registry import AttrType
+from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
+from fluidlite.transpiler.edits import declare_like, mapped_copy
+from fluidlite.transpiler.layout import Layout
+from fluidlite.transpiler.roles import Slice
+from fluidlite.transpiler.trainer import count_at_start
+from fluidlite.transpiler.training import Update
+
+__all__ = ["distributed_mode", "make_server", "make_server_startup"]
+
+TRAINER_ID = "@TRAINER_ID@"
+
+
+def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
+    """The number that stands for a configuration's way to keep in step."""
+    if config.sync_mode:
+        return DistributedMode.SYNC
+    if config.geo_sgd_mode:
+        return DistributedMode.GEO
+    return DistributedMode.HALF_ASYNC if config.half_async else DistributedMode.ASYNC
+
+
+def make_server(layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None) -> Program:
+    """The main program of the server at `endpoint`: `listen_and_serv`, and a block for each slice that it holds.
+
+    `trainer` is the number of the trainer whose name of a gradient the role variables give.
+    """
+    return _Server(layout, endpoint, trainer).build(threads or ServerRuntimeConfig())
+
+
+class _Server:
+    """Builds one server's main program."""
+
+    def __init__(self, layout: Layout, endpoint: str, trainer: int) -> None:
+        self.layout, self.endpoint = layout, endpoint
+        self.held = layout.by_endpoint[endpoint]
+        self.roles = layout.renames(trainer)
+        self.origin = layout.training.program
+        self.program = Program()
+        self.program._seed = self.origin._seed
+        self.block = self.program.global_block()
+        self.corrected = itertools.count()
+
+    def build(self, threads: ServerRuntimeConfig) -> Program:
+        """The program."""
+        received = [name for param in self.layout.placed if param in self.held for name in self.declare(self.held[param])]
+        blocks = [self.schedule_block()] if self.layout.training.schedule else []
+        parent = len(self.program.blocks) - 1
+        of_grad: list[str] = []
+        for update in self.layout.training.updates:
+            if update.param in self.held:
+                blocks.append(self.update_block(update, parent))
+                of_grad.append(f"{self.held[update.param].grad_name}:{blocks[-1].idx}")
+        blocks = blocks or [self.new_block(parent)]
+        self.listen(received, blocks, of_grad, threads)
+        return self.program
+
+    def new_block(self, parent: int) -> Block:
+        block = self.program._create_block(parent)
+        self.program.current_block_idx = 0
+        return block
+
+    def declare(self, piece: Slice) -> list[str]:
+        """Declare a slice and the gradients that arrive for it; gives the names of these."""
+        variables = self.origin.global_block()
+        declare_like(self.block, variables._var_recursive(piece.param), piece.param_name, piece.shape)
+        gradient = variables._var_recursive(piece.grad)
+        declare_like(self.block, gradient, piece.grad_name, piece.shape)
+        arriving = [self.layout.sent_name(piece, trainer) for trainer in range(self.layout.trainers)]
+        if not self.layout.suffixed:
+            return [piece.grad_name]
+        for name in arriving:
+            declare_like(self.block, gradient, name, piece.shape, persistable=False)
+        return arriving
+
+    # ------------------------------------------------------------------ the learning rate
+    def schedule_block(self) -> Block:
+        """The ops of the learning-rate schedule, with their sub-blocks."""
+        block = self.new_block(0)
+        for op in self.layout.training.schedule:
+            if self.layout.counter is not None and self.layout.counter.name in op.output_arg_names:
+                self.add_up_steps(block, self.layout.counter, op)
+            else:
+                self.copy_schedule_op(op, block)
+        return block
+
+    def add_up_steps(self, block: Block, counter: Variable, like: Operator) -> None:
+        names = [f"{counter.name}.trainer_{trainer}" for trainer in range(self.layout.trainers)]
+        for name in (*names, counter.name):
+            declare_like(self.block, counter, name)
+        block.append_op("sum", {"X": names}, {"Out": counter.name}, {ROLE_ATTR: int(OpRole.LRSched)}).where = like.where
+
+    def copy_schedule_op(self, op: Operator, block: Block) -> None:
+        source = op.block
+        for name in (*op.input_arg_names, *op.output_arg_names):
+            var = source._var_recursive(name)
+            declare_like(self.block if name in self.origin.global_block().vars else block, var,
+                         persistable=var.type != VarType.STEP_SCOPES)
+        copy = mapped_copy(_without_blocks(op), block, {}, {})
+        for name, inner in op.attrs.items():
+            if isinstance(inner, Block):
+                copy._set_attr(name, self.copy_schedule_block(inner, block))
+
+    def copy_schedule_block(self, inner: Block, parent: Block) -> Block:
+        block = self.new_block(parent.idx)
+        for op in inner.ops:
+            self.copy_schedule_op(op, block)
+        return block
+
+    # ------------------------------------------------------------------ one slice
+    def update_block(self, update: Update, parent: int) -> Block:
+        """Merge the trainers' gradients, then update."""
+        block, piece = self.new_block(parent), self.held[update.param]
+        if self.layout.sync_mode:
+            self.merge(block, piece, update)
+        names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
+        if self.layout.config.enable_dc_asgd and not self.layout.sync_mode:
+            names[piece.grad] = self.correct_delay(block, piece, update)
+        for op in update.ops:
+            self.declare_for(op, piece)
+            mapped_copy(op, block, names, self.roles)
+        return block
+
+    def merge(self, block: Block, piece: Slice, update: Update) -> None:
+        """The mean over the trainers."""
+        arriving = [self.layout.sent_name(piece, trainer) for trainer in range(self.layout.trainers)]
+        ops = (block.append_op("sum", {"X": arriving}, {"Out": piece.grad_name}),
+               block.append_op("scale", {"X": piece.grad_name}, {"Out": piece.grad_name}, {"scale": 1.0 / self.layout.trainers}))
+        for op in ops:
+            op.where = update.step.where
+
+    def declare_for(self, op: Operator, piece: Slice) -> None:
+        """Declare what an op of the update reads and writes; what has the parameter's shape has the slice's here."""
+        variables = self.origin.global_block()
+        whole = variables._var_recursive(piece.param).shape
+        for name in (*op.input_arg_names, *op.output_arg_names):
+            if name not in (piece.param, piece.grad):
+                var = variables._var_recursive(name)
+                declare_like(self.block, var, shape=piece.shape if var.shape == whole and not _is_unread(op, name) else var.shape)
+
+    def correct_delay(self, block: Block, piece: Slice, update: Update) -> str:
+        """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives its name."""
+        param = self.block.var(piece.param_name)
+        kept = [f"{piece.param_name}.trainer_{trainer}_bak" for trainer in range(self.layout.trainers)]
+        for name in kept:
+            declare_like(self.block, param, name, persistable=False)
+        if TRAINER_ID not in block.vars:
+            block.create_var(name=TRAINER_ID, shape=[1], dtype="int64")
+        known = declare_like(block, param, f"{piece.param_name}.local_bak", persistable=False).name
+        new = [declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name for _ in range(4)]
+        grad = piece.grad_name
+        block.append_op("ref_by_trainer_id", {"X": kept, "TrainerId": TRAINER_ID}, {"Out": known})
+        for type, x, y, out in (("sub", piece.param_name, known, new[0]), ("mul", new[0], grad, new[1]),
+                                ("mul", new[1], grad, new[2]), ("add", grad, new[2], new[3])):
+            block.append_op(f"elementwise_{type}", {"X": x, "Y": y}, {"Out": out})
+        for op in block.ops:
+            op.where = update.step.where
+        return new[3]
+
+    # ------------------------------------------------------------------ the loop
+    def listen(self, received: list[str], blocks: Sequence[Block], of_grad: list[str], threads: ServerRuntimeConfig) -> None:
+        layout = self.layout
+        self.block.append_op("listen_and_serv", {"X": received}, {}, {
+            "optimize_blocks": list(blocks), "endpoint": self.endpoint, "pserver_id": layout.endpoints.index(self.endpoint),
+            "Fanin": layout.trainers, "distributed_mode": int(distributed_mode(layout.config)), "grad_to_block_id": of_grad,
+            "sparse_grad_to_param": self.sparse_gradients(), "dc_asgd": bool(layout.config.enable_dc_asgd),
+            "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
+            "rpc_get_thread_num": threads._rpc_get_thread_num, "rpc_send_thread_num": threads._rpc_send_thread_num,
+            "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num})
+
+    def sparse_gradients(self) -> list[str]:
+        """`gradient:parameter` for the slices whose gradients are rows."""
+        return [f"{piece.grad_name}:{piece.param_name}" for piece in self.held.values()
+                if self.block.var(piece.grad_name).type == VarType.SELECTED_ROWS]
+
+
+def _without_blocks(op: Operator) -> Operator:
+    """The op, in its own program, without the attributes that are blocks: the copy gets those of its own program."""
+    copy = copy_operator(op, op.block)
+    copy.attrs = {name: value for name, value in copy.attrs.items() if not isinstance(value, Block)}
+    copy.attr_types = {name: kind for name, kind in copy.attr_types.items() if kind != AttrType.BLOCK}
+    return copy
+
+
+def _is_unread(op: Operator, name: str) -> bool:
+    """Whether the op names a variable that it does not look at: rmsprop's mean gradient where it is not centred stays whole, as in fluid."""
+    return op.type == "rmsprop" and not op.attrs.get("centered") and name in op.inputs.get("MeanGrad", ())
+
+
+# ---------------------------------------------------------------------- the startup program
+def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: Program) -> Program:
+    """The startup program of the server at `endpoint`: those ops of the whole job's that fill what it holds."""
+    program = Program()
+    program._seed, program._is_start_up_program_ = startup._seed, True
+    block, held = program.global_block(), layout.by_endpoint[endpoint]
+    source = startup
+    if layout.counter is not None:
+        source = startup.clone()
+        count_at_start(layout, source)
+    for var in main.global_block().vars.values():
+        declare_like(block, var, persistable=var.type != VarType.STEP_SCOPES)
+    names = {param: piece.param_name for param, piece in held.items()}
+    for op in source.global_block().ops:
+        if any(names.get(name, name) in block.vars for name in op.output_arg_names):
+            _fill(op, block, held, names)
+    if layout.config.enable_dc_asgd and not layout.sync_mode:
+        for piece in held.values():
+            for trainer in range(layout.trainers):
+                block.append_op("assign", {"X": piece.param_name}, {"Out": f"{piece.param_name}.trainer_{trainer}_bak"})
+    return program
+
+
+def _fill(op: Operator, block: Block, held: Mapping[str, Slice], names: Mapping[str, str]) -> None:
+    """Copy an op that fills a variable; where the variable is cut here, it fills the slice."""
+    for name in op.input_arg_names:
+        declare_like(block, op.block._var_recursive(name))
+    copy = mapped_copy(op, block, names, {})
+    shape = block.var(copy.output_arg_names[0]).shape
+    if copy.has_attr("shape") and tuple(copy.attrs["shape"]) != shape:
+        copy.attrs["shape"] = [int(dim) for dim in shape]
+        piece = held.get(op.output_arg_names[0])
+        if op.type == "assign_value" and piece is not None:
+            _keep_rows(copy, piece)
+
+
+def _keep_rows(op: Operator, piece: Slice) -> None:
+    """Leave in an `assign_value` only the values of a slice's rows."""
+    width = 1
+    for dim in piece.shape[1:]:
+        width *= dim
+    first, last = piece.first_row * width, (piece.first_row + piece.shape[0]) * width
+    for name in ("fp32_values", "int32_values", "int64_values", "bool_values"):
+        if op.attrs.get(name):
+            op.attrs[name] = op.attrs[name][first:last]

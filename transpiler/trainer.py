@@ -1,0 +1,179 @@
+"""A trainer of a parameter-server job: it sends gradients, and receives parameters instead of updating them."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, rename_variables
+from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.layout import Layout, remote_tables
+from fluidlite.transpiler.remote_tables import fake_tables, fetch_rows_remotely
+from fluidlite.transpiler.roles import Programs, Slice
+from fluidlite.transpiler.training import is_scheduling, is_updating
+
+__all__ = ["make_trainer"]
+
+
+def make_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
+    """The programs of trainer number `trainer`."""
+    main, first = layout.training.program.clone(), startup.clone()
+    rename_variables(main, layout.renames(trainer))
+    editor = _Trainer(layout, main, trainer)
+    editor.send_and_receive()
+    fetch_rows_remotely(main, layout, trainer)
+    _receive_at_start(layout, first, trainer)
+    _count_steps_together(layout, main, first)
+    _drop_updates(layout, main, first)
+    fake_tables(first, remote_tables(layout.training.program))
+    return Programs(main, first)
+
+
+class _Controls:
+    """Variables that hold nothing: an op that reads one runs behind the op that writes it."""
+
+    def __init__(self, block: Block) -> None:
+        self.block, self.numbers = block, itertools.count()
+
+    def make(self) -> Variable:
+        name = next(name for name in map("__control_var@{}".format, self.numbers) if name not in self.block.vars)
+        return self.block.create_var(name=name)
+
+
+def _declare_slices(block: Block, pieces: Sequence[Slice], names: Iterable[str], like: Variable) -> list[Variable]:
+    if len(pieces) == 1:
+        return [like]
+    return [declare_like(block, like, name, piece.shape, persistable=False) for piece, name in zip(pieces, names, strict=True)]
+
+
+class _Trainer:
+    """Puts the messages of a step into a trainer's main program."""
+
+    def __init__(self, layout: Layout, main: Program, trainer: int) -> None:
+        self.layout, self.trainer = layout, trainer
+        self.block = main.global_block()
+        self.edits = Insertions(self.block)
+        self.controls = _Controls(self.block)
+        self.at_run_time = layout.config.runtime_split_send_recv
+
+    def send_and_receive(self) -> None:
+        """Each gradient leaves as soon as it is there; the parameters come back at the end."""
+        sent = {param: self.controls.make() for param in self.layout.placed}
+        writers = {name: op for op in self.block.ops for name in op.output_arg_names}
+        for param in reversed(self.layout.placed):       # of gradients that one op makes, the last in order leaves first
+            self.send(param, sent[param], writers)
+        waits = list(sent.values())
+        if self.layout.counter is not None:
+            self.send_count(self.layout.counter)
+        if self.layout.sync_mode:
+            barrier = self.controls.make()
+            self.last("send_barrier", {"X": waits}, [barrier], endpoints=list(self.layout.endpoints), trainer_id=self.trainer,
+                      half_async=False)
+            sent = dict.fromkeys(sent, barrier)
+        received = [var for param in self.layout.by_param for var in self.receive(param, sent[param])]
+        if self.layout.sync_mode:
+            self.last("fetch_barrier", {"X": [barrier]}, received, endpoints=list(self.layout.endpoints), trainer_id=self.trainer)
+        self.join_slices()
+        self.edits.apply()
+
+    def last(self, type: str, inputs: dict[str, list[Variable]], outputs: list[Variable], **attrs: object) -> None:
+        self.edits.last(type, inputs, {"Out": outputs}, OpRole.RPC, **attrs)
+
+    def grad_name(self, param: str) -> str:
+        """What the whole gradient is called here."""
+        pieces = self.layout.by_param[param]
+        return pieces[0].grad if len(pieces) > 1 else self.layout.sent_name(pieces[0], self.trainer)
+
+    def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
+        """Cut a gradient up, where it has slices, and send it, right behind the op that makes it."""
+        pieces, name = self.layout.by_param[param], self.grad_name(param)
+        gradient, anchor = self.block.var(name), writers[name]
+        names = [self.layout.sent_name(piece, self.trainer) for piece in pieces]
+        parts = _declare_slices(self.block, pieces, names, gradient)
+        rows = [piece.shape[0] for piece in pieces]
+        if len(pieces) > 1 and not self.at_run_time:
+            kind, key = ("split_selected_rows", "height_sections") if gradient.type == VarType.SELECTED_ROWS else ("split_byref", "sections")
+            self.edits.behind(anchor, kind, {"X": [gradient]}, {"Out": parts}, OpRole.Dist, **{key: rows})
+        self.edits.behind(anchor, "send", {"X": [gradient] if self.at_run_time else parts}, {"Out": [done]}, OpRole.RPC, **{
+            "epmap": [piece.endpoint for piece in pieces], "sections": rows if self.at_run_time else [],
+            "send_varnames": names if self.at_run_time else [], ROLE_VAR_ATTR: [param, name]})
+
+    def send_count(self, counter: Variable) -> None:
+        """Tell every server of a step: asynchronous servers add up the trainers' steps for the learning-rate schedule."""
+        mine = declare_like(self.block, counter, f"{counter.name}.trainer_{self.trainer}")
+        self.last("send", {"X": [mine]}, [self.controls.make()], epmap=list(self.layout.endpoints), merge_add=True,
+                  use_send_handler=False, sections=[1] if self.at_run_time else [],
+                  send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
+
+    def receive(self, param: str, behind: Variable) -> list[Variable]:
+        """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one never comes as a whole."""
+        pieces = self.layout.by_param[param]
+        whole = self.block.var(param)
+        names = [piece.param_name for piece in pieces]
+        parts = _declare_slices(self.block, pieces, names, whole)
+        if pieces[0].sparse:
+            return []
+        outputs = [whole] if self.at_run_time else parts
+        self.last("recv", {"X": [behind]}, outputs, epmap=[piece.endpoint for piece in pieces], trainer_id=self.trainer,
+                  recv_varnames=names if self.at_run_time else [], **{ROLE_VAR_ATTR: [param, self.grad_name(param)]})
+        return outputs
+
+    def join_slices(self) -> None:
+        """Put the slices of parameters together again."""
+        if not self.at_run_time:
+            for param, pieces in self.layout.by_param.items():
+                if len(pieces) > 1 and not pieces[0].sparse:
+                    parts = [self.block.var(piece.param_name) for piece in pieces]
+                    self.edits.last("concat", {"X": parts}, {"Out": [self.block.var(param)]}, OpRole.Dist, axis=0)
+
+
+def _receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
+    """All trainers begin with the servers' parameters."""
+    block = startup.global_block()
+    received = {param: pieces for param, pieces in layout.by_param.items() if not pieces[0].sparse}
+    for param, pieces in received.items():
+        whole = declare_like(block, layout.training.program.global_block()._var_recursive(param))
+        parts = _declare_slices(block, pieces, [piece.param_name for piece in pieces], whole)
+        block.append_op("recv", {}, {"Out": parts}, {"epmap": [piece.endpoint for piece in pieces], "trainer_id": trainer,
+                                                     "op_role": int(OpRole.RPC)})
+    block.append_op("fetch_barrier", {}, {"Out": _Controls(block).make()}, {
+        "endpoints": list(layout.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)})
+    for param, pieces in received.items():
+        if len(pieces) > 1:
+            block.append_op("concat", {"X": [block.var(piece.param_name) for piece in pieces]}, {"Out": block.var(param)}, {"axis": 0})
+
+
+def _count_steps_together(layout: Layout, main: Program, startup: Program) -> None:
+    if layout.counter is not None:
+        count_at_start(layout, startup)
+        for trainer in range(layout.trainers):
+            declare_like(main.global_block(), layout.counter, f"{layout.counter.name}.trainer_{trainer}")
+
+
+def count_at_start(layout: Layout, startup: Program) -> None:
+    """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of them make step 0."""
+    block, counter = startup.global_block(), layout.counter
+    assert counter is not None
+    for op in block.ops:
+        if counter.name in op.output_arg_names and op.type == "fill_constant":
+            op._set_attr("value", -float(layout.trainers))
+    for trainer in range(layout.trainers):
+        one = declare_like(block, counter, f"{counter.name}.trainer_{trainer}")
+        block._prepend_op("fill_constant", {}, {"Out": one}, {"shape": list(counter.shape), "dtype": int(counter.dtype), "value": 1.0})
+
+
+def _drop_updates(layout: Layout, main: Program, startup: Program) -> None:
+    """Take the updates, their schedule, and the variables that only they need out of both programs."""
+    block, first = main.global_block(), startup.global_block()
+    updating = [op for op in block.ops if is_updating(op)]
+    spoken_of = {name for op in updating for name in op.role_vars}
+    state = {name for op in updating for name in op.input_arg_names if name not in spoken_of}
+    drop_ops(block, [op for op in block.ops if is_updating(op) or is_scheduling(op)])
+    kept = {name for each in main.blocks for op in each.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    drop_variables(block, state)
+    drop_ops(first, [op for op in first.ops if any(name in state and name not in kept for name in op.output_arg_names)])
+    drop_variables(first, state)

@@ -1,0 +1,125 @@
+"""What a training program says about itself: which ops update which parameter, from which gradient, on which schedule."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from fluidlite.errors import TranspilerError
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+
+__all__ = ["Training", "Update", "is_scheduling", "is_updating", "read_training"]
+
+# updates that read a norm of the whole parameter or gradient: a piece of it would get another one
+_NEED_WHOLE = frozenset({"clip_by_norm", "lars_momentum", "lamb", "dpsgd"})
+_REMOTE = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"})
+
+
+def is_scheduling(op: Operator) -> bool:
+    """Whether `op` computes a learning rate."""
+    return bool(op.role & OpRole.LRSched)
+
+
+def is_updating(op: Operator) -> bool:
+    """Whether `op` is part of the update of parameters (clip, weight decay and accumulators count)."""
+    return bool(op.role & OpRole.Optimize) and not is_scheduling(op)
+
+
+@dataclass(frozen=True)
+class Update:
+    """How one parameter is updated: `ops` in program order, from the gradient `grad`, which the backward pass computes."""
+
+    param: str
+    grad: str
+    ops: tuple[Operator, ...]
+
+    @property
+    def step(self) -> Operator:
+        """The op that writes the parameter."""
+        return next(op for op in self.ops if self.param in op.output_arg_names)
+
+    @property
+    def needs_whole(self) -> bool:
+        """Whether a server must hold the parameter in one piece."""
+        return any(op.type in _NEED_WHOLE for op in self.ops)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training program, taken apart; the program itself is never changed."""
+
+    program: Program
+    updates: tuple[Update, ...]                  # in the order of their first ops
+    schedule: tuple[Operator, ...]               # the ops that compute learning rates
+
+    @cached_property
+    def last_writers(self) -> dict[str, Operator]:
+        """Variable -> the last op of the forward and backward pass that writes it."""
+        return {name: op for op in self.program.global_block().ops if not is_updating(op) and not is_scheduling(op)
+                for name in op.output_arg_names}
+
+
+def read_training(program: Program) -> Training:
+    """Take a program apart; TranspilerError where it does not train, or is transpiled already, or updates what cannot be told apart."""
+    ops = program.global_block().ops
+    _refuse_transpiled(program)
+    updating = [op for op in ops if is_updating(op)]
+    if not updating:
+        raise TranspilerError("the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it")
+    groups = _by_parameter(program, updating)
+    computed = {name for op in ops if not is_updating(op) and not is_scheduling(op) for name in op.output_arg_names}
+    updates = tuple(_update(program, param, group, computed, groups) for param, group in groups.items())
+    return Training(program, updates, tuple(op for op in ops if is_scheduling(op)))
+
+
+def _refuse_transpiled(program: Program) -> None:
+    for op in program.global_block().ops:
+        if op.type in _REMOTE or (op.type.startswith("c_") and op.role & OpRole.Backward):
+            raise TranspilerError(f"the program is transpiled already: it has the op {op.type!r} (built at {op.where})")
+
+
+def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, list[Operator]]:
+    """The updating ops by the parameter that they are for."""
+    groups: dict[str, list[Operator]] = {}
+    for op in updating:
+        names = op.role_vars or op.inputs.get("Param", [])
+        if not names:
+            raise TranspilerError(f"op {op.type!r} belongs to the optimizer, but to no parameter: a server cannot tell whether to run "
+                                  f"it\n  {op.call_text()}\n  built at {op.where}")
+        groups.setdefault(names[0], []).append(op)
+    block = program.global_block()
+    for param, group in groups.items():
+        if param not in block.vars:
+            raise TranspilerError(f"op {group[0].type!r} updates {param!r}, which is no variable of the program\n"
+                                  f"  built at {group[0].where}")
+    return groups
+
+
+def _update(program: Program, param: str, group: list[Operator], computed: set[str], groups: dict[str, list[Operator]]) -> Update:
+    block = program.global_block()
+    wanted = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
+    foreign = {name: other for other, ops in groups.items() if other != param for op in ops for name in op.output_arg_names}
+    for name in wanted:
+        if name in foreign and name not in computed:
+            raise TranspilerError(
+                f"the update of {param!r} reads {name!r}, which comes from the gradient of {foreign[name]!r}: parameter servers see one "
+                "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong there; clip by value or "
+                f"by norm, or use a collective mode\n  built at {group[0].where}")
+    grads = [name for name in wanted if name in computed]
+    if len(grads) != 1:
+        raise TranspilerError(f"the update of {param!r} should read one gradient, but reads {grads}\n  built at {group[0].where}")
+    if not any(param in op.output_arg_names for op in group):
+        raise TranspilerError(f"no optimizer op writes the parameter {param!r}\n  built at {group[0].where}")
+    return Update(param, grads[0], tuple(group))
+
+
+def _outside_reads(ops: Iterable[Operator]) -> Iterator[str]:
+    """What the ops read and none of them wrote before, each once."""
+    made: set[str] = set()
+    for op in ops:
+        for name in op.input_arg_names:
+            if name not in made:
+                made.add(name)
+                yield name
+        made.update(op.output_arg_names)

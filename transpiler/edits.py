@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
+from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, copy_operator
 from fluidlite.ir.variable import Variable
 
@@ -38,6 +38,7 @@ def mapped_copy(op: Operator, block: Block, names: Mapping[str, str], roles: Map
     """A copy of an op without sub-blocks in another program's block, at its end: `names` for its slots, `roles` for its role variables."""
     copy = copy_operator(op, block)
     copy.attrs[ROLE_VAR_ATTR] = [roles.get(name, name) for name in op.role_vars]
+    copy.attrs[NAMESCOPE_ATTR] = "/"             # as in fluid: name scopes are the trainer's
     for slots in (copy.inputs, copy.outputs):
         for slot, given in slots.items():
             slots[slot] = [names.get(name, name) for name in given]

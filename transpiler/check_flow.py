@@ -91,11 +91,11 @@ class _Flow:
                                                    f"{self.found.near(name, op.block.visible_names())}")
         elif not (id(var) in self.written or name in self.initial or name in self.fed or var.type in _WITHOUT_VALUE
                   or self.made_by_owner(op, var)):
-            if var.persistable and id(var) not in self.ever:
-                self.found.add("uninitialised", site, f"it reads {name!r}, which the startup program neither initialises nor receives"
+            late = "before anything writes it" if id(var) in self.ever else "which nothing writes"
+            if var.persistable:
+                self.found.add("uninitialised", site, f"it reads {name!r} {late}; the startup program neither initialises nor receives it"
                                                       f"{self.found.near(name, self.initial)}")
             else:
-                late = "before anything writes it" if id(var) in self.ever else "which nothing writes"
                 self.found.add("undefined", site, f"it reads {name!r} {late}")
 
     def made_by_owner(self, op: Operator, var: Variable) -> bool:

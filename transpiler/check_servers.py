@@ -263,7 +263,10 @@ def _check_arrivals(cluster: Cluster, server: Server) -> None:
     """Everything that a server waits for is sent by those whose it is, and used."""
     sent = {trainer.role.index: {piece.remote for piece in trainer.sent if piece.endpoint == server.endpoint}
             for trainer in cluster.trainers}
-    anyone = {name for names in sent.values() for name in names} | set(_sent_by_absent(cluster, sent))
+    absent = set(_sent_by_absent(cluster, sent))
+    for name in sorted(name for name in absent if not server.accepts(name)):
+        cluster.found.add("no-receiver", server.listen, f"it takes in no {name!r}{cluster.found.near(name, server.expected)}")
+    anyone = {name for names in sent.values() for name in names} | absent
     for name in server.expected:
         if name not in server.readers:
             cluster.found.add("unused", server.listen, f"{name!r} is waited for and read by no op")
@@ -310,6 +313,7 @@ def _check_average(cluster: Cluster, server: Server, gradient: str) -> None:
     names = total.op.inputs.get("X", [])
     if len(set(names)) != cluster.count or len(names) != cluster.count or not server.expected_set.issuperset(names):
         cluster.found.add("average", total, f"it sums {len(set(names) & server.expected_set)} gradients of {cluster.count} trainers")
+    _check_terms(cluster, server, total)
     scales = [site for site in server.writers[gradient] if site.op.type == "scale" and site.op.inputs.get("X") == [gradient]]
     if not scales and not _sparse_table(cluster, server, gradient):
         cluster.found.add("average", total, f"{gradient!r} is not divided by the number of trainers, {cluster.count}")
@@ -318,6 +322,20 @@ def _check_average(cluster: Cluster, server: Server, gradient: str) -> None:
         if abs(factor * cluster.count - 1) > 1e-5:
             cluster.found.add("average", site, f"{gradient!r} is scaled by {factor:g}, and 1 / {cluster.count} trainers is "
                                                f"{1 / cluster.count:g}")
+
+
+def _check_terms(cluster: Cluster, server: Server, total: Site) -> None:
+    """What is summed has one shape and one type."""
+    whole = declared(server.block, total.op.output_arg_names[0])
+    for name in total.op.input_arg_names:
+        var = declared(server.block, name)
+        if var is None or whole is None:
+            continue
+        if var.shape != whole.shape:
+            cluster.found.add("shape", total, f"{name!r} is {list(var.shape)} and the sum {whole.name!r} is {list(whole.shape)}")
+        if (var._dtype, var.type) != (whole._dtype, whole.type):
+            cluster.found.add("dtype", total, f"{name!r} is {var.type} of {var._dtype} and the sum {whole.name!r} is {whole.type} of "
+                                              f"{whole._dtype}")
 
 
 def _sparse_table(cluster: Cluster, server: Server, gradient: str) -> bool:

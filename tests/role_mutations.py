@@ -1,0 +1,619 @@
+"""Ways to break a correct set of roles, each with the rule that must catch it.
+
+A mutation looks at a set of roles and gives the edits that it could make there, one a place; the caller makes one of them.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.program import copy_operator
+from fluidlite.transpiler.roles import Programs, Role
+
+Roles = dict[Role, Programs]
+Edit = Callable[[], Any]
+Mutation = Callable[[Roles], Iterator[Edit]]
+
+SERVERS: dict[str, tuple[str, Mutation]] = {}          # name -> (rule, mutation); of synchronous parameter-server jobs
+ASYNC: dict[str, tuple[str, Mutation]] = {}            # those that break asynchronous jobs too
+RANKS: dict[str, tuple[str, Mutation]] = {}            # of all-reduced jobs
+SNAPSHOTS: dict[str, tuple[str, Mutation]] = {}        # of local SGD
+
+
+def breaks(rule: str, *families: dict[str, tuple[str, Mutation]]) -> Callable[[Mutation], Mutation]:
+    def register(function: Mutation) -> Mutation:
+        for family in families:
+            family[function.__name__] = rule, function
+        return function
+    return register
+
+
+def clone(roles: Roles) -> Roles:
+    return {role: Programs(programs.main.clone(), programs.startup.clone()) for role, programs in roles.items()}
+
+
+def ops(roles: Roles, program: str, *types: str, kind: str = "") -> Iterator[tuple[Any, int, Any]]:
+    """(block, position, op) of every op of these types."""
+    for role, programs in roles.items():
+        if kind in ("", role.kind):
+            for block in getattr(programs, program).blocks:
+                for number, op in enumerate(block.ops):
+                    if not types or op.type in types:
+                        yield block, number, op
+
+
+def remover(block: Any, number: int) -> Edit:
+    return lambda: block._remove_op(number)
+
+
+def doubler(block: Any, number: int) -> Edit:
+    return lambda: block.ops.insert(number + 1, copy_operator(block.ops[number], block))
+
+
+def mover(block: Any, number: int, to: int) -> Edit:
+    """Moves an op so that it stands at `to` when it is gone from `number`."""
+    return lambda: block.ops.insert(to, block.ops.pop(number))
+
+
+def setter(op: Any, name: str, value: Any) -> Edit:
+    return lambda: op.attrs.__setitem__(name, value)
+
+
+def swapper(one: Any, other: Any, name: str) -> Edit:
+    def swap() -> None:
+        one.attrs[name], other.attrs[name] = other.attrs[name], one.attrs[name]
+    return swap
+
+
+def renamer(names: list[str], index: int, name: str) -> Edit:
+    return lambda: names.__setitem__(index, name)
+
+
+def listens(roles: Roles) -> list[Any]:
+    return [op for _, _, op in ops(roles, "main", "listen_and_serv")]
+
+
+def gradients(op: Any) -> list[str]:
+    """What a send sends that servers average (the step counters of asynchronous schedules are none)."""
+    return [name for name in op.input("X") if "@GRAD" in name]
+
+
+# ---------------------------------------------------------------------- messages
+@breaks("no-sender", SERVERS, ASYNC)
+def send_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "main", "send"))
+
+
+@breaks("not-fetched", SERVERS, ASYNC)
+def recv_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "main", "recv"))
+
+
+@breaks("startup", SERVERS, ASYNC)
+def first_recv_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "startup", "recv"))
+
+
+@breaks("no-receiver", SERVERS, ASYNC)
+def send_endpoints_swapped(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "send"):
+        if len(op.attrs["epmap"]) == 2 == len(op.input("X")):
+            yield setter(op, "epmap", op.attrs["epmap"][::-1])
+        other = next((piece for _, _, piece in ops(roles, "main", "send") if piece.block is op.block and len(piece.attrs["epmap"]) == 1
+                      and piece.attrs["epmap"] != op.attrs["epmap"]), None)
+        if other is not None and len(op.attrs["epmap"]) == 1:
+            yield swapper(op, other, "epmap")
+
+
+@breaks("not-held", SERVERS, ASYNC)
+def recv_endpoints_swapped(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "recv"):
+            places = {endpoint for other in listens(roles) for endpoint in [other.attrs["endpoint"]]}
+            yield setter(op, "epmap", [min(places - {endpoint}) for endpoint in op.attrs["epmap"]])
+
+
+@breaks("endpoints", SERVERS, ASYNC)
+def unknown_endpoint(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "send", "recv"):
+            yield setter(op, "epmap", ["127.0.0.1:1", *op.attrs["epmap"][1:]])
+        for _, _, op in ops(roles, program, "fetch_barrier", "send_barrier"):
+            yield setter(op, "endpoints", [*op.attrs["endpoints"], "127.0.0.1:1"])
+
+
+@breaks("endpoints", SERVERS, ASYNC)
+def endpoint_missing(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "send", "recv"):
+            if len(op.attrs["epmap"]) == len(op.input("X") if op.type == "send" else op.output("Out")):
+                yield setter(op, "epmap", op.attrs["epmap"][1:])
+
+
+@breaks("endpoints", SERVERS, ASYNC)
+def server_moved(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "endpoint", "127.0.0.1:1") for op in listens(roles))
+
+
+@breaks("endpoints", SERVERS, ASYNC)
+def server_missing(roles: Roles) -> Iterator[Edit]:
+    return ((lambda role=role: roles.pop(role)) for role in list(roles) if role.kind == "pserver")
+
+
+@breaks("listen", SERVERS, ASYNC)
+def listen_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "main", "listen_and_serv"))
+
+
+@breaks("sent-twice", SERVERS, ASYNC)
+def send_doubled(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, op in ops(roles, "main", "send") if gradients(op))
+
+
+@breaks("no-receiver", SERVERS, ASYNC)
+def expectation_dropped(roles: Roles) -> Iterator[Edit]:
+    """The server forgets an arriving gradient everywhere in listen_and_serv."""
+    for op in listens(roles):
+        for name in op.input("X"):
+            def forget(op: Any = op, name: str = name) -> None:
+                op.inputs["X"].remove(name)
+                op.attrs["grad_to_block_id"] = [entry for entry in op.attrs["grad_to_block_id"] if entry.rpartition(":")[0] != name]
+            yield forget
+
+
+@breaks("no-sender", SERVERS, ASYNC)
+def expectation_renamed(roles: Roles) -> Iterator[Edit]:
+    return (renamer(op.inputs["X"], index, op.input("X")[index] + "x") for op in listens(roles) for index in range(len(op.input("X"))))
+
+
+@breaks("not-held", SERVERS, ASYNC)
+def recv_renamed(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "recv"):
+            yield setter(op, "varnames", [name + "x" for name in op.output("Out")])
+
+
+# ---------------------------------------------------------------------- shapes and types
+def trainer_vars(roles: Roles) -> Iterator[Any]:
+    for block, _, op in ops(roles, "main", "send"):
+        yield from (block.var(name) for name in gradients(op))
+
+
+def server_vars(roles: Roles) -> Iterator[Any]:
+    """What servers receive and hold."""
+    for role, programs in roles.items():
+        if role.kind == "pserver":
+            block = programs.main.global_block()
+            yield from (block.var(name) for _, _, op in ops({role: programs}, "main", "listen_and_serv") for name in op.input("X"))
+            for _, _, op in ops({role: programs}, "main"):
+                yield from (block.var(name) for name in op.input("Param"))
+
+
+def reshaper(var: Any) -> Edit:
+    return lambda: setattr(var, "_shape", (var.shape[0] + 1, *var.shape[1:]))
+
+
+def retyper(var: Any) -> Edit:
+    return lambda: setattr(var, "_dtype", VarType.FP64 if var._dtype == VarType.FP32 else VarType.FP32)
+
+
+@breaks("shape", SERVERS, ASYNC)
+def trainer_shape(roles: Roles) -> Iterator[Edit]:
+    return map(reshaper, trainer_vars(roles))
+
+
+@breaks("shape", SERVERS, ASYNC)
+def server_shape(roles: Roles) -> Iterator[Edit]:
+    return map(reshaper, server_vars(roles))
+
+
+@breaks("dtype", SERVERS, ASYNC)
+def trainer_dtype(roles: Roles) -> Iterator[Edit]:
+    return map(retyper, trainer_vars(roles))
+
+
+@breaks("dtype", SERVERS, ASYNC)
+def server_dtype(roles: Roles) -> Iterator[Edit]:
+    return map(retyper, server_vars(roles))
+
+
+@breaks("shape", SERVERS, ASYNC)
+def initialiser_shape(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "startup", kind="pserver"):
+        if op.attrs.get("shape"):
+            yield setter(op, "shape", [op.attrs["shape"][0] + 1, *op.attrs["shape"][1:]])
+
+
+@breaks("slices", SERVERS, ASYNC)
+def wrong_section(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "split_byref"):
+        rows = op.attrs["sections"]
+        yield setter(op, "sections", [rows[0] + 1, *rows[1:]])
+        yield setter(op, "sections", rows[:-1])
+        yield setter(op, "sections", [rows[0] + 1, rows[1] - 1, *rows[2:]])
+
+
+@breaks("slices", SERVERS, ASYNC)
+def slices_joined_in_another_order(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "concat", kind="trainer"):
+            yield lambda op=op: op.inputs["X"].reverse()
+
+
+@breaks("slices", SERVERS, ASYNC)
+def slice_not_joined(roles: Roles) -> Iterator[Edit]:
+    for program in ("main", "startup"):
+        for _, _, op in ops(roles, program, "concat", kind="trainer"):
+            yield lambda op=op: op.inputs["X"].pop()
+
+
+@breaks("slices", SERVERS, ASYNC)
+def joined_as_columns(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "axis", 1) for program in ("main", "startup") for _, _, op in ops(roles, program, "concat", kind="trainer"))
+
+
+@breaks("unused", SERVERS, ASYNC)
+def join_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for program in ("main", "startup")
+            for block, number, _ in ops(roles, program, "concat", kind="trainer"))
+
+
+# ---------------------------------------------------------------------- servers
+@breaks("fanin", SERVERS, ASYNC)
+def wrong_fanin(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "Fanin", op.attrs["Fanin"] + change) for op in listens(roles) for change in (-1, 1))
+
+
+@breaks("blocks", SERVERS, ASYNC)
+def block_not_run(roles: Roles) -> Iterator[Edit]:
+    for op in listens(roles):
+        for index in range(len(op.attrs["optimize_blocks"])):
+            yield setter(op, "optimize_blocks", [block for place, block in enumerate(op.attrs["optimize_blocks"]) if place != index])
+
+
+@breaks("blocks", SERVERS, ASYNC)
+def block_run_twice(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "optimize_blocks", [*op.attrs["optimize_blocks"], block]) for op in listens(roles)
+            for block in op.attrs["optimize_blocks"])
+
+
+@breaks("blocks", SERVERS, ASYNC)
+def gradient_of_another_block(roles: Roles) -> Iterator[Edit]:
+    for op in listens(roles):
+        for index, entry in enumerate(op.attrs["grad_to_block_id"]):
+            name = entry.rpartition(":")[0]
+            for value in (f"{name}:99", f"{name}:x", f"{name}:{int(entry.rpartition(':')[2]) - 1}"):
+                yield setter(op, "grad_to_block_id", [value if place == index else old
+                                                      for place, old in enumerate(op.attrs["grad_to_block_id"])])
+
+
+@breaks("blocks", SERVERS, ASYNC)
+def gradient_without_block(roles: Roles) -> Iterator[Edit]:
+    for op in listens(roles):
+        entries = op.attrs["grad_to_block_id"]
+        yield from (setter(op, "grad_to_block_id", [old for old in entries if old != entry]) for entry in entries)
+
+
+@breaks("uninitialised", SERVERS, ASYNC)
+def initialiser_dropped(roles: Roles) -> Iterator[Edit]:
+    for role, programs in roles.items():
+        alone = {role: programs}
+        read = {name for _, _, op in ops(alone, "main", kind="pserver") for name in op.input_arg_names
+                if op.type not in ("sum", "listen_and_serv")}
+        made = {name for _, _, op in ops(alone, "main", "sum") for name in op.output_arg_names}
+        yield from (remover(block, number) for block, number, op in ops(alone, "startup") if (read - made) & set(op.output_arg_names))
+
+
+@breaks("not-updated", SERVERS, ASYNC)
+def update_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+
+
+@breaks("updated-twice", SERVERS, ASYNC)
+def update_doubled(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+
+
+@breaks("updated-twice", SERVERS, ASYNC)
+def update_on_trainer_too(roles: Roles) -> Iterator[Edit]:
+    update = next(op for _, _, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+    for block, number, op in ops(roles, "main", "send"):
+        if len(op.input("X")) == 1 and op.role_vars and gradients(op):
+            def insert(block: Any = block, number: int = number, op: Any = op) -> None:
+                new = copy_operator(update, block)
+                new.inputs = {**new.inputs, "Param": [op.role_vars[0]], "Grad": op.input("X")}
+                new.outputs = {"ParamOut": [op.role_vars[0]]}
+                block.ops.insert(number, new)
+            yield insert
+
+
+@breaks("undeclared", SERVERS, ASYNC)
+def variable_renamed(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main"):
+        if op.type != "listen_and_serv" and not op.type.endswith("_grad"):
+            yield from (renamer(names, index, names[index] + "x") for names in op.inputs.values() for index in range(len(names)))
+
+
+@breaks("average", SERVERS)
+def trainer_not_summed(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "sum", kind="pserver"):
+        if any(".trainer_" in name for name in op.input("X")):
+            yield lambda op=op: op.inputs["X"].pop()
+
+
+@breaks("average", SERVERS)
+def wrong_mean(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "scale", kind="pserver"):
+        if op.input("X") == op.output("Out") and op.role == 0:
+            yield setter(op, "scale", 1.0)
+            yield remover(block, number)
+
+
+# ---------------------------------------------------------------------- barriers and order
+@breaks("barrier", SERVERS)
+def barrier_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier"))
+
+
+@breaks("barrier", SERVERS, ASYNC)
+def first_barrier_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "startup", "fetch_barrier"))
+
+
+@breaks("barrier", SERVERS)
+def barrier_doubled(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier"))
+
+
+@breaks("barrier", SERVERS)
+def barrier_without_a_server(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "endpoints", op.attrs["endpoints"][1:]) for program in ("main", "startup")
+            for _, _, op in ops(roles, program, "send_barrier", "fetch_barrier"))
+
+
+@breaks("control", SERVERS)
+def barrier_that_waits_for_less(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "send_barrier"):
+        yield from ((lambda op=op, name=name: op.inputs["X"].remove(name)) for name in op.input("X"))
+
+
+@breaks("deadlock", SERVERS)
+def recv_before_barrier(roles: Roles) -> Iterator[Edit]:
+    for block, number, _ in ops(roles, "main", "recv"):
+        barrier = next(place for place, op in enumerate(block.ops) if op.type == "send_barrier")
+        yield mover(block, number, barrier)
+
+
+@breaks("order", SERVERS)
+def send_behind_barrier(roles: Roles) -> Iterator[Edit]:
+    for block, number, _ in ops(roles, "main", "send"):
+        yield mover(block, number, next(place for place, op in enumerate(block.ops) if op.type == "send_barrier"))
+
+
+@breaks("order", SERVERS, ASYNC)
+def send_before_gradient(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "send"):
+        if gradients(op):
+            yield mover(block, number, 0)
+            yield mover(block, number, number - 1)
+
+
+@breaks("order", SERVERS, ASYNC)
+def join_before_recv(roles: Roles) -> Iterator[Edit]:
+    for block, number, _ in ops(roles, "main", "concat", kind="trainer"):
+        yield mover(block, number, next(place for place, op in enumerate(block.ops) if op.type == "recv"))
+
+
+@breaks("trainer-id", SERVERS, ASYNC)
+def wrong_trainer_id(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "trainer_id", op.attrs["trainer_id"] + 1) for program in ("main", "startup")
+            for _, _, op in ops(roles, program, "recv", "send_barrier", "fetch_barrier"))
+
+
+@breaks("trainer-id", SERVERS, ASYNC, RANKS, SNAPSHOTS)
+def same_trainer_twice(roles: Roles) -> Iterator[Edit]:
+    trainers = [role for role in roles if role.kind == "trainer"]
+    for one, other in zip(trainers, [*trainers[1:], trainers[0]], strict=True):
+        if one != other:
+            yield lambda one=one, other=other: roles.__setitem__(one, roles[other])
+
+
+# ---------------------------------------------------------------------- collectives
+def reductions(roles: Roles) -> Iterator[tuple[Any, int, Any]]:
+    return ops(roles, "main", "c_allreduce_sum")
+
+
+def tensors(op: Any) -> list[str]:
+    """What a reduction reduces: its input, or the gradients of its buffer."""
+    names = [name for other in op.block.ops if other.type == "coalesce_tensor" and other.output("FusedOutput") == op.input("X")
+             for name in other.output("Output")]
+    return names or op.input("X")
+
+
+@breaks("reduce", RANKS, SNAPSHOTS)
+def reduction_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in reductions(roles))
+
+
+@breaks("reduce", RANKS, SNAPSHOTS)
+def reduction_dropped_everywhere(roles: Roles) -> Iterator[Edit]:
+    first = next(iter(roles.values())).main.global_block()
+    for number, op in enumerate(first.ops):
+        if op.type == "c_allreduce_sum":
+            yield lambda number=number: [programs.main.global_block()._remove_op(number) for programs in roles.values()]
+
+
+@breaks("reduce", RANKS, SNAPSHOTS)
+def reduction_doubled(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, _ in reductions(roles))
+
+
+@breaks("reduce", RANKS)
+def reduction_doubled_everywhere(roles: Roles) -> Iterator[Edit]:
+    first = next(iter(roles.values())).main.global_block()
+    for number, op in enumerate(first.ops):
+        if op.type == "c_allreduce_sum":
+            yield lambda number=number: [doubler(programs.main.global_block(), number)() for programs in roles.values()]
+
+
+@breaks("collective-order", RANKS, SNAPSHOTS)
+def reductions_swapped_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    found = list(reductions(roles))
+    for (block, number, op), (other_block, other_number, other) in zip(found, found[1:], strict=False):
+        if block is other_block:
+            def swap(block: Any = block, number: int = number, other_number: int = other_number, op: Any = op, other: Any = other) -> None:
+                block.ops[number], block.ops[other_number] = other, op
+            yield swap
+
+
+@breaks("deadlock", RANKS, SNAPSHOTS)
+def rings_swapped_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    found = list(reductions(roles))
+    for (_, _, op), (_, _, other) in zip(found, found[1:], strict=False):
+        if op.block is other.block and op.attrs["ring_id"] != other.attrs["ring_id"]:
+            yield swapper(op, other, "ring_id")
+
+
+@breaks("collective-order", RANKS, SNAPSHOTS)
+def another_ring_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "ring_id", 1 - op.attrs["ring_id"]) for program in ("main", "startup")
+            for _, _, op in ops(roles, program, "c_allreduce_sum", "c_broadcast"))
+
+
+@breaks("collective-args", RANKS, SNAPSHOTS)
+def another_shape_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    return (reshaper(op.block.var(op.input("X")[0])) for _, _, op in reductions(roles) if op.block.var(op.input("X")[0]).shape)
+
+
+@breaks("collective-args", RANKS, SNAPSHOTS)
+def another_dtype_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    return (retyper(op.block.var(op.input("X")[0])) for _, _, op in reductions(roles))
+
+
+@breaks("collective-args", RANKS, SNAPSHOTS)
+def another_root_on_one_rank(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "root", 1) for _, _, op in ops(roles, "startup", "c_broadcast"))
+
+
+@breaks("broadcast", RANKS, SNAPSHOTS)
+def root_that_is_no_rank(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "root", 99) for _, _, op in ops(roles, "startup", "c_broadcast"))
+
+
+@breaks("broadcast", RANKS, SNAPSHOTS)
+def broadcast_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "startup", "c_broadcast"))
+
+
+@breaks("ring", RANKS, SNAPSHOTS)
+def ring_not_made(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "startup", "c_comm_init"))
+
+
+@breaks("ring", RANKS, SNAPSHOTS)
+def ring_made_twice(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, _ in ops(roles, "startup", "c_comm_init"))
+
+
+@breaks("ring", RANKS, SNAPSHOTS)
+def ring_made_late(roles: Roles) -> Iterator[Edit]:
+    return (mover(block, number, len(block.ops) - 1) for block, number, _ in ops(roles, "startup", "c_comm_init"))
+
+
+@breaks("nranks", RANKS, SNAPSHOTS)
+def wrong_nranks(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "nranks", op.attrs["nranks"] + 1) for _, _, op in ops(roles, "startup", "c_comm_init"))
+
+
+@breaks("trainer-id", RANKS, SNAPSHOTS)
+def wrong_rank(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "rank", op.attrs["rank"] + 1) for _, _, op in ops(roles, "startup", "c_comm_init", "c_gen_nccl_id"))
+
+
+@breaks("nranks", RANKS, SNAPSHOTS)
+def peer_missing(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "other_endpoints", op.attrs["other_endpoints"][1:]) for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+
+
+@breaks("nranks", RANKS, SNAPSHOTS)
+def peer_named_twice(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "other_endpoints", [op.attrs["endpoint"], *op.attrs["other_endpoints"][1:]])
+            for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+
+
+@breaks("endpoints", RANKS, SNAPSHOTS)
+def another_ranks_endpoint(roles: Roles) -> Iterator[Edit]:
+    return (setter(op, "endpoint", op.attrs["other_endpoints"][0]) for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+
+
+@breaks("average", RANKS, SNAPSHOTS)
+def sum_for_mean(roles: Roles) -> Iterator[Edit]:
+    """The scale behind the loss's gradient, or behind an averaged difference."""
+    for block, number, op in ops(roles, "main", "scale"):
+        if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6:
+            yield remover(block, number)
+            yield setter(op, "scale", 1.0)
+
+
+@breaks("average", RANKS)
+def mean_of_mean(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, op in ops(roles, "main", "scale")
+            if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6)
+
+
+@breaks("reduce", RANKS)
+def reduced_before_it_is_made(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in reductions(roles):
+        names = tensors(op)
+        maker = next(place for place, other in enumerate(block.ops) if names[-1] in other.output_arg_names)
+        if names == op.input("X"):
+            yield mover(block, number, maker)
+
+
+@breaks("reduce", RANKS)
+def reduced_behind_its_use(roles: Roles) -> Iterator[Edit]:
+    return (mover(block, number, len(block.ops) - 1) for block, number, _ in reductions(roles))
+
+
+@breaks("sync", RANKS, SNAPSHOTS)
+def not_waited_for_the_ring(roles: Roles) -> Iterator[Edit]:
+    used = {op.attrs["ring_id"] for _, _, op in reductions(roles)}
+    return (remover(block, number) for block, number, op in ops(roles, "main", "c_sync_comm_stream") if op.attrs["ring_id"] in used)
+
+
+@breaks("sync", RANKS, SNAPSHOTS)
+def not_waited_for_the_gradient(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, _ in ops(roles, "main", "c_sync_calc_stream"))
+
+
+@breaks("uninitialised", RANKS, SNAPSHOTS)
+def rank_initialiser_dropped(roles: Roles) -> Iterator[Edit]:
+    used = {name for _, _, op in ops(roles, "main") for name in op.input_arg_names}
+    for block, number, op in ops(roles, "startup", "fill_constant", "uniform_random"):
+        if used & set(op.output_arg_names):
+            yield remover(block, number)
+
+
+@breaks("snapshot", SNAPSHOTS)
+def difference_not_taken(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "elementwise_sub"):
+        if "SNAPSHOT" in op.input("X")[0]:
+            yield remover(block, number)
+
+
+@breaks("snapshot", SNAPSHOTS)
+def snapshot_not_renewed(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, op in ops(roles, "main", "assign") if "SNAPSHOT" in op.output("Out")[0])
+
+
+@breaks("snapshot", SNAPSHOTS)
+def snapshot_not_taken(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, op in ops(roles, "startup", "assign") if "SNAPSHOT" in op.output("Out")[0])
+
+
+@breaks("snapshot", SNAPSHOTS)
+def snapshot_of_own_parameters(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "startup", "assign"):
+        if "SNAPSHOT" in op.output("Out")[0]:
+            yield mover(block, number, next(place for place, other in enumerate(block.ops) if other.type == "c_broadcast"))

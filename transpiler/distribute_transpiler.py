@@ -94,8 +94,8 @@ class DistributeTranspiler:
     def _adopt(self, made: Programs, current_endpoint: str) -> None:
         """Put the trainer's programs into the user's."""
         main = self.origin_program
-        main.adopt(made.main)
-        self.startup_program.adopt(made.startup)
+        main.take_over(made.main)
+        self.startup_program.take_over(made.startup)
         main._is_distributed, main._is_chief = True, self.trainer_id == 0
         main._endpoints, main._ps_endpoint = list(self.pserver_endpoints), current_endpoint
         main._distributed_lookup_table = self.table_name

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
-from fluidlite.ir.program import Program, copy_operator
+from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 
-__all__ = ["declare_like", "drop_ops", "drop_variables", "mapped_copy", "rename_variables"]
+__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "rename_variables"]
 
 
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:
@@ -69,3 +69,19 @@ def declare_like(block: Block, var: Variable, name: str | None = None, shape: Se
         block.vars[name] = Variable(block, type=var.type, name=name, shape=var.shape if shape is None else tuple(shape),
                                     dtype=var._dtype, lod_level=var.lod_level, persistable=persistable)
     return block.vars[name]
+
+
+def declare_copies(block: Block, var: Variable, names: Iterable[str]) -> None:
+    """Declare many variables just as `var`, which `declare_like` made: a server of a thousand trainers has as many for each slice."""
+    for name in names:
+        copy = copy_variable(var, block)
+        copy.name = name
+        block.vars[name] = copy
+
+
+def append_op(block: Block, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]], like: Operator,
+              **attrs: object) -> Operator:
+    """A new op at the end, from the user's line of `like`; its outputs are declared as they shall be, so nothing is inferred."""
+    op = Operator.build(block, type, inputs, outputs, attrs)
+    op.where = like.where
+    return block.adopt(len(block.ops), op)

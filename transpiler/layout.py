@@ -1,7 +1,6 @@
 """Where every parameter of a training program goes: its pieces, their servers, and what its gradients are called on the way."""
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +69,12 @@ class Layout:
     def sent_name(self, piece: Slice, trainer: int) -> str:
         """What the gradient of a slice is called when trainer number `trainer` sends it."""
         return f"{piece.grad_name}.trainer_{trainer}" if self.suffixed else piece.grad_name
+
+    def arriving_names(self, piece: Slice) -> list[str]:
+        """What the gradients of a slice are called at its server: one for each trainer, or one for all where they are not kept apart."""
+        if not self.suffixed:
+            return [piece.grad_name]
+        return [f"{piece.grad_name}.trainer_{trainer}" for trainer in range(self.trainers)]
 
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
@@ -148,7 +153,3 @@ def remote_tables(program: Program) -> Mapping[str, Any]:
                 found.setdefault(name, []).append(op)
     return found
 
-
-def elements(shape: Sequence[int]) -> int:
-    """The number of elements of a slice."""
-    return math.prod(shape)

@@ -15,9 +15,10 @@ def overview(layout: Layout) -> VarsDistributed:
     found = VarsDistributed()
     for piece in layout.slices:
         _add(found, layout, piece.param, piece, "RemotePrefetch" if piece.sparse else "Param")
+    accumulators = {param: _accumulators(layout, param) for param in layout.placed}
     for held in layout.by_endpoint.values():
         for param, piece in held.items():
-            for name in _accumulators(layout, param):
+            for name in accumulators[param]:
                 _add(found, layout, name, piece, "Optimizer")
     return found
 

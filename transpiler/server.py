@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
-from fluidlite.ir.program import Program, copy_operator
+from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.edits import declare_like, mapped_copy
+from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy
 from fluidlite.transpiler.layout import Layout
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.trainer import count_at_start
@@ -77,11 +77,10 @@ class _Server:
         declare_like(self.block, variables._var_recursive(piece.param), piece.param_name, piece.shape)
         gradient = variables._var_recursive(piece.grad)
         declare_like(self.block, gradient, piece.grad_name, piece.shape)
-        arriving = [self.layout.sent_name(piece, trainer) for trainer in range(self.layout.trainers)]
-        if not self.layout.suffixed:
-            return [piece.grad_name]
-        for name in arriving:
-            declare_like(self.block, gradient, name, piece.shape, persistable=False)
+        arriving = self.layout.arriving_names(piece)
+        if self.layout.suffixed:
+            first = declare_like(self.block, gradient, arriving[0], piece.shape, persistable=False)
+            declare_copies(self.block, first, arriving[1:])
         return arriving
 
     # ------------------------------------------------------------------ the learning rate
@@ -97,9 +96,8 @@ class _Server:
 
     def add_up_steps(self, block: Block, counter: Variable, like: Operator) -> None:
         names = [f"{counter.name}.trainer_{trainer}" for trainer in range(self.layout.trainers)]
-        for name in (*names, counter.name):
-            declare_like(self.block, counter, name)
-        block.append_op("sum", {"X": names}, {"Out": counter.name}, {ROLE_ATTR: int(OpRole.LRSched)}).where = like.where
+        declare_copies(self.block, declare_like(self.block, counter), names)
+        append_op(block, "sum", {"X": names}, {"Out": [counter.name]}, like, **{ROLE_ATTR: int(OpRole.LRSched)})
 
     def copy_schedule_op(self, op: Operator, block: Block) -> None:
         source = op.block
@@ -134,11 +132,9 @@ class _Server:
 
     def merge(self, block: Block, piece: Slice, update: Update) -> None:
         """The mean over the trainers."""
-        arriving = [self.layout.sent_name(piece, trainer) for trainer in range(self.layout.trainers)]
-        ops = (block.append_op("sum", {"X": arriving}, {"Out": piece.grad_name}),
-               block.append_op("scale", {"X": piece.grad_name}, {"Out": piece.grad_name}, {"scale": 1.0 / self.layout.trainers}))
-        for op in ops:
-            op.where = update.step.where
+        merged = [piece.grad_name]
+        append_op(block, "sum", {"X": self.layout.arriving_names(piece)}, {"Out": merged}, update.step)
+        append_op(block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.layout.trainers)
 
     def declare_for(self, op: Operator, piece: Slice) -> None:
         """Declare what an op of the update reads and writes; what has the parameter's shape has the slice's here."""
@@ -160,12 +156,10 @@ class _Server:
         known = declare_like(block, param, f"{piece.param_name}.local_bak", persistable=False).name
         new = [declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name for _ in range(4)]
         grad = piece.grad_name
-        block.append_op("ref_by_trainer_id", {"X": kept, "TrainerId": TRAINER_ID}, {"Out": known})
+        append_op(block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, update.step)
         for type, x, y, out in (("sub", piece.param_name, known, new[0]), ("mul", new[0], grad, new[1]),
                                 ("mul", new[1], grad, new[2]), ("add", grad, new[2], new[3])):
-            block.append_op(f"elementwise_{type}", {"X": x, "Y": y}, {"Out": out})
-        for op in block.ops:
-            op.where = update.step.where
+            append_op(block, f"elementwise_{type}", {"X": [x], "Y": [y]}, {"Out": [out]}, update.step)
         return new[3]
 
     # ------------------------------------------------------------------ the loop
@@ -209,7 +203,8 @@ def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: P
         source = startup.clone()
         count_at_start(layout, source)
     for var in main.global_block().vars.values():
-        declare_like(block, var, persistable=var.type != VarType.STEP_SCOPES)
+        copy = block.vars[var.name] = copy_variable(var, block)
+        copy.persistable = var.type != VarType.STEP_SCOPES
     names = {param: piece.param_name for param, piece in held.items()}
     for op in source.global_block().ops:
         if any(names.get(name, name) in block.vars for name in op.output_arg_names):

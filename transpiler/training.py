@@ -69,7 +69,8 @@ def read_training(program: Program) -> Training:
         raise TranspilerError("the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it")
     groups = _by_parameter(program, updating)
     computed = {name for op in ops if not is_updating(op) and not is_scheduling(op) for name in op.output_arg_names}
-    updates = tuple(_update(program, param, group, computed, groups) for param, group in groups.items())
+    owners = {name: param for param, group in groups.items() for op in group for name in op.output_arg_names}
+    updates = tuple(_update(program, param, group, computed, owners) for param, group in groups.items())
     return Training(program, updates, tuple(op for op in ops if is_scheduling(op)))
 
 
@@ -96,14 +97,13 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
     return groups
 
 
-def _update(program: Program, param: str, group: list[Operator], computed: set[str], groups: dict[str, list[Operator]]) -> Update:
+def _update(program: Program, param: str, group: list[Operator], computed: set[str], owners: dict[str, str]) -> Update:
     block = program.global_block()
     wanted = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
-    foreign = {name: other for other, ops in groups.items() if other != param for op in ops for name in op.output_arg_names}
     for name in wanted:
-        if name in foreign and name not in computed:
+        if name not in computed and owners.get(name, param) != param:
             raise TranspilerError(
-                f"the update of {param!r} reads {name!r}, which comes from the gradient of {foreign[name]!r}: parameter servers see one "
+                f"the update of {param!r} reads {name!r}, which comes from the gradient of {owners[name]!r}: parameter servers see one "
                 "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong there; clip by value or "
                 f"by norm, or use a collective mode\n  built at {group[0].where}")
     grads = [name for name in wanted if name in computed]

@@ -13,8 +13,6 @@ from fluidlite.ir.variable import Parameter, Variable
 __all__ = ["Program"]
 
 _serial = itertools.count()
-_PARAMETER_FIELDS = ("trainable", "optimize_attr", "regularizer", "gradient_clip_attr", "do_model_average", "need_clip",
-                     "is_distributed")
 
 
 class Program:
@@ -170,6 +168,15 @@ class Program:
         self._copy_state(other)
         self.bump_version()
 
+    def take_over(self, other: Program) -> None:
+        """Become `other`, whose blocks are this program's from now on: `adopt` without a copy, for a program that nobody else holds."""
+        self.blocks, other.blocks = other.blocks, []
+        for block in self.blocks:
+            block.program = self
+        self.current_block_idx = other.current_block_idx
+        self._copy_state(other)
+        self.bump_version()
+
     def _copy_state(self, other: Program) -> None:
         skip = {"blocks", "current_block_idx", "serial", "version"}
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
@@ -225,14 +232,10 @@ class Program:
 
 def copy_variable(var: Variable, block: Block) -> Variable:
     """The same declaration in another block; a Parameter stays one."""
-    common = dict(type=var.type, name=var.name, shape=var.shape, dtype=var._dtype, lod_level=var.lod_level,
-                  error_clip=var.error_clip, stop_gradient=var.stop_gradient, is_data=var.is_data,
-                  need_check_feed=var.need_check_feed, belong_to_optimizer=var.belong_to_optimizer,
-                  reader_specs=var.reader_specs)
-    if isinstance(var, Parameter):
-        common.update({name: getattr(var, name) for name in _PARAMETER_FIELDS})
-        return Parameter(block, **common)                                     # type: ignore[arg-type]
-    return Variable(block, persistable=var.persistable, **common)             # type: ignore[arg-type]
+    copy = object.__new__(type(var))
+    copy.__dict__ = var.__dict__.copy()
+    copy.block, copy.op = block, None
+    return copy
 
 
 def copy_operator(op: Operator, block: Block) -> Operator:

@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import enum
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
 
-from fluidlite.errors import EnforceNotMet
+import numpy as np
+
+from fluidlite.errors import EnforceNotMet, did_you_mean
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.place import CUDAPlace, cpu_places, cuda_places, is_compiled_with_cuda
@@ -29,50 +33,55 @@ class GradientScaleStrategy(enum.IntEnum):
     Customized = 2
 
 
-class BuildStrategy:
+class _Options:
+    """Options by name; each keeps the type of its default (a switch takes any number for a truth value)."""
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        for name, value in self._DEFAULTS.items():
+            super().__setattr__(name, copy(value))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{did_you_mean(name, self._DEFAULTS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._DEFAULTS:
+            self.__getattr__(name)
+        kind = type(self._DEFAULTS[name])
+        if kind is bool and (value is None or isinstance(value, (int, np.bool_))):
+            value = bool(value)
+        elif kind is int and isinstance(value, np.integer):
+            value = int(value)
+        elif kind not in (type(None), set) and not isinstance(value, kind):
+            raise TypeError(f"{type(self).__name__}.{name} is of type {kind.__name__}, not {value!r}")
+        super().__setattr__(name, value)
+
+
+class BuildStrategy(_Options):
     """Options of compiling, under fluid's names; those that a generated plan makes meaningless change nothing."""
 
     ReduceStrategy = ReduceStrategy
     GradientScaleStrategy = GradientScaleStrategy
-
-    def __init__(self) -> None:
-        self.reduce_strategy = ReduceStrategy.AllReduce
-        self.gradient_scale_strategy = GradientScaleStrategy.CoeffNumDevice
-        self.debug_graphviz_path = ""
-        self.enable_sequential_execution = False
-        self.remove_unnecessary_lock = True
-        self.num_trainers = 1
-        self.trainer_id = 0
-        self.trainers_endpoints: list[str] = []
-        self.fuse_elewise_add_act_ops = False
-        self.fuse_bn_act_ops = False
-        self.fuse_relu_depthwise_conv = False
-        self.fuse_broadcast_ops = False
-        self.fuse_all_optimizer_ops = False
-        self.fuse_all_reduce_ops = True
-        self.sync_batch_norm = False
-        self.memory_optimize: bool | None = None
-        self.enable_inplace = True
-        self.enable_auto_fusion = False
-        self.cache_runtime_context = False
-        self.async_mode = False
-        self.nccl_comm_num = 1
-        self.use_hierarchical_allreduce = False
-        self.hierarchical_allreduce_inter_nranks = 0
-        self.mkldnn_enabled_op_types: set[str] = set()
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "reduce_strategy": ReduceStrategy.AllReduce, "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
+        "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": [], "is_distribution": False, "async_mode": False,
+        "nccl_comm_num": 1, "use_hierarchical_allreduce": False, "hierarchical_allreduce_inter_nranks": 0, "sync_batch_norm": False,
+        "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False, "fuse_broadcast_ops": True,
+        "fuse_all_optimizer_ops": False, "fuse_all_reduce_ops": True, "enable_auto_fusion": False,
+        "memory_optimize": None, "enable_inplace": True, "cache_runtime_context": False, "remove_unnecessary_lock": True,
+        "enable_sequential_execution": False, "enable_backward_optimizer_op_deps": True,
+        "debug_graphviz_path": "", "mkldnn_enabled_op_types": set(),
+    }
 
 
-class ExecutionStrategy:
+class ExecutionStrategy(_Options):
     """Options of running, under fluid's names."""
 
-    def __init__(self) -> None:
-        self.num_threads = 0
-        self.num_iteration_per_drop_scope = 100
-        self.num_iteration_per_run = 1
-        self.use_thread_barrier = False
-        self.allow_op_delay = False
-        self.use_experimental_executor = False
-        self.dry_run = False
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "use_thread_barrier": False,
+        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True,
+    }
 
 
 class CompiledProgram:
@@ -89,15 +98,17 @@ class CompiledProgram:
         self._loss_name: str | None = None
         self._places: list[Any] | None = None
         self._share_vars_from: CompiledProgram | None = None
+        self._scope: Any = None                     # scope and place of the first run, to which it is bound
+        self._place: Any = None
 
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,
                            exec_strategy: ExecutionStrategy | None = None, share_vars_from: CompiledProgram | None = None,
                            places: Any = None) -> CompiledProgram:
         """Split each batch over `places` (default: all CUDA devices, or CPU_NUM CPU devices) and average the gradients."""
         if self._is_data_parallel:
-            raise RuntimeError("Already compiled with parallel, cannot be recompiled.")
+            raise AssertionError("Already compiled with parallel, cannot be recompiled.")
         if self._is_inference:
-            raise RuntimeError("Cannot compile with both data parallel and inference.")
+            raise AssertionError("Cannot compile with both data parallel and inference.")
         self._is_data_parallel = True
         self._loss_name = loss_name.name if isinstance(loss_name, Variable) else loss_name
         self._build_strategy = build_strategy or self._build_strategy
@@ -110,9 +121,11 @@ class CompiledProgram:
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
         """Mark the program as one that only infers; plans need no further advice."""
         if self._is_data_parallel:
-            raise RuntimeError("Cannot compile with both data parallel and inference.")
+            raise AssertionError("Cannot compile with both data parallel and inference.")
         self._is_inference = True
         return self
+
+    _with_inference_optimize = with_inference_optimize
 
     def devices(self, place: Any) -> list[Any]:
         """The places that this program runs on when the executor's is `place`."""
@@ -127,10 +140,23 @@ class CompiledProgram:
         if len(devices) != 1:
             raise EnforceNotMet(f"data parallel runs on {len(devices)} devices are not built yet: they come with the cluster runtime; "
                                 "set CPU_NUM=1 or pass one place")
-        if self._share_vars_from is not None and not self._share_vars_from._is_data_parallel:
-            raise ValueError("The shared Program is not data parallel, cannot be shared")
+        self._bind(scope, executor.place)
         result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy)
         return result if return_merged else [[value] for value in result]
+
+
+    def _bind(self, scope: Any, place: Any) -> None:
+        """ValueError unless this is the first run, or one with the scope and on the place of the first."""
+        if self._scope is not None and scope is not self._scope:
+            raise ValueError("Cannot compile program with different scope.")
+        if self._place is not None and place != self._place:
+            raise ValueError("Cannot compile program with different place.")
+        shared = self._share_vars_from
+        if shared is not None and not shared._is_data_parallel:
+            raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
+        if shared is not None and shared._scope is None:
+            raise ValueError("The shared Program is not compiled and executed, so there is no variables to share.")
+        self._scope, self._place = scope, place
 
 
 class ParallelExecutor:
@@ -148,6 +174,8 @@ class ParallelExecutor:
         strategy = build_strategy or BuildStrategy()
         strategy.num_trainers, strategy.trainer_id = num_trainers, trainer_id
         self._scope = scope if scope is not None else global_scope()
+        if not isinstance(share_vars_from, (ParallelExecutor, type(None))):
+            raise AssertionError(f"The share_vars_from should be ParallelExecutor, not {share_vars_from!r}.")
         shared = share_vars_from._compiled if share_vars_from is not None else None
         self._compiled: CompiledProgram = CompiledProgram(main_program or default_main_program()).with_data_parallel(
             loss_name, strategy, exec_strategy, shared)

@@ -26,7 +26,8 @@ __all__ = [
 
 Tensor = LoDTensor
 _Scope = Scope
-_PREDICTOR = frozenset(("AnalysisConfig", "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor"))
+_PREDICTOR = frozenset(("AnalysisConfig", "AnalysisPredictor", "NativeConfig", "NativePaddlePredictor", "PaddleBuf", "PaddleDType",
+                        "PaddlePlace", "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor", "paddle_dtype_size"))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Running saved inference models as Paddle's inference library does: a configuration, a predictor, tensors in and out."""
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -8,27 +9,78 @@ from typing import Any
 import numpy as np
 
 from fluidlite.dtypes import Array
-from fluidlite.errors import FeedError, NotFoundError, did_you_mean
+from fluidlite.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
 from fluidlite.io_inference import load_inference_model
 from fluidlite.place import CPUPlace, CUDAPlace, Place
 from fluidlite.scope import Scope, scope_guard
 from fluidlite.tensor import LoDTensor, as_lod
 
-__all__ = ["AnalysisConfig", "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor"]
+__all__ = ["AnalysisConfig", "AnalysisPredictor", "NativeConfig", "NativePaddlePredictor", "PaddleBuf", "PaddleDType", "PaddlePlace",
+           "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor", "paddle_dtype_size"]
+
+
+class PaddleDType(enum.IntEnum):
+    """Element types of a predictor's tensors."""
+
+    FLOAT32 = 0
+    INT64 = 1
+    INT32 = 2
+
+    __str__ = enum.Enum.__str__
+
+
+class PaddlePlace(enum.IntEnum):
+    """Kinds of devices."""
+
+    UNK = -1
+    CPU = 0
+    GPU = 1
+
+    __str__ = enum.Enum.__str__
+
+
+def paddle_dtype_size(dtype: PaddleDType) -> int:
+    """Bytes of an element."""
+    return 8 if dtype == PaddleDType.INT64 else 4
+
+
+def dtype_of(array: Array) -> PaddleDType:
+    """The element type of an array; FeedError for one that predictors do not take."""
+    name = array.dtype.name.upper()
+    if name not in PaddleDType.__members__:
+        raise FeedError(f"a predictor's tensors are of float32, int64 or int32, not of {array.dtype}")
+    return PaddleDType[name]
 
 
 class AnalysisConfig:
-    """Where a model lies and on what it runs: a folder, or the files of program and parameters."""
+    """Where a model lies and on what it runs: a folder, the files of program and parameters, or their bytes."""
 
     def __init__(self, model_dir_or_prog_file: str = "", params_file: str | None = None) -> None:
         self.set_model(model_dir_or_prog_file, params_file)
         self._device: int | None = None
+        self._buffers: tuple[bytes, bytes] | None = None
 
     def set_model(self, model_dir_or_prog_file: str, params_file: str | None = None) -> None:
         """Say where the model lies."""
         single = params_file is None
         self._folder = model_dir_or_prog_file if single else ""
         self._program, self._params = ("", "") if params_file is None else (model_dir_or_prog_file, params_file)
+
+    def set_prog_file(self, path: str) -> None:
+        """Say where the program lies."""
+        self._program = path
+
+    def set_params_file(self, path: str) -> None:
+        """Say where the parameters lie."""
+        self._params = path
+
+    def set_model_buffer(self, program: bytes, program_size: int, params: bytes, params_size: int) -> None:
+        """Give the bytes of program and parameters."""
+        self._buffers = (program[:program_size], params[:params_size])
+
+    def model_from_memory(self) -> bool:
+        """Whether the model's bytes were given."""
+        return self._buffers is not None
 
     def model_dir(self) -> str:
         """The folder; "" where files were given."""
@@ -62,34 +114,141 @@ class AnalysisConfig:
         """Where the model runs."""
         return CPUPlace() if self._device is None else CUDAPlace(self._device)
 
-    def _ignore(self, *unused: Any) -> None:
+    def source(self) -> tuple[Any, Any, Any]:
+        """Folder, program and parameters as `load_inference_model` takes them; the latter two are bytes where there is no folder."""
+        if self._buffers is not None:
+            return None, *self._buffers
+        if self._folder:
+            return self._folder, None, None
+        return None, _contents(self._program), _contents(self._params)
+
+    def _ignore(self, *unused: Any, **options: Any) -> None:
         """Options of Paddle's own optimizer and libraries: plans here are optimized in any case."""
 
     switch_use_feed_fetch_ops = switch_specify_input_names = switch_ir_optim = switch_ir_debug = _ignore
     enable_memory_optim = enable_mkldnn = disable_glog_info = set_cpu_math_library_num_threads = enable_profile = _ignore
+    enable_tensorrt_engine = set_mkldnn_cache_capacity = set_mkldnn_op = set_optim_cache_dir = delete_pass = _ignore
+
+    def ir_optim(self) -> bool:
+        """True: plans are optimized in any case."""
+        return True
+
+    def _not(self) -> bool:
+        """False: such an engine is Paddle's own."""
+        return False
+
+    tensorrt_engine_enabled = mkldnn_enabled = lite_engine_enabled = _not
+
+
+class NativeConfig:
+    """The older configuration: its attributes say where a model lies."""
+
+    def __init__(self) -> None:
+        self.model_dir = self.prog_file = self.param_file = ""
+        self.use_gpu, self.device, self.fraction_of_gpu_memory = False, 0, -1.0
+        self.specify_input_name = False
+
+    def place(self) -> Place:
+        """Where the model runs."""
+        return CUDAPlace(self.device) if self.use_gpu else CPUPlace()
+
+    def source(self) -> tuple[Any, Any, Any]:
+        """See `AnalysisConfig.source`."""
+        if self.model_dir:
+            return self.model_dir, None, None
+        return None, _contents(self.prog_file), _contents(self.param_file)
+
+    def set_cpu_math_library_num_threads(self, threads: int) -> None:
+        """BLAS takes its threads from the environment (OMP_NUM_THREADS)."""
+
+
+def _contents(path: str) -> bytes:
+    try:
+        with open(os.fspath(path), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise MissingFileError(f"Cannot open file {path}") from None
+
+
+def _numbers(data: Any) -> Array:
+    array = np.asarray(data)
+    return array.astype(np.float32) if isinstance(data, list) and array.dtype.kind == "f" else array
+
+
+class PaddleBuf:
+    """The values of a tensor: an array, a list of numbers, or room for a number of bytes."""
+
+    def __init__(self, data: Any) -> None:
+        self.array: Array = np.zeros(data, np.uint8) if isinstance(data, int) else _numbers(data)
+
+    def reset(self, data: Any) -> None:
+        """Hold other values."""
+        self.array = _numbers(data)
+
+    def resize(self, size: int) -> None:
+        """Hold room for `size` bytes."""
+        self.array = np.zeros(size, np.uint8)
+
+    def empty(self) -> bool:
+        """Whether nothing is held."""
+        return self.length() == 0
+
+    def length(self) -> int:
+        """Bytes held."""
+        return int(self.array.nbytes)
+
+    def tolist(self, dtype: str) -> list[Any]:
+        """The values, read as `dtype`."""
+        found: list[Any] = np.ascontiguousarray(self.array).reshape(-1).view(dtype).tolist()
+        return found
+
+    def float_data(self) -> list[float]:
+        """The values, read as float32."""
+        return self.tolist("float32")
+
+    def int64_data(self) -> list[int]:
+        """The values, read as int64."""
+        return self.tolist("int64")
+
+    def int32_data(self) -> list[int]:
+        """The values, read as int32."""
+        return self.tolist("int32")
 
 
 class PaddleTensor:
     """A named array that goes into a predictor or comes out of it."""
 
-    def __init__(self, data: Any = None, name: str = "") -> None:
+    def __init__(self, data: Any = None, name: str = "", lod: Sequence[Sequence[int]] = ()) -> None:
         self.name = name
-        self.data: Array = np.asarray([] if data is None else data)
-        self.lod: list[list[int]] = []
+        self._array: Array = np.asarray([] if data is None else data)
+        self.lod: list[list[int]] = [list(level) for level in lod]
+
+    @property
+    def data(self) -> PaddleBuf:
+        """The values."""
+        return PaddleBuf(self._array)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._array = value.array if isinstance(value, PaddleBuf) else np.asarray(value)
 
     @property
     def shape(self) -> list[int]:
         """The dimensions."""
-        return list(self.data.shape)
+        return list(self._array.shape)
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self._array = self._array.reshape(shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> PaddleDType:
         """The element type."""
-        return self.data.dtype
+        return dtype_of(self._array)
 
     def as_ndarray(self) -> Array:
         """The array."""
-        return self.data
+        return self._array
 
 
 class ZeroCopyTensor:
@@ -113,6 +272,10 @@ class ZeroCopyTensor:
         """The dimensions."""
         return self._tensor.shape()
 
+    def type(self) -> PaddleDType:
+        """The element type."""
+        return dtype_of(np.asarray(self._tensor))
+
     def lod(self) -> list[list[int]]:
         """The level of detail as offsets."""
         return self._tensor.lod()
@@ -125,11 +288,14 @@ class ZeroCopyTensor:
 class PaddlePredictor:
     """A loaded model with a scope of its own."""
 
-    def __init__(self, config: AnalysisConfig) -> None:
+    def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
         from fluidlite.executor.executor import Executor
         self._config, self._scope, self._executor = config, Scope(), Executor(config.place())
         with scope_guard(self._scope):
-            self._program, self._feeds, self._targets = load_inference_model(*_arguments(config, self._executor))
+            folder, program, params = config.source()
+            if folder is not None and not os.path.isdir(folder):
+                raise MissingFileError(f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder")
+            self._program, self._feeds, self._targets = load_inference_model(folder, self._executor, program, params)
         self._inputs = {name: LoDTensor() for name in self._feeds}
         self._outputs = {target.name: LoDTensor() for target in self._targets}
 
@@ -138,11 +304,8 @@ class PaddlePredictor:
         if len(inputs) != len(self._feeds):
             raise FeedError(f"the model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), and {len(inputs)} were given")
         names = [tensor.name for tensor in inputs] if all(tensor.name for tensor in inputs) else self._feeds
-        found = self._run({name: LoDTensor(tensor.data, as_lod(tensor.lod)) for name, tensor in zip(names, inputs, strict=True)})
-        outputs = [PaddleTensor(np.asarray(tensor), target.name) for tensor, target in zip(found, self._targets, strict=True)]
-        for output, tensor in zip(outputs, found, strict=True):
-            output.lod = tensor.lod()
-        return outputs
+        found = self._run({name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod)) for name, tensor in zip(names, inputs, strict=True)})
+        return [PaddleTensor(np.asarray(tensor), target.name, tensor.lod()) for tensor, target in zip(found, self._targets, strict=True)]
 
     def _run(self, feed: dict[str, LoDTensor]) -> list[LoDTensor]:
         found: list[LoDTensor] = self._executor.run(self._program, feed, self._targets, scope=self._scope, return_numpy=False)
@@ -161,6 +324,10 @@ class PaddlePredictor:
     def get_input_names(self) -> list[str]:
         """Names of the inputs."""
         return list(self._feeds)
+
+    def get_input_tensor_shape(self) -> dict[str, list[int]]:
+        """Name -> declared shape of the inputs."""
+        return {name: list(self._program.global_block().var(name).shape) for name in self._feeds}
 
     def get_output_names(self) -> list[str]:
         """Names of the outputs."""
@@ -181,17 +348,11 @@ def _named(tensors: dict[str, LoDTensor], name: str) -> LoDTensor:
     return tensors[name]
 
 
-def _arguments(config: AnalysisConfig, executor: Any) -> tuple[Any, ...]:
-    """The arguments of `load_inference_model`."""
-    if config.model_dir():
-        return config.model_dir(), executor
-    parts = []
-    for path in (config.prog_file(), config.params_file()):
-        with open(os.fspath(path), "rb") as file:
-            parts.append(file.read())
-    return None, executor, *parts
-
-
-def create_paddle_predictor(config: AnalysisConfig) -> PaddlePredictor:
+def create_paddle_predictor(config: AnalysisConfig | NativeConfig) -> PaddlePredictor:
     """A predictor of the model that `config` names."""
+    if not isinstance(config, (AnalysisConfig, NativeConfig)):
+        raise TypeError(f"a predictor is made from an AnalysisConfig or a NativeConfig, not from {config!r}")
     return PaddlePredictor(config)
+
+
+AnalysisPredictor = NativePaddlePredictor = PaddlePredictor

@@ -15,19 +15,30 @@ __all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Place", "array_module", 
 
 @dataclass(frozen=True)
 class Place:
-    """Where arrays live."""
+    """Where arrays live. A `Place()` itself is none until `set_place` says which it stands for."""
+
+    def set_place(self, place: Place) -> None:
+        """Stand for `place`."""
+        object.__setattr__(self, "_stands_for", place)
+
+    def _itself(self) -> Place:
+        return getattr(self, "_stands_for", self)
 
     def is_cpu_place(self) -> bool:
         """Whether this is host memory."""
-        return isinstance(self, CPUPlace)
+        return isinstance(self._itself(), CPUPlace)
 
     def is_gpu_place(self) -> bool:
         """Whether this is a CUDA device."""
-        return isinstance(self, CUDAPlace)
+        return isinstance(self._itself(), CUDAPlace)
 
     def is_cuda_pinned_place(self) -> bool:
         """Whether this is page-locked host memory."""
-        return isinstance(self, CUDAPinnedPlace)
+        return isinstance(self._itself(), CUDAPinnedPlace)
+
+    def gpu_device_id(self) -> int:
+        """The number of the CUDA device."""
+        return int(getattr(self._itself(), "device_id", 0))
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,8 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
 
 
 def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
-    """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all."""
+    """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all. AssertionError without CUDA."""
+    assert is_compiled_with_cuda(), "Not compiled with CUDA"
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
         device_ids = [int(text) for text in selected.split(",")] if selected else list(range(get_cuda_device_count()))
@@ -100,5 +112,6 @@ def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
 
 
 def cuda_pinned_places(device_count: int | None = None) -> list[CUDAPinnedPlace]:
-    """Pinned places; by default as many as CPU_NUM says, or 1."""
+    """Pinned places; by default as many as CPU_NUM says, or 1. AssertionError without CUDA."""
+    assert is_compiled_with_cuda(), "Not compiled with CUDA"
     return [CUDAPinnedPlace()] * (device_count or int(os.environ.get("CPU_NUM", 1)))

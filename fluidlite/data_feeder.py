@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.dtypes import Array, DTypeLike, VarType, to_numpy
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.place import CPUPlace, cpu_places, cuda_places
 from fluidlite.tensor import LoDTensor, offsets_of
 
-__all__ = ["DataFeeder", "check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype"]
+__all__ = ["DataFeeder", "DataToLoDTensorConverter", "check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype"]
 
 _NAMES = {
     VarType.BOOL: "bool", VarType.FP16: "float16", VarType.FP32: "float32", VarType.FP64: "float64", VarType.INT8: "int8",
@@ -56,32 +56,37 @@ def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name:
                         f"{extra_message}")
 
 
-class _Column:
+class DataToLoDTensorConverter:
     """Collects one variable's values over the rows of a batch."""
 
-    def __init__(self, var: Variable) -> None:
-        self.name, self.lod_level = var.name, var.lod_level
-        self.shape = tuple(-1 if dim is None or dim < 0 else int(dim) for dim in var.shape)
-        self.dtype = to_numpy(var.dtype)
+    def __init__(self, place: Any, lod_level: int, shape: Sequence[int | None], dtype: DTypeLike, name: str = "") -> None:
+        self.name, self.place, self.lod_level = name, place, lod_level
+        self.shape = tuple(-1 if dim is None or dim < 0 else int(dim) for dim in shape)
+        self.dtype = to_numpy(dtype)
+        self._reset()
+
+    def _reset(self) -> None:
         self.data: list[Any] = []
         self.lengths: list[list[int]] = [[] for _ in range(self.lod_level)]
 
-    def add(self, value: Any, level: int = 0) -> None:
+    def feed(self, value: Any, level: int = 0) -> None:
         """Take one row's value: nested lists, `lod_level` deep, of what the tensor holds."""
         if level == self.lod_level:
             self.data.append(value)
             return
         self.lengths[level].append(len(value))
         for item in value:
-            self.add(item, level + 1)
+            self.feed(item, level + 1)
 
-    def tensor(self) -> LoDTensor:
-        """What was collected; ValueError where it cannot have the variable's shape."""
+    def done(self) -> LoDTensor:
+        """What was collected, to begin anew; ValueError where it cannot have the variable's shape."""
         try:
             array = np.array(self.data, dtype=self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"variable {self.name!r}: these rows make no {self.dtype} array: {error}") from error
-        return LoDTensor(self._reshaped(array), offsets_of(self.lengths))
+        tensor = LoDTensor(self._reshaped(array), offsets_of(self.lengths))
+        self._reset()
+        return tensor
 
     def _reshaped(self, array: Array) -> Array:
         """Rows of plain numbers as rows of one number, flat images as images, where the variable says so."""
@@ -114,15 +119,30 @@ class DataFeeder:
         """Names of the variables, in the order of a row's values."""
         return [var.name for var in self.variables]
 
+    @property
+    def feed_lod_level(self) -> list[int]:
+        """The depth of the level of detail of each variable."""
+        return [var.lod_level for var in self.variables]
+
+    @property
+    def feed_dtypes(self) -> list[VarType]:
+        """The element type of each variable."""
+        return [var.dtype for var in self.variables]
+
+    @property
+    def feed_shapes(self) -> list[tuple[int, ...]]:
+        """The shape of each variable."""
+        return [var.shape for var in self.variables]
+
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, LoDTensor]:
         """Variable name -> LoDTensor for a batch of rows."""
-        columns = [_Column(var) for var in self.variables]
+        columns = [DataToLoDTensorConverter(self.place, var.lod_level, var.shape, var.dtype, var.name) for var in self.variables]
         for row in iterable:
             if len(row) != len(columns):
                 raise AssertionError(f"The number of fields in data ({len(row)}) does not match len(feed_list) ({len(columns)})")
             for column, value in zip(columns, row, strict=True):
-                column.add(value)
-        return {column.name: column.tensor() for column in columns}
+                column.feed(value)
+        return {column.name: column.done() for column in columns}
 
     def feed_parallel(self, iterable: Iterable[Iterable[Sequence[Any]]],
                       num_places: int | None = None) -> Iterator[dict[str, LoDTensor]]:

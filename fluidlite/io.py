@@ -1,6 +1,7 @@
 """`fluid.io`: saving and loading, data loaders, and readers."""
 from __future__ import annotations
 
+from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.io_inference import append_fetch_ops, load_inference_model, prepend_feed_ops, save_inference_model
 from fluidlite.io_state import load, load_program_state, save, set_program_state
 from fluidlite.io_vars import (
@@ -34,7 +35,8 @@ from fluidlite.reader_decorators import (
 )
 
 __all__ = [
-    "ComposeNotAligned", "DataLoader", "PyReader", "append_fetch_ops", "batch", "buffered", "cache", "chain", "compose",
+    "BatchSampler", "ComposeNotAligned", "DataLoader", "Dataset", "PyReader",
+    "append_fetch_ops", "batch", "buffered", "cache", "chain", "compose",
     "default_collate_fn", "firstn", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter",
     "get_program_persistable_vars", "is_belong_to_optimizer", "is_parameter", "is_persistable", "load", "load_inference_model",
     "load_params", "load_persistables", "load_program_state", "load_vars", "map_readers", "multiprocess_reader", "prepend_feed_ops",

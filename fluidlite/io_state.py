@@ -121,6 +121,8 @@ def _load_file(program: Program, path: str, executor: Any, var_list: Sequence[Va
 def load_program_state(model_path: str, var_list: Sequence[Variable] | None = None) -> dict[str, Array]:
     """Name -> array from what `save`, or `save_vars` and its like, wrote; `var_list` chooses, and orders a combined file."""
     prefix = _prefix(model_path)
+    if not all(isinstance(var, Variable) for var in var_list or ()):
+        raise TypeError("value in var_list must be variable")
     wanted = None if var_list is None else {var.name for var in var_list}
     if os.path.exists(prefix + _PARAMS):
         state = _read(prefix + _PARAMS)
@@ -156,11 +158,11 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
     """
     values = {}
     for var in get_program_persistable_vars(program):
-        if var.name not in state_dict:
-            continue
         held = global_scope().find_var(var.name)
         if held is None or not isinstance(held.value, LoDTensor) or not held.is_initialized():
             raise AssertionError(f"Variable [ {var.name} ] Not found, Please make sure run startup program")
+        if var.name not in state_dict:
+            continue
         old, new = held.value.array, np.asarray(state_dict[var.name])
         for what, mine, theirs in (("shape", tuple(old.shape), new.shape), ("data type", old.dtype, new.dtype)):
             if mine != theirs:

@@ -182,6 +182,8 @@ def load_vars(executor: Any, dirname: str | None, main_program: Any = None, vars
     With `dirname` None, `filename` is what `save_vars` returned. RuntimeError where a Parameter has another shape than the
     program gives it, FormatError for a file that holds no tensors, MissingFileError where one is missing.
     """
+    if main_program is not None and not isinstance(main_program, Program):
+        raise TypeError(f"The type of input main_program is invalid, expected type is fluid.Program, but received {type(main_program)}")
     chosen = _chosen(main_program, vars, predicate)
     if dirname is None and filename is None:
         raise ValueError("The directory path and params cannot be None at the same time.")

@@ -43,7 +43,7 @@ class Recorder:
 recorder = Recorder()
 
 
-def start_profiler(state: str = "All", tracer_option: str = "Default") -> None:
+def start_profiler(state: str, tracer_option: str = "Default") -> None:
     """Begin to record; `state` is "CPU", "GPU" or "All", `tracer_option` "Default", "OpDetail" or "AllOpDetail"."""
     if state not in ("CPU", "GPU", "All"):
         raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
@@ -71,7 +71,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profi
 
 
 @contextlib.contextmanager
-def profiler(state: str = "All", sorted_key: str | None = None, profile_path: str = "/tmp/profile",
+def profiler(state: str, sorted_key: str | None = None, profile_path: str = "/tmp/profile",
              tracer_option: str = "Default") -> Iterator[None]:
     """Record inside the `with`; see `start_profiler` and `stop_profiler`."""
     start_profiler(state, tracer_option)

@@ -196,6 +196,8 @@ class DataLoader(_Loader):
             raise AssertionError("feed_list should be set when return_list=False")
         if places is None:
             raise AssertionError("places cannot be None")
+        if num_workers < 0:
+            raise AssertionError("num_workers should be a non-negative value")
         self.dataset, self.return_list = dataset, return_list
         self.feed_list = list(feed_list or ())
         self.places = list(places) if isinstance(places, (list, tuple)) else [places]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
@@ -118,14 +118,14 @@ def _next_result(waiting: deque[Future[Any]], order: bool) -> Any:
     return done.result()
 
 
-def multiprocess_reader(readers: Sequence[Reader], use_pipe: bool = True, queue_size: int = 1000) -> Callable[[], Iterator[Any]]:
+def multiprocess_reader(readers: list[Reader], use_pipe: bool = True, queue_size: int = 1000) -> Callable[[], Iterator[Any]]:
     """A reader of the samples of all readers, as they come; ValueError for a sample that is None.
 
     Each reader runs in a thread of this process, not in a process as in Paddle, so samples may be of any type and
     `use_pipe` makes no difference.
     """
-    if not readers:
-        raise ValueError("multiprocess_reader needs at least one reader")
+    if not isinstance(readers, list) or not readers:
+        raise AssertionError(f"multiprocess_reader takes a list of at least one reader, not {readers!r}")
 
     def merged() -> Iterator[Any]:
         for sample in prefetched(queue_size, *readers):

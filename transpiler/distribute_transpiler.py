@@ -12,7 +12,7 @@ from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerCon
 from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.endpoints import parse_endpoints
-from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.layout import Layout, distributed_tables, place
 from fluidlite.transpiler.overview import overview
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
 from fluidlite.transpiler.roles import Programs
@@ -88,6 +88,7 @@ class DistributeTranspiler:
         origin, startup = self.origin_program.clone(), self.startup_program.clone()
         layout = place(read_training(origin), startup, self.pserver_endpoints, trainers, self.sync_mode, self.config.copy())
         made = make_trainer(layout, startup, self.trainer_id)
+        self.table_name = next(iter(distributed_tables(origin)), None)
         self._layout, self._origin_startup = layout, startup
         self._adopt(made, current_endpoint)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fluidlite.dtypes import VarType
 from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
@@ -19,7 +20,7 @@ from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.slices import rows_of_pieces
 from fluidlite.transpiler.training import Training, Update
 
-__all__ = ["Layout", "place"]
+__all__ = ["Layout", "distributed_tables", "place", "remote_tables"]
 
 CUTTABLE = frozenset({"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"})
 
@@ -144,12 +145,17 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
     return dispatcher
 
 
-def remote_tables(program: Program) -> Mapping[str, Any]:
+def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
     """Parameter -> the ops that fetch its rows from the servers as they need them."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Operator]] = {}
     for op in program.global_block().ops:
-        if op.attrs.get("remote_prefetch") and not op.type.endswith("_grad"):
-            for name in (*op.inputs.get("W", ()), *(op.inputs.get("Weight", ())), *(op.inputs.get("Bias", ()))):
-                found.setdefault(name, []).append(op)
+        if (op.attrs.get("remote_prefetch") or op.attrs.get("is_distributed")) and not op.type.endswith("_grad"):
+            for slot in ("W", "Weight", "Bias"):
+                for name in op.inputs.get(slot, ()):
+                    found.setdefault(name, []).append(op)
     return found
 
+
+def distributed_tables(program: Program) -> list[str]:
+    """The tables of `embedding(is_distributed=True)`: they live on the servers only, which also save them."""
+    return [name for name, ops in remote_tables(program).items() if any(op.attrs.get("is_distributed") for op in ops)]

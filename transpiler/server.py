@@ -12,7 +12,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy
-from fluidlite.transpiler.layout import Layout
+from fluidlite.transpiler.layout import Layout, distributed_tables
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.trainer import count_at_start
 from fluidlite.transpiler.training import Update
@@ -63,7 +63,7 @@ class _Server:
                 blocks.append(self.update_block(update, parent))
                 of_grad.append(f"{self.held[update.param].grad_name}:{blocks[-1].idx}")
         blocks = blocks or [self.new_block(parent)]
-        self.listen(received, blocks, of_grad, threads)
+        self.listen(received, blocks, of_grad, self.saving_block(), threads)
         return self.program
 
     def new_block(self, parent: int) -> Block:
@@ -163,13 +163,25 @@ class _Server:
         return new[3]
 
     # ------------------------------------------------------------------ the loop
-    def listen(self, received: list[str], blocks: Sequence[Block], of_grad: list[str], threads: ServerRuntimeConfig) -> None:
+    def saving_block(self) -> int:
+        """The block that runs when a trainer's `checkpoint_notify` asks for the tables; -1 where the server holds none."""
+        tables = [self.held[name] for name in distributed_tables(self.origin) if name in self.held]
+        if not tables:
+            return -1
+        self.block.create_var(name="kLookupTablePath", type=VarType.RAW, persistable=True)
+        block = self.new_block(len(self.program.blocks) - 1)
+        for piece in tables:
+            block.append_op("save", {"X": piece.param_name}, {}, {"file_path": "none"})
+        return block.idx
+
+    def listen(self, received: list[str], blocks: Sequence[Block], of_grad: list[str], saving: int,
+               threads: ServerRuntimeConfig) -> None:
         layout = self.layout
         self.block.append_op("listen_and_serv", {"X": received}, {}, {
             "optimize_blocks": list(blocks), "endpoint": self.endpoint, "pserver_id": layout.endpoints.index(self.endpoint),
             "Fanin": layout.trainers, "distributed_mode": int(distributed_mode(layout.config)), "grad_to_block_id": of_grad,
             "sparse_grad_to_param": self.sparse_gradients(), "dc_asgd": bool(layout.config.enable_dc_asgd),
-            "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
+            "checkpint_block_id": saving, "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
             "rpc_get_thread_num": threads._rpc_get_thread_num, "rpc_send_thread_num": threads._rpc_send_thread_num,
             "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num})
 
@@ -204,7 +216,7 @@ def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: P
         count_at_start(layout, source)
     for var in main.global_block().vars.values():
         copy = block.vars[var.name] = copy_variable(var, block)
-        copy.persistable = var.type != VarType.STEP_SCOPES
+        copy.persistable = var.type not in (VarType.STEP_SCOPES, VarType.RAW)
     names = {param: piece.param_name for param, piece in held.items()}
     for op in source.global_block().ops:
         if any(names.get(name, name) in block.vars for name in op.output_arg_names):

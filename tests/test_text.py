@@ -87,6 +87,7 @@ block 0
     "program\nblock 0\n  var x: float32[]\n  var x: float32[]", "program\nblock 0\n  relu(X=x) -> Out=y {a=}",
     "program\nblock 0\n  relu(X=x) -> Out=y {a=block 4}", "program\nblock 0\n  relu(X=x) -> Out=y role=Cook",
     "program\nblock 0 parent=0", "program\nblock 0\n  relu() {a=[1, \"b\": ints}", "program\nblock 0\n  relu() {a=1: shape}",
+    *(f"program\nblock 0\n  relu() {{a={value}}}" for value in ("-9: longs", "[1]: long", '"b": int', "1: block", "block 0: int")),
     "program\nblock 0\n  relu() left over", "program\nblock 0\n  relu() at \"x\"", "program\nblock 0\n  a() {b=block 0}",
     "program\nblock 0\n  var x: float32[" + "1, " * 100 + "1]", "program\nblock 0\n  relu() {a=" + "9" * 5000 + "}"])
 def test_what_cannot_be_read_is_a_format_error(text: str) -> None:

@@ -11,7 +11,7 @@ from fluidlite.errors import FormatError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole, Where
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import add_operator, add_variable, check_blocks, check_parents
+from fluidlite.ir.restore import add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.text import DTYPE_NAMES, WORD
 from fluidlite.registry import AttrType, Spec, infer_attr_type
 
@@ -239,7 +239,14 @@ class _Reader:
         word = line.name()
         if word.upper() not in AttrType.__members__:
             raise FormatError(f"{word!r} is no type of an attribute")
-        return name, (AttrType[word.upper()], value)
+        kind = AttrType[word.upper()]
+        try:
+            if isinstance(value, list) != kind.name.endswith("S"):
+                raise TypeError(f"a {type(value).__name__}")
+            exact_value(value, kind)
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            raise FormatError(f"{name} cannot be {value!r}, which is no value of type {word}") from None
+        return name, (kind, value)
 
     def scalar(self, line: _Line) -> Any:
         """A string, number, True, False, or `block 3`."""

@@ -8,7 +8,7 @@ from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 
-__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "rename_variables"]
+__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "names_in_use", "rename_variables"]
 
 
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:
@@ -52,9 +52,21 @@ def drop_ops(block: Block, dropped: Iterable[Operator]) -> None:
     block.program.bump_version()
 
 
+def names_in_use(block: Block) -> set[str]:
+    """What the ops of a block, and of the blocks that these run, read or write."""
+    names: set[str] = set()
+    waiting = [block]
+    while waiting:
+        for op in waiting.pop().ops:
+            names.update(op.input_arg_names)
+            names.update(op.output_arg_names)
+            waiting += op.sub_blocks()
+    return names
+
+
 def drop_variables(block: Block, names: Iterable[str]) -> None:
-    """Remove declarations that no op of the program needs any more."""
-    used = {name for each in block.program.blocks for op in each.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+    """Remove declarations that no op which runs needs any more."""
+    used = names_in_use(block)
     for name in names:
         if name not in used:
             block.vars.pop(name, None)

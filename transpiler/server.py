@@ -58,7 +58,7 @@ class _Server:
         blocks = [self.schedule_block()] if self.layout.training.schedule else []
         parent = len(self.program.blocks) - 1
         of_grad: list[str] = []
-        for update in self.layout.training.updates:
+        for update in self.layout.training.by_step:
             if update.param in self.held:
                 blocks.append(self.update_block(update, parent))
                 of_grad.append(f"{self.held[update.param].grad_name}:{blocks[-1].idx}")

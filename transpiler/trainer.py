@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, rename_variables
+from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, names_in_use, rename_variables
 from fluidlite.transpiler.insertions import Insertions
 from fluidlite.transpiler.layout import Layout, remote_tables
 from fluidlite.transpiler.remote_tables import fake_tables, fetch_rows_remotely
 from fluidlite.transpiler.roles import Programs, Slice
-from fluidlite.transpiler.training import is_scheduling, is_updating
+from fluidlite.transpiler.training import is_clipping_alone, is_scheduling, is_updating
 
 __all__ = ["make_trainer"]
 
@@ -172,8 +172,10 @@ def _drop_updates(layout: Layout, main: Program, startup: Program) -> None:
     updating = [op for op in block.ops if is_updating(op)]
     spoken_of = {name for op in updating for name in op.role_vars}
     state = {name for op in updating for name in op.input_arg_names if name not in spoken_of}
+    for op in filter(is_clipping_alone, block.ops):
+        op.attrs[ROLE_ATTR] = int(OpRole.Backward)
     drop_ops(block, [op for op in block.ops if is_updating(op) or is_scheduling(op)])
-    kept = {name for each in main.blocks for op in each.ops for name in (*op.input_arg_names, *op.output_arg_names)}
-    drop_variables(block, state)
-    drop_ops(first, [op for op in first.ops if any(name in state and name not in kept for name in op.output_arg_names)])
-    drop_variables(first, state)
+    dead = state - names_in_use(block)
+    drop_variables(block, dead)
+    drop_ops(first, [op for op in first.ops if any(name in dead for name in op.output_arg_names)])
+    drop_variables(first, dead)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fluidlite.errors import TranspilerError
-from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.operator import NAMESCOPE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 
-__all__ = ["Training", "Update", "is_scheduling", "is_updating", "read_training"]
+__all__ = ["Training", "Update", "is_clipping_alone", "is_scheduling", "is_updating", "read_training"]
 
 # updates that read a norm of the whole parameter or gradient: a piece of it would get another one
 _NEED_WHOLE = frozenset({"clip_by_norm", "lars_momentum", "lamb", "dpsgd"})
+_CLIP_SCOPE = "@CLIP"
 _REMOTE = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"})
 
 
@@ -23,7 +24,12 @@ def is_scheduling(op: Operator) -> bool:
 
 def is_updating(op: Operator) -> bool:
     """Whether `op` is part of the update of parameters (clip, weight decay and accumulators count)."""
-    return bool(op.role & OpRole.Optimize) and not is_scheduling(op)
+    return bool(op.role & OpRole.Optimize) and not is_scheduling(op) and not is_clipping_alone(op)
+
+
+def is_clipping_alone(op: Operator) -> bool:
+    """Whether `op` comes from `set_gradient_clip`, by which, as in fluid, each trainer clips its own gradients before it sends them."""
+    return _CLIP_SCOPE in str(op.attrs.get(NAMESCOPE_ATTR, ""))
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ class Training:
     schedule: tuple[Operator, ...]               # the ops that compute learning rates
 
     @cached_property
-    def last_writers(self) -> dict[str, Operator]:
-        """Variable -> the last op of the forward and backward pass that writes it."""
-        return {name: op for op in self.program.global_block().ops if not is_updating(op) and not is_scheduling(op)
-                for name in op.output_arg_names}
+    def by_step(self) -> tuple[Update, ...]:
+        """The updates in the order of the ops that write the parameters."""
+        position = {id(op): index for index, op in enumerate(self.program.global_block().ops)}
+        return tuple(sorted(self.updates, key=lambda update: position[id(update.step)]))
 
 
 def read_training(program: Program) -> Training:
@@ -105,7 +111,8 @@ def _update(program: Program, param: str, group: list[Operator], computed: set[s
             raise TranspilerError(
                 f"the update of {param!r} reads {name!r}, which comes from the gradient of {owners[name]!r}: parameter servers see one "
                 "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong there; clip by value or "
-                f"by norm, or use a collective mode\n  built at {group[0].where}")
+                "by norm, let each trainer clip its own gradients (fluid.clip.set_gradient_clip), or use a collective mode\n"
+                f"  built at {group[0].where}")
     grads = [name for name in wanted if name in computed]
     if len(grads) != 1:
         raise TranspilerError(f"the update of {param!r} should read one gradient, but reads {grads}\n  built at {group[0].where}")

@@ -262,6 +262,7 @@ class Op:
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for none.
     effect: the op does something beyond writing its outputs, so it must run.
+    outside: input slots whose values come from outside of the program: from other processes, or from a startup program.
     communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's communicator carries it out.
     random: two runs may differ.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
@@ -275,6 +276,7 @@ class Op:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     lod: str | None = ""
     effect: bool = False
+    outside: tuple[str, ...] = ()
     communicates: bool = False
     random: bool = False
     sparse: str = ""

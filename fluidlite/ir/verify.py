@@ -35,10 +35,7 @@ def verify(program: Program, feeds: Iterable[str] = ()) -> None:
         for name, var in block.vars.items():
             if var.name != name:
                 raise ProgramEditError(f"block {block.idx} keeps variable {var.name!r} under the name {name!r}")
-    checker.block(program.global_block())
-    for block in program.blocks:
-        if block.idx not in checker.visited:
-            checker.block(block)
+    checker.block(program.global_block())            # blocks that no op runs, as transpilers leave behind, may be broken
 
 
 class _Checker:
@@ -88,7 +85,11 @@ class _Checker:
     def read(self, op: Operator, slot: str, name: str) -> None:
         """Check that `name` is declared, and written by now."""
         var = op.block._find_var_recursive(name)
-        if name == EMPTY_VAR or slot == "blocking_queue":
+        if name == EMPTY_VAR:
+            return
+        if op.definition is not None and slot in op.definition.outside:
+            if var is not None:
+                self.specs.setdefault(id(var), var.spec)          # it is there from now on
             return
         if var is None:
             if slot.endswith(GRAD_SUFFIX) and op.type.endswith("_grad"):

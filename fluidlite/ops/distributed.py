@@ -15,22 +15,22 @@ _SERVER = STRINGS(["127.0.0.1:6164"])
 _STRING = required(AttrType.STRING)
 
 # ---------------------------------------------------------------------- messages
-send = Op("send", "X* -> Out*", effect=True, communicates=True, lod=None, attrs={
+send = Op("send", "X* -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "epmap": _SERVER, "sections": LONGS(), "send_varnames": STRINGS(), "num": 0, "merge_add": False,
     "use_send_handler": True})
-recv = Op("recv", "X*? -> Out*", effect=True, communicates=True, lod=None, attrs={
+recv = Op("recv", "X*? -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "epmap": STRINGS(), "varnames": STRINGS(), "recv_varnames": STRINGS(), "with_barrier": True, "do_not_run": 0})
-send_barrier = Op("send_barrier", "X*? -> Out*", effect=True, communicates=True, lod=None, attrs={
+send_barrier = Op("send_barrier", "X*? -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "endpoints": _SERVER, "half_async": False})
-fetch_barrier = Op("fetch_barrier", "X*? -> Out*", effect=True, communicates=True, lod=None, attrs={
+fetch_barrier = Op("fetch_barrier", "X*? -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "endpoints": _SERVER})
-prefetch = Op("prefetch", "X* -> Out*", effect=True, communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER})
-checkpoint_notify = Op("checkpoint_notify", "->", effect=True, communicates=True, lod=None, attrs={
+prefetch = Op("prefetch", "X* -> Out*", communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER})
+checkpoint_notify = Op("checkpoint_notify", "->", communicates=True, lod=None, attrs={
     "epmap": _SERVER, "dir": _STRING, "lookup_table": _STRING, "trainer_id": 0})
-recv_save = Op("recv_save", "->", effect=True, communicates=True, lod=None, attrs={
+recv_save = Op("recv_save", "->", communicates=True, lod=None, attrs={
     "trainer_id": 0, "endpoints": STRINGS(), "remote_varnames": STRINGS(), "slice_varnames": STRINGS(), "slice_shapes": STRINGS(),
     "shape": LONGS(), "dtype": int(VarType.FP32), "file_path": _STRING, "overwrite": True})
-listen_and_serv = Op("listen_and_serv", "X*? ->", effect=True, communicates=True, lod=None, attrs={
+listen_and_serv = Op("listen_and_serv", "X*? ->", communicates=True, outside=("X",), lod=None, attrs={
     "endpoint": "127.0.0.1:6164", "Fanin": 1, "optimize_blocks": Attr(AttrType.BLOCKS, []), "grad_to_block_id": STRINGS(),
     "prefetch_var_name_to_block_id": STRINGS(), "sparse_grad_to_param": STRINGS(), "distributed_mode": 0, "dc_asgd": False,
     "pserver_id": -1, "lr_decay_block_id": -1, "checkpint_block_id": -1, "rpc_get_thread_num": 1, "rpc_send_thread_num": 1,
@@ -137,7 +137,7 @@ def _(xp: Any, ctx: Any, shape: list[int]) -> Array:
     return xp.broadcast_to(xp.zeros((), to_numpy(dtype)), tuple(shape))
 
 
-ref_by_trainer_id = Op("ref_by_trainer_id", "X* TrainerId -> Out", lod=None)
+ref_by_trainer_id = Op("ref_by_trainer_id", "X* TrainerId -> Out", lod=None, outside=("X", "TrainerId"))
 
 
 @ref_by_trainer_id.shape

@@ -126,7 +126,8 @@ def _(ctx: Any, file_path: str, load_as_fp16: bool, model_from_memory: bool) -> 
 # ---------------------------------------------------------------------- readers
 _READER_ATTRS = {"shape_concat": _INTS, "lod_levels": _INTS, "dtypes": _INTS, "need_check_feed": _INTS, "ranks": _INTS,
                  "use_data_config": True, "device_index": 0, "device_count": 1}
-create_py_reader = Op("create_py_reader", "blocking_queue -> Out", attrs=_READER_ATTRS, lod=None, effect=True)
+create_py_reader = Op("create_py_reader", "blocking_queue -> Out", attrs=_READER_ATTRS, lod=None, effect=True,
+                      outside=("blocking_queue",))
 
 
 @create_py_reader.kernel

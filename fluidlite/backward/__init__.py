@@ -9,6 +9,33 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+# what else Paddle's module has: programs reach for the steps of a backward pass, too
+from fluidlite.backward.internals import (  # noqa: F401
+    _addup_repetitive_outputs_,
+    _all_in_set_,
+    _append_backward_ops_,
+    _append_backward_vars_,
+    _append_grad_suffix_,
+    _create_loss_op_desc_,
+    _create_op_desc_,
+    _find_no_grad_vars,
+    _find_op_path_,
+    _find_parent_op_,
+    _get_output_names,
+    _get_son_parent_block_idx_dict,
+    _get_stop_gradients_,
+    _get_sub_block_path,
+    _infer_var_data_type_shape_,
+    _is_ancestor_block,
+    _is_grad_op_,
+    _is_grad_var_,
+    _remove_no_grad_branch_,
+    _rename_arg_,
+    _rename_grad_,
+    _rename_grad_name_,
+    _some_in_set_,
+    _strip_grad_suffix_,
+)
 from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
 from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
@@ -21,7 +48,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import grad_name
 
-__all__ = ["append_backward", "calc_gradient", "gradients"]
+__all__ = ["append_backward", "gradients"]
 
 ParamsGrads = list[tuple[Variable, Variable | None]]
 
@@ -42,7 +69,7 @@ def append_backward(loss: Variable, parameter_list: Iterable[Variable | str] | N
     if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
         raise ShapeError(f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
                          "apply layers.mean to it")
-    program, loss_op = loss.block.program, _writer(loss)
+    program, loss_op = loss.block.program, _find_loss_op_(loss)
     loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
     current = program.current_block()
     if current.idx == 0:
@@ -73,12 +100,12 @@ def _check_callable(callbacks: Iterable[Any]) -> None:
             raise ValueError("'callback' must be a callable object.")
 
 
-def _writer(loss: Variable) -> Operator:
+def _find_loss_op_(loss: Variable) -> Operator:
     """The op that makes the loss; in a cloned program it is looked up."""
     if loss.op is None:
         loss.op = next((op for op in reversed(loss.block.ops) if op.output_arg_names == [loss.name]), None)
     if loss.op is None:
-        raise ValueError(f"no op of the program makes the loss {loss.name!r}")
+        raise ValueError(f"loss.op is None: no op of the program makes the loss {loss.name!r}")
     return loss.op
 
 
@@ -89,18 +116,23 @@ def _outward(block: Block | None) -> Iterable[Block]:
 
 
 def _names(given: Iterable[Variable | str] | None, what: str) -> list[str]:
-    if not isinstance(given, (set, frozenset, list, tuple)):
-        raise TypeError(f"The type of {what} should be set or list or tuple, but received {type(given)}.")
+    if not isinstance(given, (set, list, tuple)):
+        raise TypeError(f"The type of {what} should be set or list or tuple, but received {type(given)}")
     for item in given:
         if not isinstance(item, (Variable, str)):
             raise TypeError(f"The type of {what}'s member must be paddle.fluid.Variable or str, but received {type(item)}.")
     return [item if isinstance(item, str) else item.name for item in given]
 
 
+def _get_no_grad_set_name(no_grad_set: Iterable[Variable | str] | None) -> set[str]:
+    """The names in a `no_grad_set`."""
+    return set() if no_grad_set is None else set(_names(no_grad_set, "no_grad_set"))
+
+
 def _no_grad(program: Program, no_grad_set: Iterable[Variable | str] | None) -> dict[int, set[str]]:
     """Gradients that must not be made, by block: of stopped variables, and of those named for block 0."""
     found = stopped_gradients(program)
-    found[0].update(grad_name(name) for name in _names(no_grad_set if no_grad_set is not None else set(), "no_grad_set"))
+    found[0].update(grad_name(name) for name in _get_no_grad_set_name(no_grad_set))
     return found
 
 
@@ -197,6 +229,7 @@ def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
 
 
 def _as_list(value: Any) -> list[Any]:
+    """`value` as a list; None is none, anything but a list or tuple is one."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]

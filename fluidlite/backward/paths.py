@@ -10,7 +10,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import grad_name
 
-__all__ = ["dead_ends", "find_path", "stopped_gradients", "sub_block_path"]
+__all__ = ["dead_ends", "encloses", "find_path", "names_in", "stopped_gradients", "sub_block_path"]
 
 
 def stopped_gradients(program: Program) -> dict[int, set[str]]:
@@ -18,17 +18,18 @@ def stopped_gradients(program: Program) -> dict[int, set[str]]:
     return {block.idx: {grad_name(var.name) for var in block.vars.values() if var.stop_gradient} for block in program.blocks}
 
 
-def _encloses(outer: Block, inner: Block) -> bool:
+def encloses(outer: Block, inner: Block) -> bool:
+    """Whether `inner` is a block inside of `outer`."""
     block = inner.parent
     while block is not None and block is not outer:
         block = block.parent
     return block is not None
 
 
-def _names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
+def names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
     """Names in `block` that `targets` depend on, where the targets may live in a block inside of `block`."""
     inner = targets[0].block if targets else block
-    if _encloses(inner, block):
+    if encloses(inner, block):
         return set()
     names = {target.name for target in targets}
     while inner.idx != block.idx:
@@ -52,7 +53,7 @@ def find_path(block: Block, targets: Sequence[Variable], inputs: Iterable[Variab
     restricted = bool(from_inputs)
     if restricted:
         ops = _reachable(ops, from_inputs, no_grad)
-    path = _reaching(ops, _names_in(block, targets), no_grad)
+    path = _reaching(ops, names_in(block, targets), no_grad)
     if restricted:
         for name in (name for op in path for name in op.input_arg_names if name not in from_inputs):
             var = block._find_var_recursive(name)
@@ -83,7 +84,7 @@ def _reaching(ops: Sequence[Operator], names: set[str], no_grad: set[str]) -> li
 
 def dead_ends(block: Block, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]) -> set[str]:
     """Variables written on the path that the targets do not depend on. What a sub-block writes is never among them."""
-    needed, found = _names_in(block, targets), set()
+    needed, found = names_in(block, targets), set()
     for op in reversed(path):
         if not op.has_attr("sub_block"):
             for name in op.output_arg_names:

@@ -14,7 +14,7 @@ from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.registry import EMPTY_VAR
 
-__all__ = ["Backward", "Callback", "declare_gradients", "rename_known_gradients"]
+__all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
 
 Callback = Callable[..., Any]
 _WRITES_FROM_NOTHING = "rnn_memory_helper_grad"       # its input is put in place by recurrent_grad while it runs
@@ -176,9 +176,14 @@ def _infer(op: Operator, new: Sequence[str]) -> None:
     if all(name == EMPTY_VAR or block._find_var_recursive(name) is not None for name in op.input_arg_names):
         op.infer()
     for name in new:
-        var, forward = block.vars[name], block._find_var_recursive(forward_name(name))
-        var.op = op
-        if forward is not None and forward is not var:
-            var.shape = forward.shape
-            if forward._dtype is not None:
-                var.dtype = forward.dtype
+        block.vars[name].op = op
+        like_forward(name, block)
+
+
+def like_forward(gradient: str, block: Block) -> None:
+    """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to."""
+    var, forward = block.vars[gradient], block._find_var_recursive(forward_name(gradient))
+    if forward is not None and forward is not var:
+        var.shape = forward.shape
+        if forward._dtype is not None:
+            var.dtype = forward.dtype

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fluidlite.dtypes import VarType
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
@@ -36,7 +37,8 @@ class ErrorClipByValue(BaseErrorClipAttr):
     """Keeps the gradient of a variable within [min, max] as it flows on; `min` is -max unless given."""
 
     def __init__(self, max: float, min: float | None = None) -> None:
-        self.max, self.min = _bounds(max, min)
+        self.max = float(max)
+        self.min = -self.max if min is None else float(min)
 
     def __str__(self) -> str:
         return f"ByValue, min={self.min:f}, max={self.max:f}"
@@ -45,14 +47,6 @@ class ErrorClipByValue(BaseErrorClipAttr):
         # adopted as it is, without a role: so PaddlePaddle writes it, and the gradient is not declared yet
         op = Operator(block, type="clip", inputs={"X": grad_name}, outputs={"Out": grad_name}, attrs={"min": self.min, "max": self.max})
         block.adopt(len(block.ops), op)
-
-
-def _bounds(high: float, low: float | None) -> tuple[float, float]:
-    if low is not None:
-        return float(high), float(low)
-    if high <= 0:
-        raise ValueError(f"max must be positive where no min is given, but it is {high}")
-    return float(high), -float(high)
 
 
 def error_clip_callback(block: Block, context: dict[str, str]) -> None:
@@ -114,7 +108,10 @@ class GradientClipByValue(GradientClipBase):
 
     def __init__(self, max: float, min: float | None = None, need_clip: Callable[[Any], bool] | None = None) -> None:
         super().__init__(need_clip)
-        self.max, self.min = _bounds(max, min)
+        if min is None and max <= 0:
+            raise ArgumentError(f"max must be positive where no min is given, but it is {max}")
+        self.max = float(max)
+        self.min = -self.max if min is None else float(min)
 
     def __str__(self) -> str:
         return f"Gradient Clip By Value, min = {self.min:f}, max={self.max:f}"

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite import unique_name
-from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.dtypes import Array, VarType, to_numpy
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -59,14 +60,13 @@ class Initializer:
 
 def _require(condition: bool, initializer: str, message: str) -> None:
     if not condition:
-        raise ValueError(f"{initializer}: {message}")
+        raise ArgumentError(f"{initializer}: {message}")
 
 
 def _check(var: Variable, block: Block, name: str, dtypes: list[str] | None = None) -> None:
-    check_type(block, "block", Block, name)
-    if dtypes is None:
-        check_type(var, "var", Variable, name)
-    else:
+    _require(isinstance(block, Block), name, f"block must be a Block, but it is a {type(block).__name__}")
+    _require(isinstance(var, Variable), name, f"var must be a Variable, but it is a {type(var).__name__}")
+    if dtypes is not None:
         check_variable_and_dtype(var, "Out", dtypes, name)
 
 
@@ -140,7 +140,7 @@ class NormalInitializer(Initializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         """Prepend the op that draws; a seed of 0 becomes the program's."""
-        _check(var, block, type(self).__name__, _FLOATS)
+        _check(var, block, type(self).__name__, _FLOATS if self._op == "gaussian_random" else None)
         self._seed = self._seed or block.program.random_seed
         return _fill(var, block, self._op, {"mean": self._mean, "std": self._std_dev, "seed": self._seed}, self._op)
 
@@ -161,7 +161,6 @@ class _FanInitializer(Initializer):
         self._seed = seed
 
     def _draw(self, var: Variable, block: Block, variance: float, hint: str) -> Operator:
-        _check(var, block, hint, _FLOATS)
         self._seed = self._seed or block.program.random_seed
         if self._uniform:
             limit = math.sqrt(3 * variance)
@@ -179,6 +178,7 @@ class XavierInitializer(_FanInitializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         """Prepend a uniform_random or a gaussian_random; a seed of 0 becomes the program's."""
+        _check(var, block, "xavier_init", _FLOATS)
         fans = self._compute_fans(var)
         fan_in = fans[0] if self._fan_in is None else self._fan_in
         fan_out = fans[1] if self._fan_out is None else self._fan_out
@@ -194,6 +194,7 @@ class MSRAInitializer(_FanInitializer):
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         """Prepend a uniform_random or a gaussian_random; a seed of 0 becomes the program's."""
+        _check(var, block, "masra_init")
         fan_in = self._compute_fans(var)[0] if self._fan_in is None else self._fan_in
         return self._draw(var, block, 2.0 / fan_in, "masra_init")
 
@@ -202,8 +203,7 @@ class NumpyArrayInitializer(Initializer):
     """The numbers of a NumPy array, which become part of the program: at most 2 ** 30."""
 
     def __init__(self, value: Array) -> None:
-        if not isinstance(value, np.ndarray):
-            raise TypeError(f"NumpyArrayInitializer takes a numpy.ndarray, not a {type(value).__name__}")
+        _require(isinstance(value, np.ndarray), "NumpyArray", f"value must be a numpy.ndarray, but it is a {type(value).__name__}")
         super().__init__()
         self._value = value
 

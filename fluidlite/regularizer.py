@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.dtypes import VarType
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable
@@ -19,7 +20,7 @@ class WeightDecayRegularizer:
 
     def __init__(self, regularization_coeff: float = 0.0) -> None:
         if regularization_coeff is None:
-            raise ValueError(f"{type(self).__name__}: regularization_coeff must not be None")
+            raise ArgumentError(f"{type(self).__name__}: regularization_coeff must not be None")
         self._regularization_coeff = regularization_coeff
 
     def __call__(self, param: Variable, grad: Variable, block: Block) -> Variable:

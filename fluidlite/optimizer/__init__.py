@@ -12,10 +12,10 @@ from fluidlite.optimizer.adaptive import (
     RMSPropOptimizer,
 )
 from fluidlite.optimizer.averaging import ExponentialMovingAverage, ModelAverage
-from fluidlite.optimizer.base import Optimizer
+from fluidlite.optimizer.base import Optimizer as Optimizer
 from fluidlite.optimizer.descent import DpsgdOptimizer, LarsMomentumOptimizer, MomentumOptimizer, SGDOptimizer
 from fluidlite.optimizer.dgc import DGCMomentumOptimizer
-from fluidlite.optimizer.gradient_merge import GradientMergeOptimizer
+from fluidlite.optimizer.gradient_merge import GradientMergeOptimizer as GradientMergeOptimizer
 from fluidlite.optimizer.lookahead import LookaheadOptimizer
 from fluidlite.optimizer.recompute import RecomputeOptimizer
 
@@ -34,6 +34,5 @@ Lamb = LambOptimizer
 
 __all__ = ["SGD", "Adadelta", "AdadeltaOptimizer", "Adagrad", "AdagradOptimizer", "Adam", "AdamOptimizer", "Adamax", "AdamaxOptimizer",
            "DGCMomentumOptimizer", "DecayedAdagrad", "DecayedAdagradOptimizer", "Dpsgd", "DpsgdOptimizer", "ExponentialMovingAverage",
-           "Ftrl", "FtrlOptimizer", "GradientMergeOptimizer", "Lamb", "LambOptimizer", "LarsMomentum", "LarsMomentumOptimizer",
-           "LookaheadOptimizer", "ModelAverage", "Momentum", "MomentumOptimizer", "Optimizer", "RMSProp", "RMSPropOptimizer",
-           "RecomputeOptimizer", "SGDOptimizer"]
+           "Ftrl", "FtrlOptimizer", "LambOptimizer", "LarsMomentum", "LarsMomentumOptimizer", "LookaheadOptimizer", "ModelAverage",
+           "Momentum", "MomentumOptimizer", "RMSPropOptimizer", "RecomputeOptimizer", "SGDOptimizer"]

@@ -84,6 +84,9 @@ class AdamaxOptimizer(Optimizer):
     """Adam with the largest gradient so far in place of the second moment."""
 
     type = "adamax"
+    _moment_acc_str = "moment"
+    _inf_norm_acc_str = "inf_norm"
+    _beta1_pow_acc_str = "beta1_pow_acc"
 
     def __init__(self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -96,12 +99,13 @@ class AdamaxOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("moment", param)
-            self._add_accumulator("inf_norm", param)
-            self._add_accumulator("beta1_pow_acc", param, fill_value=self._beta1, shape=[1])
+            self._add_accumulator(self._moment_acc_str, param)
+            self._add_accumulator(self._inf_norm_acc_str, param)
+            self._add_accumulator(self._beta1_pow_acc_str, param, fill_value=self._beta1, shape=[1])
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Moment": "moment", "InfNorm": "inf_norm", "Beta1Pow>": "beta1_pow_acc"},
+        accumulators = {"Moment": self._moment_acc_str, "InfNorm": self._inf_norm_acc_str, "Beta1Pow>": self._beta1_pow_acc_str}
+        return self._append_update(block, param_and_grad, accumulators,
                                    {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon})
 
     def _finish_update(self, block: Block, parameters_and_grads: ParamsGrads) -> None:
@@ -109,7 +113,7 @@ class AdamaxOptimizer(Optimizer):
             if grad is None or not param.trainable:
                 continue
             with param.block.program._optimized_guard([param, grad]), name_scope("adamx"):
-                power = self._get_accumulator("beta1_pow_acc", param)
+                power = self._get_accumulator(self._beta1_pow_acc_str, param)
                 block.append_op(type="scale", inputs={"X": power}, outputs={"Out": power}, attrs={"scale": self._beta1})
 
 
@@ -117,6 +121,7 @@ class AdagradOptimizer(Optimizer):
     """Descent by grad / (sqrt(sum of squared gradients) + epsilon) (Duchi et al., 2011)."""
 
     type = "adagrad"
+    _moment_acc_str = "moment"
 
     def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, parameter_list: Iterable[Any] | None = None,
                  regularization: Any = None, grad_clip: Any = None, name: str | None = None,
@@ -128,16 +133,17 @@ class AdagradOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("moment", param, fill_value=self.initial_accumulator_value)
+            self._add_accumulator(self._moment_acc_str, param, fill_value=self.initial_accumulator_value)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Moment": "moment"}, {"epsilon": self._epsilon})
+        return self._append_update(block, param_and_grad, {"Moment": self._moment_acc_str}, {"epsilon": self._epsilon})
 
 
 class DecayedAdagradOptimizer(Optimizer):
     """Adagrad with a running average, `decay` * old + (1 - `decay`) * grad ** 2, in place of the sum."""
 
     type = "decayed_adagrad"
+    _moment_acc_str = "moment"
 
     def __init__(self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6,
                  parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -149,16 +155,18 @@ class DecayedAdagradOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("moment", param)
+            self._add_accumulator(self._moment_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Moment": "moment"}, {"epsilon": self._epsilon, "decay": self._decay})
+        return self._append_update(block, param_and_grad, {"Moment": self._moment_acc_str}, {"epsilon": self._epsilon, "decay": self._decay})
 
 
 class AdadeltaOptimizer(Optimizer):
     """Steps as large as the running average of the steps so far (Zeiler, 2012); the learning rate plays no part."""
 
     type = "adadelta"
+    _avg_squared_grad_acc_str = "_avg_squared_grad"
+    _avg_squared_update_acc_str = "_avg_squared_update"
 
     def __init__(self, learning_rate: float | Variable, epsilon: float = 1e-6, rho: float = 0.95,
                  parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -170,11 +178,11 @@ class AdadeltaOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("_avg_squared_grad", param)
-            self._add_accumulator("_avg_squared_update", param)
+            self._add_accumulator(self._avg_squared_grad_acc_str, param)
+            self._add_accumulator(self._avg_squared_update_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        accumulators = {"AvgSquaredGrad": "_avg_squared_grad", "AvgSquaredUpdate": "_avg_squared_update"}
+        accumulators = {"AvgSquaredGrad": self._avg_squared_grad_acc_str, "AvgSquaredUpdate": self._avg_squared_update_acc_str}
         return self._append_update(block, param_and_grad, accumulators, {"epsilon": self._epsilon, "rho": self._rho}, learning_rate=False)
 
 
@@ -182,6 +190,9 @@ class RMSPropOptimizer(Optimizer):
     """Descent by grad / sqrt(running average of grad ** 2 + epsilon); `centered` subtracts the squared average gradient."""
 
     type = "rmsprop"
+    _momentum_acc_str = "momentum"
+    _mean_square_acc_str = "mean_square"
+    _mean_grad_acc_str = "mean_grad"
 
     def __init__(self, learning_rate: float | Variable, rho: float = 0.95, epsilon: float = 1e-6, momentum: float = 0.0,
                  centered: bool = False, parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -195,12 +206,13 @@ class RMSPropOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            for name in ("momentum", "mean_square", "mean_grad"):
+            for name in (self._momentum_acc_str, self._mean_square_acc_str, self._mean_grad_acc_str):
                 self._add_accumulator(name, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         return self._append_update(
-            block, param_and_grad, {"Moment": "momentum", "MeanSquare": "mean_square", "MeanGrad": "mean_grad"},
+            block, param_and_grad, {
+                "Moment": self._momentum_acc_str, "MeanSquare": self._mean_square_acc_str, "MeanGrad": self._mean_grad_acc_str},
             {"epsilon": self._epsilon, "decay": self._rho, "momentum": self._momentum, "centered": self._centered})
 
 
@@ -208,6 +220,8 @@ class FtrlOptimizer(Optimizer):
     """Follow the regularised leader, with L1 and L2 penalties (McMahan et al., 2013)."""
 
     type = "ftrl"
+    _squared_acc_str = "squared"
+    _linear_acc_str = "linear"
 
     def __init__(self, learning_rate: float | Variable, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
                  parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -219,11 +233,12 @@ class FtrlOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("squared", param)
-            self._add_accumulator("linear", param)
+            self._add_accumulator(self._squared_acc_str, param)
+            self._add_accumulator(self._linear_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         # l2 = l1 is what PaddlePaddle 1.8.5 writes, and its programs are the reference
         return self._append_update(
-            block, param_and_grad, {"SquaredAccumulator>SquaredAccumOut": "squared", "LinearAccumulator>LinearAccumOut": "linear"},
+            block, param_and_grad, {"SquaredAccumulator>SquaredAccumOut": self._squared_acc_str,
+                                    "LinearAccumulator>LinearAccumOut": self._linear_acc_str},
             {"l1": self._l1, "l2": self._l1, "lr_power": self._lr_power})

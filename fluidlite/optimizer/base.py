@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from fluidlite import unique_name
-from fluidlite.backward import append_backward
+from fluidlite.backward import _get_no_grad_set_name, append_backward
 from fluidlite.clip import GradientClipBase, append_gradient_clip_ops, error_clip_callback
-from fluidlite.errors import ProgramEditError
+from fluidlite.errors import ArgumentError, ProgramEditError
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, Operator
@@ -23,10 +23,10 @@ ParamsGrads: TypeAlias = "list[tuple[Any, Any]]"
 
 
 def require(optimizer: str, **arguments: Any) -> None:
-    """ValueError for an argument that is None."""
+    """ArgumentError for an argument that is None."""
     for name, value in arguments.items():
         if value is None:
-            raise ValueError(f"{optimizer}: {name} must not be None")
+            raise ArgumentError(f"{optimizer}: {name} is not set.")
 
 
 class Optimizer:
@@ -105,7 +105,8 @@ class Optimizer:
         if self._global_learning_rate() is not None:
             return
         if not isinstance(self._learning_rate, float):
-            raise TypeError("learning rate variable is create outside optimizer, can not create new learning rate variable for new program")
+            raise TypeError("learning rate variable is create outside optimizer,"
+                            "can not create new learning rate variable for new program")
         helper = LayerHelper("global_var")
         rate = helper.create_global_variable(name=unique_name.generate("learning_rate"), shape=[1], persistable=True,
                                              dtype="float32" if self._dtype is None else self._dtype, stop_gradient=True)
@@ -153,6 +154,19 @@ class Optimizer:
         """Names of the accumulators, in order of creation."""
         return self._opti_name_list
 
+    # ------------------------------------------------------------------ what Paddle has for its imperative mode only
+    def state_dict(self) -> dict[str, Any]:
+        """Refused: the state of a static program lies in its scope."""
+        raise _imperative_only("state_dict")
+
+    def set_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Refused: the state of a static program lies in its scope."""
+        raise _imperative_only("set_dict")
+
+    def current_step_lr(self) -> float:
+        """Refused: fetch the variable of the learning rate."""
+        raise _imperative_only("current_step_lr")
+
     # ------------------------------------------------------------------ devices
     def _update_param_device_map(self, parameters_and_grads: ParamsGrads, target_block: Block) -> None:
         """Remember for each parameter the device of the first op that reads it."""
@@ -172,10 +186,12 @@ class Optimizer:
         `loss` has shape [1]; `callbacks` are those of `append_backward`.
         """
         if len(loss.shape) != 1 or loss.shape[0] != 1:
-            raise ValueError(f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you should "
+            raise ArgumentError(f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you should "
                              "call fluid.layers.mean to process the current loss.")
         self._dtype = loss.dtype
         program = loss.block.program
+        if not isinstance(callbacks, (list, type(None))):
+            raise ArgumentError(f"callbacks should be a list. It is a {callbacks.__class__.__name__}")
         calls = [*(callbacks or []), error_clip_callback]
         with program_guard(program, startup_program or default_startup_program()):
             return self._append_backward(loss, parameter_list or self._parameter_list, self._get_no_grad_set(loss, no_grad_set), calls)
@@ -185,8 +201,8 @@ class Optimizer:
 
     def _get_no_grad_set(self, loss: Variable, no_grad_set: Iterable[Any] | None = None) -> set[str]:
         """Names that get no gradient: those given, and the parameters that are not trainable."""
-        given = {item if isinstance(item, str) else item.name for item in no_grad_set or ()}
-        return given | {param.name for param in loss.block.program.global_block().all_parameters() if not param.trainable}
+        frozen = {param.name for param in loss.block.program.global_block().all_parameters() if not param.trainable}
+        return frozen | _get_no_grad_set_name(no_grad_set)
 
     def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:
         """Append clips, weight decay and updates to the main program; gives the update ops."""
@@ -206,7 +222,7 @@ class Optimizer:
         loss: a Variable of shape [1]. startup_program: where accumulators are initialised (default: the default one).
         """
         if not isinstance(loss, Variable):
-            raise TypeError(f"The loss should be an Variable, but it is a {loss.__class__.__name__}")
+            raise ArgumentError(f"The loss should be an Variable. It is a {loss.__class__.__name__}")
         params_grads = self.backward(loss, startup_program, parameter_list, no_grad_set)
         return self.apply_optimize(loss, startup_program, params_grads), params_grads
 
@@ -227,6 +243,10 @@ class Optimizer:
                         self._append_optimize_op(target, (param, grad))
         self._finish_update(target, parameters_and_grads)
         return target.ops[start:]
+
+
+def _imperative_only(what: str) -> ArgumentError:
+    return ArgumentError(f"We Only support {what} in imperative mode, which FluidLite does not have: it builds static programs")
 
 
 def _target_block(program: Program) -> Block:

@@ -24,6 +24,7 @@ class MomentumOptimizer(Optimizer):
     """Descent along velocity = momentum * velocity + grad; with `use_nesterov`, along grad + momentum * velocity."""
 
     type = "momentum"
+    _velocity_acc_str = "velocity"
 
     def __init__(self, learning_rate: float | Variable, momentum: float, parameter_list: Iterable[Any] | None = None,
                  use_nesterov: bool = False, regularization: Any = None, grad_clip: Any = None, name: str | None = None) -> None:
@@ -34,10 +35,10 @@ class MomentumOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("velocity", param)
+            self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Velocity": "velocity"},
+        return self._append_update(block, param_and_grad, {"Velocity": self._velocity_acc_str},
                                    {"mu": self._momentum, "use_nesterov": self._use_nesterov})
 
 
@@ -45,6 +46,7 @@ class LarsMomentumOptimizer(Optimizer):
     """Momentum with a learning rate for each parameter in proportion to |param| / |grad| (You et al., 2017)."""
 
     type = "lars_momentum"
+    _velocity_acc_str = "velocity"
 
     def __init__(self, learning_rate: float | Variable, momentum: float, lars_coeff: float = 0.001, lars_weight_decay: float = 0.0005,
                  parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
@@ -57,10 +59,10 @@ class LarsMomentumOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
         for param in parameters:
-            self._add_accumulator("velocity", param)
+            self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Velocity": "velocity"}, {
+        return self._append_update(block, param_and_grad, {"Velocity": self._velocity_acc_str}, {
             "mu": self._momentum, "lars_coeff": self._lars_coeff, "lars_weight_decay": self._lars_weight_decay})
 
 

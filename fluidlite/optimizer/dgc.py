@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 from fluidlite.optimizer.descent import MomentumOptimizer
 
@@ -17,13 +18,16 @@ class DGCMomentumOptimizer(MomentumOptimizer):
     the part of a gradient that is left out would rise through `sparsity`.
     """
 
+    _u_velocity_acc_str = "_dgc_u_"
+    _v_velocity_acc_str = "_dgc_v_"
+
     def __init__(self, learning_rate: float | Variable, momentum: float, rampup_begin_step: int, rampup_step: int = 1,
                  sparsity: Sequence[float] = (0.999,), parameter_list: Iterable[Any] | None = None, use_nesterov: bool = False,
                  num_trainers: int | None = None, regularization: Any = None, grad_clip: Any = None, name: str | None = None) -> None:
         if rampup_begin_step < 0:
-            raise ValueError(f"rampup_begin_step must not be negative, but it is {rampup_begin_step}")
+            raise ArgumentError(f"rampup_begin_step must not be negative, but it is {rampup_begin_step}")
         if num_trainers is not None and (not isinstance(num_trainers, int) or num_trainers <= 0):
-            raise ValueError(f"num_trainers must be a positive integer, but it is {num_trainers!r}")
+            raise ArgumentError(f"num_trainers must be a positive integer, but it is {num_trainers!r}")
         super().__init__(learning_rate, momentum, parameter_list, use_nesterov, regularization, grad_clip, name)
         self._rampup_begin_step = rampup_begin_step
         self._rampup_step = rampup_step

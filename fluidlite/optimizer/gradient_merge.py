@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fluidlite.errors import ProgramEditError
+from fluidlite.errors import ArgumentError, ProgramEditError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -24,9 +24,9 @@ class GradientMergeOptimizer:
 
     def __init__(self, inner_optimizer: Any, k_steps: int = 1, avg: bool = True) -> None:
         if inner_optimizer is None:
-            raise ValueError("inner optimizer can not be None")
+            raise ArgumentError("inner optimizer can not be None")
         if not isinstance(k_steps, int) or k_steps <= 0:
-            raise ValueError(f"k_steps should be a positive integer, but it is {k_steps!r}")
+            raise ArgumentError(f"k_steps should be a positive integer, but it is {k_steps!r}")
         self.inner_optimizer = inner_optimizer
         self.k_steps = k_steps
         self.avg = avg

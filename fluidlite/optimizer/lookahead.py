@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -23,11 +24,11 @@ class LookaheadOptimizer:
 
     def __init__(self, inner_optimizer: Any, alpha: float = 0.5, k: int = 5) -> None:
         if inner_optimizer is None:
-            raise ValueError("inner optimizer can not be None")
+            raise ArgumentError("inner optimizer can not be None")
         if not 0.0 <= alpha <= 1.0:
-            raise ValueError(f"alpha should be larger or equal to 0.0, and less or equal than 1.0, but it is {alpha}")
+            raise ArgumentError(f"alpha should be larger or equal to 0.0, and less or equal than 1.0, but it is {alpha}")
         if not isinstance(k, int) or k <= 0:
-            raise ValueError(f"k should be a positive integer, but it is {k!r}")
+            raise ArgumentError(f"k should be a positive integer, but it is {k!r}")
         self.inner_optimizer = inner_optimizer
         self.alpha = alpha
         self.k = k

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.backward import append_backward
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -51,7 +52,7 @@ class RecomputeOptimizer(Optimizer):
                  no_grad_set: Iterable[Any] | None = None) -> tuple[Any, ParamsGrads]:
         """Append backward pass and updates; gives (update ops, pairs of parameter and gradient)."""
         if not isinstance(loss, Variable):
-            raise TypeError(f"The loss should be an Variable, but it is a {loss.__class__.__name__}")
+            raise ArgumentError(f"The loss should be an Variable, but it is a {loss.__class__.__name__}")
         if self._checkpoints is None:
-            raise ValueError("You should call _set_checkpoints first")
+            raise ArgumentError("You should call _set_checkpoints first")
         return super().minimize(loss, startup_program, parameter_list, no_grad_set)

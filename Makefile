@@ -27,9 +27,19 @@ lint: $(STAMP)
 gpu-test: $(STAMP)
 	$(PYTEST) -m gpu
 
-bench: $(STAMP)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python benchmarks/run.py
+# the peers need NumPy of their own: one environment for PaddlePaddle, one for PyTorch and JAX
+$(VENV)/peers/.installed:
+	$(PYTHON) -m venv $(VENV)/peers/paddle
+	$(VENV)/peers/paddle/bin/python -m pip install -q --disable-pip-version-check 'paddlepaddle==2.6.2' 'protobuf==3.20.3' 'numpy<2' setuptools
+	$(PYTHON) -m venv $(VENV)/peers/torch
+	$(VENV)/peers/torch/bin/python -m pip install -q --disable-pip-version-check torch jax numpy
+	touch $@
+
+peers: $(VENV)/peers/.installed
+
+bench: $(STAMP) peers
+	PADDLE_PYTHON=$${PADDLE_PYTHON:-$(VENV)/peers/paddle/bin/python} TORCH_PYTHON=$${TORCH_PYTHON:-$(VENV)/peers/torch/bin/python} \
+	JAX_PYTHON=$${JAX_PYTHON:-$(VENV)/peers/torch/bin/python} $(BIN)/python benchmarks/run.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -7,12 +7,14 @@ from functools import cache
 from typing import Any
 
 import pytest
+import rank_mutations  # noqa: F401  (registers its mutations)
 import role_mutations as mutations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from role_mutations import Roles
+from transpiled_cases import CASES
 from transpiled_compare import read
-from transpiled_sources import CASES, two_fc
+from transpiled_sources import two_fc
 
 import fluidlite as fluid
 from fluidlite.ir.program import Program
@@ -21,8 +23,16 @@ from fluidlite.transpiler.check import RULES, check
 from fluidlite.transpiler.roles import Programs, Role
 
 FOLDER = pathlib.Path(__file__).parent / "transpiled"
-RECORDED = sorted(path.stem for path in FOLDER.glob("*.zip"))
-MOST_PLACES = 6                               # of one mutation in one set of roles
+RECORDED = sorted(path.stem for path in FOLDER.glob("*.zip") if path.stem in CASES)
+# What Paddle made wrongly, and the rules that say so (docs/TRANSPILERS.md has the story of each)
+FAULTS = {
+    "sync_adadelta": {"unused", "not-updated"}, "async_adadelta": {"unused", "not-updated"},
+    "place_one_trainer": {"no-sender", "no-receiver"}, "place_one_trainer_adam": {"no-sender", "no-receiver"},
+    "step_never_async": {"no-sender", "no-receiver"}, "grad_allreduce_two_optimizers": {"sync"},
+    "single_process_multi_thread_two_optimizers": {"sync"},
+    "odd_large_id": {"trainer-id"}, "odd_same_servers": {"endpoints"},
+}
+MOST_PLACES = 2                               # of one mutation in one set of roles
 PLACES = ("10.0.0.1:6170", "10.0.0.2:6170", "10.0.0.3:6170")
 
 
@@ -36,10 +46,10 @@ def recorded(name: str) -> tuple[Roles, int]:
         role, _, kind = key.partition(".")
         if kind == "main" and role != "source":
             index = int(role[len("trainer"):])            # "pserver" is as long
-            place = case.servers[index] if role.startswith("pserver") or case.mode != "pserver" else ""
+            place = case.servers[index] if role.startswith("pserver") or case.mode in ("class", "collective", "nccl2") else ""
             programs = [Program.parse_from_string(files[f"{role}.{which}"]) for which in ("main", "startup")]
             found[Role(role[:len("trainer")], index, place)] = Programs(*programs)
-    return found, case.trainers
+    return found, len(case.servers) if case.mode in ("class", "collective", "nccl2") else case.trainers
 
 
 @cache
@@ -58,9 +68,10 @@ def ranks(mode: str, count: int = 3) -> Roles:
     return found
 
 
+SYNCHRONOUS = ("sync_adam", "sync_decay_exponential", "place_three_trainers")
 FAMILIES: dict[str, tuple[Callable[[], tuple[Roles, int]], dict[str, tuple[str, mutations.Mutation]]]] = {
-    **{name: (lambda name=name: recorded(name), mutations.SERVERS) for name in ("sgd", "adam", "exponential_decay", "sgd_three_trainers")},
-    "sgd_async": (lambda: recorded("sgd_async"), mutations.ASYNC),
+    **{name: (lambda name=name: recorded(name), mutations.SERVERS) for name in SYNCHRONOUS},
+    **{name: (lambda name=name: recorded(name), mutations.ASYNC) for name in ("place_second_trainer_async",)},
     "grad_allreduce": (lambda: (ranks("grad_allreduce"), 3), mutations.RANKS),
     "buckets": (lambda: (ranks("buckets"), 3), mutations.RANKS),
     "local_sgd": (lambda: (ranks("local_sgd"), 3), mutations.SNAPSHOTS),
@@ -71,9 +82,14 @@ FAMILIES: dict[str, tuple[Callable[[], tuple[Roles, int]], dict[str, tuple[str, 
 @pytest.mark.parametrize("name", RECORDED)
 def test_paddles_jobs_are_correct(name: str) -> None:
     roles, count = recorded(name)
+    if not roles:
+        pytest.skip("Paddle refused it")
     report = check(roles, count)
-    assert report.ok, str(report)
-    assert str(report).startswith("ok: ")
+    if name in FAULTS:
+        assert FAULTS[name] <= report.rules()
+    else:
+        assert report.ok, str(report)
+        assert str(report).startswith("ok: ")
 
 
 @pytest.mark.parametrize("mode", ["grad_allreduce", "buckets", "local_sgd"])
@@ -107,6 +123,15 @@ def test_mutation_is_caught(family: str, name: str) -> None:
         assert rule in found, f"{name} at place {place} of {places}: {sorted(found)}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_mutation_everywhere(family: str) -> None:
+    for name in FAMILIES[family][1]:
+        for place in range(edits(family, name)):
+            rule, found = broken(family, name, place)
+            assert rule in found, f"{name} at place {place}: {sorted(found)}"
+
+
 def test_every_mutation_is_tried() -> None:
     """A mutation that finds no place in any family tests nothing."""
     tried = {name for family, (_, known) in FAMILIES.items() for name in known if edits(family, name)}
@@ -132,7 +157,7 @@ def test_every_rule_is_declared() -> None:
 
 
 def test_a_finding_names_role_op_values_and_the_nearest_name() -> None:
-    roles, count = recorded("sgd")
+    roles, count = recorded("place_three_trainers")
     roles = mutations.clone(roles)
     op = next(op for _, _, op in mutations.ops(roles, "main", "recv"))
     op.attrs["varnames"] = ["fc_0.b_9"]
@@ -145,7 +170,7 @@ def test_a_finding_names_role_op_values_and_the_nearest_name() -> None:
 
 
 def test_a_deadlock_is_a_chain() -> None:
-    roles, count = recorded("sgd")
+    roles, count = recorded("place_three_trainers")
     roles = mutations.clone(roles)
     next(mutations.recv_before_barrier(roles))()
     finding = next(finding for finding in check(roles, count).findings if finding.rule == "deadlock")
@@ -153,7 +178,7 @@ def test_a_deadlock_is_a_chain() -> None:
 
 
 def test_the_check_changes_nothing() -> None:
-    roles, count = recorded("adam")
+    roles, count = recorded("sync_adam")
     before = [(programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()]
     check(roles, count)
     assert before == [(programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()]

@@ -141,7 +141,7 @@ class Server:
 
     def accepts(self, name: str) -> bool:
         """Whether the server takes in a variable of that name."""
-        return name in self.expected_set or name in self.gradients or (name in self.held and name in self.readers)
+        return name in self.expected_set or (self.geo and name in self.gradients) or (name in self.held and name in self.readers)
 
     @property
     def expected_set(self) -> frozenset[str]:
@@ -208,7 +208,8 @@ def read_trainer(role: Role, programs: Programs) -> Trainer:
 def _read_main(trainer: Trainer, site: Site) -> None:
     kind = site.op.type
     if kind == "send":
-        if site.op.attrs.get("send_varnames") and not site.op.attrs.get("sections"):
+        remote = site.op.attrs.get("send_varnames")
+        if remote and not site.op.attrs.get("sections") and remote != site.op.inputs.get("X"):
             trainer.local.update(site.op.inputs.get("X", ()))
         elif site.op.inputs.get("X"):
             trainer.sent += trainer.mapped(site, _sent(site))
@@ -232,7 +233,7 @@ def _sent(site: Site) -> list[Piece] | None:
     op, names = site.op, site.op.inputs["X"]
     endpoints, sections = _endpoints(op), [int(rows) for rows in op.attrs.get("sections", ())]
     remote = [str(name) for name in op.attrs.get("send_varnames", ())]
-    if remote:
+    if len(remote) > 1:
         if not len(remote) == len(endpoints) == len(sections) or len(names) != 1:
             return None
         whole = _piece(site, names[0], names[0], "")
@@ -240,7 +241,7 @@ def _sent(site: Site) -> list[Piece] | None:
         return [whole._replace(remote=name, endpoint=endpoint, shape=(rows, *tail))
                 for name, endpoint, rows in zip(remote, endpoints, sections, strict=True)]
     if len(names) == 1 and endpoints:
-        return [_piece(site, names[0], names[0], endpoint) for endpoint in endpoints]
+        return [_piece(site, names[0], (remote or names)[0], endpoint) for endpoint in endpoints]
     return _zipped(site, names, names, endpoints)
 
 
@@ -262,12 +263,11 @@ def _looked_up(site: Site) -> list[Piece] | None:
     op = site.op
     tables, heights = [str(name) for name in op.attrs["table_names"]], [int(rows) for rows in op.attrs.get("height_sections", ())]
     endpoints = [str(endpoint) for endpoint in op.attrs.get("endpoints") or op.attrs.get("epmap") or ()]
-    table = op.inputs.get("W", [""])[0]
+    table = (op.inputs.get("W") or op.inputs.get("Weight") or [""])[0]
     if not len(tables) == len(heights) == len(endpoints):
         return None
     var = declared(op.block, table)
-    tail, dtype = ((), None) if var is None else (var.shape[1:], var._dtype)
-    return [Piece(site, table, name, endpoint, (rows, *tail), dtype, False)
+    return [Piece(site, table, name, endpoint, None if var is None else (rows, *var.shape[1:]), None if var is None else var._dtype, False)
             for name, endpoint, rows in zip(tables, endpoints, heights, strict=True)]
 
 
@@ -305,8 +305,10 @@ def read_server(role: Role, programs: Programs) -> Server | None:
                     held, {}, {}, attrs.get("distributed_mode") == GEO, bad)
     for site in server.sites():
         if site.block:
-            for name in site.op.input_arg_names:
-                server.readers.setdefault(name, []).append(site)
-            for name in site.op.output_arg_names:
-                server.writers.setdefault(name, []).append(site)
+            for into, slots in ((server.readers, site.op.inputs), (server.writers, site.op.outputs)):
+                for name in (name for names in slots.values() for name in names):
+                    if name in into:
+                        into[name].append(site)
+                    else:
+                        into[name] = [site]
     return server

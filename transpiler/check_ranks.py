@@ -87,7 +87,7 @@ def _check_communicators(found: Findings, rank: Rank, count: int) -> None:
     seen: dict[int, Site] = {}
     for site in rank.startup:
         attrs, kind = site.op.attrs, site.op.type
-        if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank") != index:
+        if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
             found.add("trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}")
         if kind == "c_comm_init":
             ring = int(attrs.get("ring_id", 0))
@@ -96,7 +96,7 @@ def _check_communicators(found: Findings, rank: Rank, count: int) -> None:
             if ring in seen:
                 found.add("ring", site, f"ring {ring} is made twice")
             seen[ring] = site
-        elif kind == "c_gen_nccl_id":
+        elif kind == "c_gen_nccl_id" and "endpoint" in attrs:
             _check_peers(found, site, [str(attrs.get("endpoint")), *map(str, attrs.get("other_endpoints", ()))], endpoint, count)
         elif kind == "gen_nccl_id":
             _check_nccl2(found, site, index, endpoint, count)

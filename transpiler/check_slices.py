@@ -72,7 +72,7 @@ def _by_site(pieces: Iterable[Piece]) -> list[list[Piece]]:
 def _check_runtime_cuts(cluster: Cluster, trainer: Trainer) -> None:
     """Sends and recvs that cut and join by themselves."""
     for group in _by_site(trainer.sent):
-        if group[0].site.op.attrs.get("send_varnames"):
+        if len(group[0].site.op.attrs.get("send_varnames") or ()) > 1:
             _same_rows(cluster.found, group, [row_count(piece.shape) for piece in group])
     for group in _by_site(trainer.fetched + trainer.received_at_start):
         if group[0].site.op.attrs.get("recv_varnames") and len(group) > 1:

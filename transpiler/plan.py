@@ -35,9 +35,17 @@ class Link:
         if not (self.latency_s >= 0 and self.bytes_per_s > 0):
             raise TranspilerError(f"a link needs a latency of 0 s or more and a positive speed, not {self.latency_s} s, {self.bytes_per_s} B/s")
 
-    def seconds(self, messages: float, size: float) -> float:
-        """The time of `messages` that hold `size` bytes together."""
-        return messages * self.latency_s + size / self.bytes_per_s
+    def one_way(self, load: Load) -> float:
+        """The time of a load that must go out before anything comes in: a synchronous step pushes, then pulls."""
+        return load.messages * self.latency_s + (load.out + load.into) / self.bytes_per_s
+
+    def both_ways(self, load: Load) -> float:
+        """The time of a load that goes out while as much comes in: rings, and asynchronous steps."""
+        return load.messages * self.latency_s + max(load.out, load.into) / self.bytes_per_s
+
+    def seconds(self, load: Load, mode: str) -> float:
+        """The time of a load in a job of a mode."""
+        return self.one_way(load) if mode == "pserver" else self.both_ways(load)
 
 
 class Load(NamedTuple):
@@ -257,32 +265,33 @@ class _Draft:
     def finished(self, step_s: float, bottleneck: str, links: Iterable[Traffic], rows: Iterable[Row]) -> Plan:
         return Plan(self.job, self.facts, self.sizes, self.link, self.compute_s, step_s, bottleneck, tuple(links), tuple(rows))
 
-    def trainer_row(self, load: Load, parameters: int, state: int, messages: float) -> Row:
+    def trainer_row(self, load: Load, parameters: int, state: int, mode: str) -> Row:
         program = self.job.trainer(0).main
         name = "trainer0" if self.job.trainers == 1 else f"trainer0..{self.job.trainers - 1}"
         ops = sum(len(block.ops) for block in program.blocks)
         return Row(name, ops, parameters + self.facts.other_bytes, state, peak_activations(program, self.sizes), load.out, load.into,
-                   messages, self.compute_s + self.link.seconds(load.messages, max(load.out, load.into)))
+                   load.messages, self.compute_s + self.link.seconds(load, mode))
 
     def with_servers(self) -> Plan:
         """Parameter servers: the trainers' ports and the busiest server's port bound the step."""
-        job, mode = self.job, self.job.mode if self.job.sync_mode or self.job.mode == "geo_sgd" else "async"
+        job = self.job
+        mode = job.mode if job.sync_mode or job.mode == "geo_sgd" else "async"
         loads = loads_of_servers(job.slices, self.facts, job.endpoints, mode, geo_steps(job))
         mine = total(loads.values())
         geo = mode == "geo_sgd"
         held = sum(tensor.bytes for tensor in self.facts.tensors if geo or not tensor.sparse)
         state = sum(tensor.state for tensor in self.facts.tensors) if geo else 0
-        rows = [self.trainer_row(mine, held, state, mine.messages), *self.server_rows(loads)]
+        rows = [self.trainer_row(mine, held, state, mode), *self.server_rows(loads, mode)]
         busiest = max(rows, key=lambda row: row.seconds - (self.compute_s if row is rows[0] else 0.0))
         links = [item for role in job.roles if role.kind != "trainer" for item in self.both_ways(role, loads[role.endpoint])]
-        port = self.link.seconds(mine.messages, max(mine.out, mine.into))
+        port = self.link.seconds(mine, mode)
         return self.finished(step_seconds(mode, self.compute_s, port, max(row.seconds for row in rows[1:])), busiest.role, links, rows)
 
     @staticmethod
     def both_ways(role: Role, load: Load) -> Iterable[Traffic]:
         return (Traffic("trainer0", role.name, load.out, load.messages), Traffic(role.name, "trainer0", load.into, load.messages))
 
-    def server_rows(self, loads: dict[str, Load]) -> list[Row]:
+    def server_rows(self, loads: dict[str, Load], mode: str) -> list[Row]:
         tensors = {tensor.name: tensor for tensor in self.facts.tensors}
         held: dict[str, list[Slice]] = {endpoint: [] for endpoint in self.job.endpoints}
         for part in self.job.slices:
@@ -293,7 +302,7 @@ class _Draft:
             load = loads[role.endpoint].turned().times(self.job.trainers)
             rows.append(Row(role.name, self.server_ops(parts, tensors), sum(part.shape[0] * tensors[part.param].row_bytes for part in parts),
                             self.server_state(parts, tensors), 0, load.out, load.into, load.messages,
-                            self.link.seconds(load.messages, max(load.out, load.into))))
+                            self.link.seconds(load, mode)))
         return rows
 
     def server_state(self, parts: Iterable[Slice], tensors: dict[str, Tensor]) -> int:
@@ -319,8 +328,8 @@ class _Draft:
         inner = int(config.hierarchical_allreduce_inter_nranks or 0) if config.use_hierarchical_allreduce else 0
         load = total(ring(op.type, self.moved(op, parts), count) for op in ops) if ops else reduce_all(self.facts, count, inner)
         row = self.trainer_row(load, sum(tensor.bytes for tensor in self.facts.tensors),
-                               sum(tensor.state for tensor in self.facts.tensors) + self.snapshots(), load.messages)
-        port = self.link.seconds(load.messages, max(load.out, load.into))
+                               sum(tensor.state for tensor in self.facts.tensors) + self.snapshots(), job.mode)
+        port = self.link.seconds(load, job.mode)
         neighbour = Traffic("trainer0", f"trainer{1 % count}", load.out, load.messages)
         return self.finished(self.compute_s + port, row.role, (neighbour,) if count > 1 else (), (row,))
 

@@ -200,11 +200,18 @@ _FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
 def peak_activations(program: Program, sizes: Sizes) -> int:
     """The largest sum of bytes that are alive at one op: from the first write (or the feed) to the last use.
 
-    Each output has a buffer of its own; values of sub-blocks live as long as the op that runs them.
+    Each output has a buffer of its own, but for the slices of a gradient, which are views; values of sub-blocks live as long as
+    the op that runs them.
     """
     block = program.global_block()
     uses = [list(dict.fromkeys(_names(op))) for op in block.ops]
     last = {name: number for number, names in enumerate(uses) for name in names}
+    views = {name: op.inputs["X"][0] for op in block.ops if op.type == "split_byref" for name in op.outputs["Out"]}
+    for name, whole in views.items():
+        last[whole] = max(last[whole], last[name])
+    ending: dict[int, list[str]] = {}
+    for name, number in last.items():
+        ending.setdefault(number, []).append(name)
     written = {name for op in block.ops for name in op.output_arg_names}
     rows: dict[str, int] = {}                 # of the sparse gradients made so far
     alive = {name: _held(block, name, sizes, rows) for name in last if name not in written}
@@ -213,10 +220,10 @@ def peak_activations(program: Program, sizes: Sizes) -> int:
         _count_rows(block, op, sizes, rows)
         for name in uses[number]:
             if name not in alive:
-                alive[name] = _held(block, name, sizes, rows)
+                alive[name] = 0 if name in views else _held(block, name, sizes, rows)
                 now += alive[name]
         peak = max(peak, now)
-        now -= sum(alive[name] for name in uses[number] if last[name] == number)
+        now -= sum(alive[name] for name in ending.get(number, ()))
     return peak
 
 

@@ -42,8 +42,8 @@ def _with_servers(plan: Plan, mode: str, servers: int) -> Callable[[int], tuple[
         job = _on_servers(job, servers)
     loads = loads_of_servers(job.slices, plan.facts, job.endpoints, mode, geo_steps(plan.job))
     mine = total(loads.values())
-    port = link.seconds(mine.messages, max(mine.out, mine.into))
-    busiest = max(link.seconds(load.messages, max(load.out, load.into)) for load in loads.values())
+    port = link.seconds(mine, mode)
+    busiest = max(link.seconds(load, mode) for load in loads.values())
     return lambda count: (step_seconds(mode, plan.compute_s, port, busiest * count), mine)
 
 
@@ -62,5 +62,5 @@ def _with_ring(plan: Plan, mode: str) -> Callable[[int], tuple[float, Load]]:
         else:
             group = inner if mode == "hierarchical" and count > inner and count % inner == 0 else 0
             load = reduce_all(plan.facts, count, group)
-        return plan.compute_s + plan.link.seconds(load.messages, max(load.out, load.into)), load
+        return plan.compute_s + plan.link.seconds(load, mode), load
     return step

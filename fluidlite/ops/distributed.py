@@ -20,9 +20,9 @@ send = Op("send", "X* -> Out*", communicates=True, lod=None, attrs={
     "use_send_handler": True})
 recv = Op("recv", "X*? -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "epmap": STRINGS(), "varnames": STRINGS(), "recv_varnames": STRINGS(), "with_barrier": True, "do_not_run": 0})
-send_barrier = Op("send_barrier", "X*? -> Out*", communicates=True, lod=None, attrs={
+send_barrier = Op("send_barrier", "X*? -> Out*?", communicates=True, lod=None, attrs={
     "trainer_id": 0, "endpoints": _SERVER, "half_async": False})
-fetch_barrier = Op("fetch_barrier", "X*? -> Out*", communicates=True, lod=None, attrs={
+fetch_barrier = Op("fetch_barrier", "X*? -> Out*?", communicates=True, lod=None, attrs={
     "trainer_id": 0, "endpoints": _SERVER})
 prefetch = Op("prefetch", "X* -> Out*", communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER})
 checkpoint_notify = Op("checkpoint_notify", "->", communicates=True, lod=None, attrs={

@@ -35,7 +35,7 @@ def group(steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -
     for step in steps:
         if _fusible(step) and (not run or step.writes[0].shape == run[0].writes[0].shape):
             run.append(step)
-        elif not step.lines and step.elementwise is None and not any(step.reads[0].root is other.writes[0].root for other in run):
+        elif step.is_view and not any(step.reads[0].root is other.writes[0].root for other in run):
             result.append(step)
         else:
             close()
@@ -51,7 +51,7 @@ def _contiguous(value: Value) -> bool:
         if not value.expression.startswith("{}.reshape("):
             return False
         value = value.base
-    return value.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST, Storage.FEED)
+    return value.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST, Storage.FEED, Storage.FRESH)
 
 
 def _fusible(step: Step) -> bool:
@@ -67,7 +67,7 @@ def _fusible(step: Step) -> bool:
 def _launch(run: list[Step], steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -> Step:
     """One step that launches the kernel of a run."""
     inside = {id(step) for step in run}
-    needed = {value.root for step in steps if id(step) not in inside for value in step.reads} | {value.root for value in kept}
+    needed = {value.root for step in steps if id(step) not in inside for value in step.all_reads()} | {value.root for value in kept}
     made = {step.writes[0] for step in run}
     outputs = [step.writes[0] for step in run if step.writes[0] in needed or step.writes[0].storage == Storage.PARAM]
     inputs = list(dict.fromkeys(value for step in run for value in step.reads if value not in made))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 
 __all__ = ["Layout", "assign"]
 
@@ -45,7 +45,7 @@ class _Pool:
 
 def _touched(step: Step) -> set[Value]:
     """Buffers that a step reads or writes."""
-    return {value.root for value in (*step.reads, *step.writes) if value.root.storage == Storage.BUFFER}
+    return {value.root for value in (*step.all_reads(), *step.all_writes()) if value.root.storage == Storage.BUFFER}
 
 
 def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
@@ -74,29 +74,30 @@ def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed
 
 def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
     """Place every buffer; `kept` are the values that the fetches read after the last step."""
-    last = _last_use(steps, kept)
     pool = _Pool()
-    placed: dict[Value, int] = {}
     offsets: dict[Value, int] = {}
-    total = 0
+    _place(steps, kept, pool, offsets)
+    temps = [temp for step in flat(steps) for temp in step.temps]
+    return Layout(offsets, pool.peak, sum(value.nbytes for value in {*offsets, *temps}))
+
+
+def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: dict[Value, int]) -> None:
+    """Place the buffers of a list of steps. Those of a body live within one run of it, beside all that is live around it."""
+    last = _last_use(steps, kept)
+    placed: dict[Value, int] = {}
     for index, step in enumerate(steps):
         for value in (*step.writes, *step.reads):
             root = value.root
             if root.storage != Storage.BUFFER or root in offsets:
                 continue
-            total += root.nbytes
             donor = _reusable(step, root, index, last, placed) if value in step.writes else None
-            if donor is not None:
-                offsets[root] = placed.pop(donor)
-            else:
-                offsets[root] = pool.take(root.nbytes)
-            placed[root] = offsets[root]
+            placed[root] = offsets[root] = placed.pop(donor) if donor is not None else pool.take(root.nbytes)
+        if step.body is not None:
+            _place(step.body, (), pool, offsets)
         for temp in step.temps:
             offsets[temp] = pool.take(temp.nbytes)
-            total += temp.nbytes
         for temp in step.temps:
             pool.free(offsets[temp])
         for root in _touched(step):
             if last.get(root) == index and root in placed:
                 pool.free(placed.pop(root))
-    return Layout(offsets, pool.peak, total)

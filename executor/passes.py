@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 
 __all__ = ["drop_dead", "stale_aliases"]
 
@@ -13,9 +14,19 @@ def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
     needed: set[Value] = set()
     for value in kept:
         _need(value, needed)
+    return _sweep(steps, needed)
+
+
+def _sweep(steps: Sequence[Step], needed: set[Value]) -> list[Step]:
+    """The steps that `needed` values depend on; the set grows by what those steps read."""
     result: list[Step] = []
     for step in reversed(steps):
-        if _is_view(step):
+        if step.body is not None:
+            for value in step.reads:
+                _need(value, needed)
+            step = replace(step, body=_sweep_again(step.body, needed))
+            stays = True
+        elif step.is_view:
             stays = step.writes[0] in needed
         else:
             stays = step.effect or any(value.root in needed or value.root.storage == Storage.PARAM for value in step.writes)
@@ -26,17 +37,21 @@ def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
     return result[::-1]
 
 
+def _sweep_again(body: Sequence[Step], needed: set[Value]) -> list[Step]:
+    """A body swept until nothing new is needed: what one step of a loop reads, the step before may have to leave."""
+    while True:
+        before = len(needed)
+        result = _sweep(body, needed)
+        if len(needed) == before:
+            return result
+
+
 def _need(value: Value, needed: set[Value]) -> None:
     """`value` is needed, and so is everything that it is a view of."""
     needed.add(value)
     while value.base is not None:
         value = value.base
         needed.add(value)
-
-
-def _is_view(step: Step) -> bool:
-    """Whether a step only names another look at memory."""
-    return not step.lines and step.elementwise is None
 
 
 def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:
@@ -46,10 +61,11 @@ def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:
         root = value.root
         return root.storage == Storage.PARAM and newest.get(root.name, -1) > root.number
 
-    for step in steps:
+    twice = [item for step in steps for item in [*flat([step])] * (1 if step.body is None else 2)]     # a loop comes back to its start
+    for step in twice:
         if any(stale(value) for value in step.reads):
             return True
         for value in step.writes:
-            if value.root.storage == Storage.PARAM and not _is_view(step):
+            if value.root.storage == Storage.PARAM and not step.is_view:
                 newest[value.root.name] = max(value.root.number, newest.get(value.root.name, -1))
     return any(stale(value) for value in kept)

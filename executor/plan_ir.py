@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Elementwise", "Step", "Storage", "Value", "ValueFactory"]
+__all__ = ["Elementwise", "Step", "Storage", "Value", "ValueFactory", "flat", "in_bodies"]
 
 
 class Storage:
@@ -22,7 +22,8 @@ class Storage:
     FEED = "feed"              # an argument of the step function
     CONST = "const"            # an array made once
     VIEW = "view"              # an expression over another value, without a copy
-    LOCAL = "local"            # whatever a kernel returned this time
+    LOCAL = "local"            # whatever a statement assigned this time
+    FRESH = "fresh"            # an array of its own each time: it outlives the step of a loop that makes it
 
 
 @dataclass(eq=False)
@@ -40,6 +41,8 @@ class Value:
     constant: Any = None                        # the array of a CONST
     optional: bool = False                      # a name that a statement may leave without an array
     lod: str | None = None                      # the symbol that holds the level of detail, None where there is none
+    entry: Value | None = None                  # of a list with an entry for each step of a loop: what those look like
+    maybe: bool = False                         # may be None: written in a branch, or in a loop that may run no step
 
     @property
     def symbol(self) -> str:
@@ -61,8 +64,8 @@ class Value:
 
     @property
     def known(self) -> bool:
-        """Whether shape and dtype are known before the step runs."""
-        return self.shape is not None and self.dtype is not None
+        """Whether shape and dtype are known before the step runs, and that there is an array."""
+        return self.shape is not None and self.dtype is not None and not self.maybe
 
     @property
     def size(self) -> int:
@@ -92,7 +95,10 @@ class Elementwise:
 
 @dataclass(eq=False)
 class Step:
-    """One statement or a few, with what they read and write. `temps` live during the step only."""
+    """One statement or a few, with what they read and write. `temps` live during the step only.
+
+    A loop or branch has a `body`: its lines are the head (`while v7.item():`), its reads what the head reads.
+    """
 
     op: Operator | None
     reads: list[Value]
@@ -104,10 +110,33 @@ class Step:
     note: str = ""
     products: int = 0          # multiply-adds of the matrix product that it is
     product: tuple[str, Value, Value, Value] | None = None        # that product: function, operands, result
+    body: list[Step] | None = None
 
-    def roots_read(self) -> list[Value]:
-        """The values whose memory this step reads."""
-        return [value.root for value in self.reads]
+    @property
+    def is_view(self) -> bool:
+        """Whether a step only names another look at memory."""
+        return not self.lines and self.elementwise is None and self.body is None
+
+    def all_reads(self) -> list[Value]:
+        """What the step and the steps of its body read."""
+        return [value for step in flat([self]) for value in step.reads]
+
+    def all_writes(self) -> list[Value]:
+        """What the step and the steps of its body write."""
+        return [value for step in flat([self]) for value in step.writes]
+
+
+def flat(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, each followed by those of its body."""
+    for step in steps:
+        yield step
+        yield from flat(step.body or ())
+
+
+def in_bodies(steps: Sequence[Step], kept: Sequence[Value], change: Callable[[Sequence[Step], Sequence[Value]], list[Step]]) -> list[Step]:
+    """`change(steps, kept)`, with the body of each loop and branch changed in the same way before; nothing is kept of those."""
+    inner = [step if step.body is None else replace(step, body=in_bodies(step.body, (), change)) for step in steps]
+    return change(inner, kept)
 
 
 class ValueFactory:

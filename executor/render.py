@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.scalar import FUNCTIONS
 
@@ -80,7 +80,7 @@ def _operand_dtype(operands: Iterable[Any], out: Value) -> Any:
 
 
 _FUNCTIONS = sorted({function for function, _ in FUNCTIONS.values()} - {"erf"} | {
-    "copyto", "dot", "matmul", "take", "array", "concatenate", "reciprocal"})
+    "copyto", "dot", "matmul", "take", "array", "concatenate", "reciprocal", "empty", "zeros"})
 
 
 def render(steps: Sequence[Step], feeds: Mapping[str, Value], fetches: Sequence[Value], scalars: Scalars,
@@ -114,18 +114,29 @@ def render(steps: Sequence[Step], feeds: Mapping[str, Value], fetches: Sequence[
 def _body(steps: Sequence[Step], fetches: Sequence[Value], scalars: Scalars, timed: bool) -> Source:
     body = Source()
     defined: set[Value] = set()
-    for number, step in enumerate(steps):
+    numbers = {id(step): number for number, step in enumerate(flat(steps))} if timed else {}
+    _write(steps, body, defined, scalars, numbers, 2)
+    for value in fetches:
+        _define(value, None, body, defined, 2)
+    return body
+
+
+def _write(steps: Sequence[Step], body: Source, defined: set[Value], scalars: Scalars, numbers: Mapping[int, int], indent: int) -> None:
+    """The lines of some steps; what a loop or branch defines is not taken for defined behind it."""
+    for step in steps:
         for value in (*step.reads, *step.writes):
             if step.lines or step.elementwise is not None:
-                _define(value, step, body, defined)
+                _define(value, step, body, defined, indent)
         lines = step.lines if step.elementwise is None else elementwise_lines(step, {}, scalars)
         for index, line in enumerate(lines):
-            body.add(line, 2, step.op, _comment(step) if index == 0 else "")
-        if timed and lines:
-            body.add(f"tick({number})", 2)
-    for value in fetches:
-        _define(value, None, body, defined)
-    return body
+            body.add(line, indent, step.op, _comment(step) if index == 0 else "")
+        if step.body is not None:
+            before = len(body.lines)
+            _write(step.body, body, set(defined), scalars, numbers, indent + 1)
+            if len(body.lines) == before:
+                body.add("pass", indent + 1)
+        elif id(step) in numbers and lines:
+            body.add(f"tick({numbers[id(step)]})", indent)
 
 
 def _comment(step: Step) -> str:
@@ -136,13 +147,16 @@ def _comment(step: Step) -> str:
     return f"{step.op.type}{place}{' ' + step.note if step.note else ''}"
 
 
-def _define(value: Value, step: Step | None, body: Source, defined: set[Value]) -> None:
-    """Views of arrays that differ from step to step are made where they are first used."""
-    if value.storage != Storage.VIEW or value.fixed or value in defined:
+def _define(value: Value, step: Step | None, body: Source, defined: set[Value], indent: int) -> None:
+    """Views of arrays that differ from step to step, and arrays made anew each time, are made where they are first used."""
+    if value.storage not in (Storage.VIEW, Storage.FRESH) or value.fixed or value in defined:
         return
-    assert value.base is not None
-    _define(value.base, step, body, defined)
-    body.add(f"{value} = {value.expression.format(value.base)}", 2, step.op if step else None)
+    if value.storage == Storage.FRESH:
+        body.add(f"{value} = empty({value.shape}, {str(value.dtype)!r})", indent, step.op if step else None)
+    else:
+        assert value.base is not None
+        _define(value.base, step, body, defined, indent)
+        body.add(f"{value} = {value.expression.format(value.base)}", indent, step.op if step else None)
     defined.add(value)
 
 
@@ -157,7 +171,7 @@ def _fixed_values(steps: Sequence[Step], fetches: Sequence[Value]) -> list[Value
             visit(value.base)
         ordered[value] = None
 
-    for step in steps:
+    for step in flat(steps):
         if step.lines or step.elementwise is not None:
             for value in (*step.reads, *step.writes, *step.temps):
                 visit(value)

@@ -32,7 +32,7 @@ def group(steps: Sequence[Step], kept: Sequence[Value], values: ValueFactory, sc
     for step in steps:
         if run and _joins(step, run[0]):
             run.append(step)
-        elif not step.lines and step.elementwise is None and not any(step.reads[0].root is other.writes[0].root for other in run):
+        elif step.is_view and not any(step.reads[0].root is other.writes[0].root for other in run):
             result.append(step)                   # a view of something older: it is only a name
         else:
             close()
@@ -46,7 +46,7 @@ def _read_counts(steps: Sequence[Step], kept: Sequence[Value]) -> dict[Value, in
     """How often each value's memory is read, fetches included."""
     counts: dict[Value, int] = {}
     for step in steps:
-        for value in step.reads:
+        for value in step.all_reads():
             counts[value.root] = counts.get(value.root, 0) + 1
     for value in kept:
         counts[value.root] = counts.get(value.root, 0) + 1

@@ -58,7 +58,7 @@ def _gradient(xp: Any, made: Any, value: Any, lod: Lod) -> Any:
 
 
 # ---------------------------------------------------------------------- runs of sub-blocks
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """What a control-flow op needs to know about its sub-block, found once for each version of the program."""
 
     version: tuple[int, int]
@@ -71,10 +71,11 @@ class _Facts(NamedTuple):
     """Whether a gradient op reads the frames."""
 
 
-_facts: weakref.WeakKeyDictionary[Operator, _Facts] = weakref.WeakKeyDictionary()
+_facts: weakref.WeakKeyDictionary[Operator, Facts] = weakref.WeakKeyDictionary()
 
 
-def _facts_of(op: Operator, inputs: str, scopes: str) -> _Facts:
+def facts_of(op: Operator, inputs: str, scopes: str) -> Facts:
+    """The facts of a control-flow op; `inputs` and `scopes` are the slots of its outer variables and of its frames."""
     program = op.block.program
     known = _facts.get(op)
     if known is not None and known.version == (program.serial, program.version):
@@ -87,7 +88,7 @@ def _facts_of(op: Operator, inputs: str, scopes: str) -> _Facts:
     frames = set(op.output(scopes))
     keeps = any(not frames.isdisjoint(other.input_arg_names) for block in program.blocks for other in block.ops)
     carried = tuple(name for name in op.input(inputs) if name in replaced and name not in in_place)
-    _facts[op] = _Facts((program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test"))
+    _facts[op] = Facts((program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test"))
     return _facts[op]
 
 
@@ -120,7 +121,7 @@ def _gradient_frame(ctx: Any, step: Any, own: Iterable[str], values: Mapping[str
     return frame
 
 
-def _wanted(op: Operator, slot: str) -> list[tuple[int, str]]:
+def wanted_gradients(op: Operator, slot: str) -> list[tuple[int, str]]:
     """Positions of the variables in `slot` whose gradient is wanted, with its name inside the sub-block."""
     return [(index, grad_name(name)) for index, (name, gradient) in
             enumerate(zip(op.input(slot), op.output(grad_name(slot)), strict=True)) if gradient != EMPTY_VAR]
@@ -133,7 +134,7 @@ while_op = Op("while", "X*? Condition* -> Out*? StepScopes?", lod=None, updates=
 
 @while_op.kernel
 def _(ctx: Any) -> dict[str, Any]:
-    op, body, facts = ctx.op, ctx.op.attrs["sub_block"], _facts_of(ctx.op, "X", "StepScopes")
+    op, body, facts = ctx.op, ctx.op.attrs["sub_block"], facts_of(ctx.op, "X", "StepScopes")
     condition = op.input("Condition")[0]
     if facts.keeps:
         _own_copies(ctx, facts.carried)
@@ -175,11 +176,11 @@ while_grad = Op("while_grad", "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?", lod
 @while_grad.kernel
 def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], Out: list[Any], dOut: list[Any], StepScopes: list[Any],
       original_output_grad: list[str]) -> dict[str, Any]:
-    op, wanted = ctx.op, _wanted(ctx.op, "X")
+    op, wanted = ctx.op, wanted_gradients(ctx.op, "X")
     results = dict(zip(map(grad_name, op.input("Out")), Out, strict=True))
     incoming = {name: value if value is not None else zeros_of(xp, results.get(name))
                 for name, value in zip(original_output_grad, dOut, strict=True)}
-    loop = _LoopGradient(xp, incoming, _replaced(op.attrs["sub_block"]))
+    loop = _LoopGradient(xp, incoming, replaced_names(op.attrs["sub_block"]))
     inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
     carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
     for step in reversed(StepScopes):
@@ -194,7 +195,7 @@ def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], Out: list[Any], dOut: l
     return {"X@GRAD": found}
 
 
-def _replaced(grad_block: Any) -> set[str]:
+def replaced_names(grad_block: Any) -> set[str]:
     """Gradients of what the forward block writes in every step, branches apart."""
     forward = grad_block.program.blocks[grad_block.forward_block_idx]
     return {grad_name(name) for op in forward.ops if not op.sub_blocks() for name in op.output_arg_names}
@@ -218,7 +219,7 @@ class _LoopGradient:
         for name, outer in self.incoming.items():
             inner = frame.values.get(name)
             if isinstance(inner, LoDTensorArray):
-                written = _changed(outer, inner)
+                written = changed(outer, inner)
                 self.totals[name] = added(self.xp, self.totals.get(name), written)
                 self.incoming[name] = added(self.xp, outer, written)
             elif name in carried:
@@ -228,26 +229,35 @@ class _LoopGradient:
 
     def result(self, name: str, nested: bool) -> Any:
         """The gradient before the first step. Inside another loop an array comes without what that loop will add itself."""
-        value = self.incoming[name]
-        if not nested or not isinstance(value, LoDTensorArray):
-            return value
-        new, old = self.totals[name], self.first[name] or ()
-        return LoDTensorArray(new[index] if entry(new, index) is not None or index >= len(old) else old[index]
-                              for index in range(max(len(new), len(old))))
+        return array_result(self.incoming[name], self.totals.get(name), self.first[name]) if nested else self.incoming[name]
 
 
-def _changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
+def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | None) -> Any:
+    """`value`; an array as the entries that a loop added, and those that came in where it added none."""
+    if not isinstance(value, LoDTensorArray):
+        return value
+    new, old = new or LoDTensorArray(), old or LoDTensorArray()
+    return LoDTensorArray(new[index] if entry(new, index) is not None or index >= len(old) else old[index]
+                          for index in range(max(len(new), len(old))))
+
+
+def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
     """The entries of `inner` that are not simply those of `outer`."""
     return LoDTensorArray(LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
                           for index, item in enumerate(inner))
 
 
 # ---------------------------------------------------------------------- conditional_block
+def has_elements(values: list[Any]) -> bool:
+    """Whether all values are there, and none is an array without elements."""
+    return all(value is not None and getattr(value, "size", 1) != 0 for value in values)
+
+
 def _taken(op: Operator, Cond: list[Any], Input: list[Any]) -> bool:
     """Whether the branch runs: a scalar condition must hold, else every input must have elements."""
     if op.attrs["is_scalar_condition"]:
         return is_true(Cond[0])
-    return all(value is not None and getattr(value, "size", 1) != 0 for value in Input)
+    return has_elements(Input)
 
 
 def _declare_branch(type: str) -> Op:
@@ -258,7 +268,7 @@ def _declare_branch(type: str) -> Op:
     def _(ctx: Any, Cond: list[Any], Input: list[Any]) -> dict[str, Any]:
         if not _taken(ctx.op, Cond, Input):
             return {}
-        facts = _facts_of(ctx.op, "Input", "Scope")
+        facts = facts_of(ctx.op, "Input", "Scope")
         if facts.keeps:
             _own_copies(ctx, facts.carried)
         before = _snapshot(ctx, facts.carried) if facts.keeps else {}
@@ -289,7 +299,7 @@ conditional_block_grad = Op("conditional_block_grad", "Cond* Input*? Out*? Out@G
 
 @conditional_block_grad.kernel
 def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any) -> dict[str, Any]:
-    op, wanted = ctx.op, _wanted(ctx.op, "Input")
+    op, wanted = ctx.op, wanted_gradients(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
     frame = _gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
     runs = Scope is not None and _taken(op, Cond, Input)
@@ -350,7 +360,7 @@ recurrent = Op("recurrent", "inputs*? initial_states*? parameters*? -> outputs*?
 def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], ex_states: list[str], states: list[str],
       reverse: bool) -> dict[str, Any]:
     op, block = ctx.op, ctx.op.attrs["sub_block"]
-    keeps = _facts_of(op, "inputs", "step_scopes").keeps
+    keeps = facts_of(op, "inputs", "step_scopes").keeps
     frames: dict[int, Any] = {}
     collected: dict[int, list[Any]] = {}
     memory = list(initial_states)
@@ -390,7 +400,7 @@ recurrent_grad = Op("recurrent_grad", "inputs*? initial_states*? parameters*? ou
 def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], parameters: list[Any], doutputs: list[Any],
       step_scopes: dict[int, Any], ex_states: list[str], states: list[str], reverse: bool) -> dict[str, Any]:
     op, rows = ctx.op, dict[int, dict[str, Any]]()
-    slices, shared = [name for _, name in _wanted(op, "inputs")], [name for _, name in _wanted(op, "parameters")]
+    slices, shared = [name for _, name in wanted_gradients(op, "inputs")], [name for _, name in wanted_gradients(op, "parameters")]
     own = [*slices, *shared, *map(grad_name, ex_states)]
     outputs = [(grad_name(name), value) for name, value in zip(op.input("outputs"), doutputs, strict=True) if value is not None]
     memory: list[Any] = [None] * len(states)

@@ -9,7 +9,8 @@ import numpy as np
 
 from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.errors import EnforceNotMet
-from fluidlite.executor.calls import BlockCall, KernelCall
+from fluidlite.executor.blocks import CannotInline, Choices, Record, inlined
+from fluidlite.executor.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.emitter import CannotLower, Emitter, rule_for
 from fluidlite.executor.interpreter import missing, not_fetched
 from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
@@ -43,8 +44,8 @@ class PlanBuilder:
     """Turns `ops` into `steps`. `env` maps each variable to its newest value; `bound` collects Python objects by name."""
 
     def __init__(self, block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
-                 copy_params: bool = False, threads: int = 1) -> None:
-        self.block, self.ops, self.scope, self.fetches = block, list(ops), scope, list(fetches)
+                 copy_params: bool = False, threads: int = 1, choices: Choices | None = None) -> None:
+        self.block, self.ops, self.scope, self.needed = block, list(ops), scope, set(fetches)
         self.values = ValueFactory()
         self.steps: list[Step] = []
         self.env: dict[str, Value] = {}
@@ -53,9 +54,10 @@ class PlanBuilder:
         self.copy_params, self.threads = copy_params, threads      # no threads: on a device
         self.written = {name for op in self.ops for name in writes(op)}
         self.last_read: dict[str, int] = {}
-        for index, op in enumerate(self.ops):
-            self.last_read.update(dict.fromkeys(reads(op), index))
-        self.index = 0
+        self.index, self.depth = 0, 0          # of the op being lowered, and how many sub-blocks it is in
+        self.choices = choices or Choices()
+        self.in_gradient = False               # whether one of those is a gradient's
+        self.records: dict[str, Record] = {}   # by the variable of a loop's or branch's frames: what its gradient reads
         self.memory: dict[Any, Any] = {}
         self.absent: set[str] = set()          # persistable inputs that held nothing: with a value the plan would differ
         self.used_rules: set[str] = set()
@@ -69,14 +71,24 @@ class PlanBuilder:
 
     def build(self) -> list[Step]:
         """Lower every op."""
-        for index, op in enumerate(self.ops):
+        self.lower(self.ops)
+        return self.steps
+
+    def lower(self, ops: Sequence[Operator]) -> None:
+        """Lower the ops of a block."""
+        for index, op in enumerate(ops):
+            self.last_read.update(dict.fromkeys(reads(op), index))
+        for index, op in enumerate(ops):
             self.index = index
             if op.type not in ("feed", "fetch"):
                 self._lower(op)
-        return self.steps
 
     def _lower(self, op: Operator) -> None:
-        rule = None if op.sub_blocks() else rule_for(op)
+        if op.sub_blocks():
+            if not inlined(self, op):
+                self._call(op)
+            return
+        rule = rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)
             try:
@@ -108,6 +120,8 @@ class PlanBuilder:
             self.steps.append(Step(op, [] if value.uniform is not None else [value], [target], [text], effect=True))
             self.env[name] = target
             return
+        if self.depth:
+            raise CannotInline(f"it gives the persistable variable {name!r} another shape")
         store = self.bind("store", name)
         lod = f", {value.lod}" if value.lod else ""
         self.steps.append(Step(op, [value], [], [f"store({store}, {value}{lod})"], effect=True))
@@ -128,7 +142,7 @@ class PlanBuilder:
     # ------------------------------------------------------------------ what lowering rules ask for (through Emitter)
     def is_needed(self, name: str, op: Operator) -> bool:
         """Whether a variable that `op` writes is read later, fetched, or outlives the run."""
-        return name in self.fetches or self._persistable(name) or self.last_read.get(name, -1) > self.index
+        return name in self.needed or self._persistable(name) or self.last_read.get(name, -1) > self.index
 
     def value(self, op: Operator, slot: str, name: str) -> Value:
         """The newest value of a variable; the error for one that nothing has written."""
@@ -248,6 +262,7 @@ class PlanBuilder:
             name for name in op.output_arg_names if name != EMPTY_VAR]
         outputs = {name: self._call_output(op, name, arguments) for name in dict.fromkeys(names)}
         known = {name: value for name, value in arguments.items() if value is not None}
+        self._check_given(op, known)
         call = BlockCall(op, list(known), list(outputs)) if op.sub_blocks() else KernelCall(op, list(known), list(outputs))
         likes = {} if op.sub_blocks() else {name: like for name in outputs if (like := self._forward_of(name)) is not None}
         has_lod = any(value.lod for value in (*known.values(), *outputs.values()))
@@ -265,6 +280,14 @@ class PlanBuilder:
                                effect=self._has_effect(op)))
         for name, value in outputs.items():
             self._assign_called(op, name, value)
+
+    def _check_given(self, op: Operator, arguments: Mapping[str, Value]) -> None:
+        """The interpreter's error where a value that the op needs was written in a branch that did not run."""
+        for name, value in arguments.items():
+            if value.maybe and not self._optional(op, name):
+                slot = next(slot for slot, names in op.inputs.items() if name in names)
+                error = missing(op, slot, name, _NoFrame(self.block))           # type: ignore[arg-type]
+                self.steps.append(Step(op, [value], [], [f"if {value} is None: {self.bind('absent', Absent(error))}()"], effect=True))
 
     def _forward_of(self, name: str) -> Value | None:
         """What `name` is the gradient of, where that has a level of detail, which then is the gradient's too."""

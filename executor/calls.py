@@ -11,7 +11,7 @@ from fluidlite.executor.kernels import Context, Kernel, unpack
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import EMPTY_VAR, Lod
 
-__all__ = ["BlockCall", "KernelCall"]
+__all__ = ["Absent", "BlockCall", "KernelCall"]
 
 
 class KernelCall:
@@ -75,6 +75,16 @@ def detach(value: Any, inputs: Sequence[Any]) -> Any:
     if any(isinstance(item, np.ndarray) and np.may_share_memory(value, item) for item in inputs):
         return value.copy()
     return value
+
+
+class Absent:
+    """Raises the error for a value that is needed but was not written."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self) -> None:
+        raise type(self.error)(str(self.error))
 
 
 class BlockCall:

@@ -16,12 +16,13 @@ import numpy as np
 from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
 from fluidlite.executor import cuda, passes, tiles
 from fluidlite.executor.blas import thread_switch
+from fluidlite.executor.blocks import BuildAgain, Choices
 from fluidlite.executor.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.calls import BlockCall, KernelCall
 from fluidlite.executor.emitter import Fresh, HostCheck
 from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.memory import Layout, assign
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.plan_ir import Step, Storage, Value, flat, in_bodies
 from fluidlite.executor.render import Scalars, Source, render
 from fluidlite.executor.team import share_products
 from fluidlite.ir.block import Block
@@ -50,16 +51,17 @@ class Plan:
     dropped: int
     lowered: set[str]
     absent: set[str]
+    choices: Choices
     filename: str = field(default_factory=lambda: f"<fluidlite plan {next(_numbers)}>")
 
     def __post_init__(self) -> None:
         self.text = self.source.text()
         self.code = compile(self.text, self.filename, "exec")
         linecache.cache[self.filename] = (len(self.text), None, self.text.splitlines(keepends=True), self.filename)
-        self.values = {value for step in self.steps for value in (*step.reads, *step.writes, *step.temps)} | set(self.fetches)
+        self.values = {value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)} | set(self.fetches)
         self.values |= {value.root for value in self.values}
-        self.capturable = all(value.storage != Storage.LOCAL for value in self.values) and not any(
-            isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values())
+        self.capturable = not any(isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values()) and all(
+            value.storage not in (Storage.LOCAL, Storage.FRESH) for value in self.values) and all(step.body is None for step in self.steps)
         self.single_thread = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in self.bound.values())
         self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
 
@@ -74,29 +76,43 @@ class Plan:
 def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
                  threads: int = 1, timed: bool = False, on_host: bool = True) -> Plan:
     """Lower the ops, run the passes, lay out the memory, write the source."""
+    choices = Choices()
     for copy_params in (False, True):
-        builder = PlanBuilder(block, ops, feeds, fetches, scope, copy_params, threads if on_host else 0)
-        steps = builder.build()
+        builder, steps = lowered(lambda copies=copy_params: PlanBuilder(                                       # type: ignore[misc]
+            block, ops, feeds, fetches, scope, copies, threads if on_host else 0, choices))
         kept = [builder.fetched(name) for name in fetches]
         if not passes.stale_aliases(steps, kept):
             break
     live = passes.drop_dead(steps, kept)
     scalars = Scalars()
     bound = {"erf": Fresh(Erf, ()), **builder.bound}
-    live = tiles.group(live, kept, builder.values, scalars, threads, bound) if on_host else cuda.group(live, kept, bound)
-    live = share_products(live, threads if on_host else 1, bound)
+    def fused(some: Sequence[Step], wanted: Sequence[Value]) -> list[Step]:
+        grouped = tiles.group(some, wanted, builder.values, scalars, threads, bound) if on_host else cuda.group(some, wanted, bound)
+        return share_products(grouped, threads if on_host else 1, bound)
+    live = in_bodies(live, kept, fused)
     layout = assign(live, kept)
     if timed:
         bound["tick"] = Ticker(live)
     source = render(live, builder.feeds, kept, scalars, bound, timed)
-    return Plan(live, builder.feeds, kept, layout, source, bound, len(steps) - len(live), builder.used_rules, builder.absent)
+    return Plan(live, builder.feeds, kept, layout, source, bound, len([*flat(steps)]) - len([*flat(live)]), builder.used_rules,
+                builder.absent, choices)
+
+
+def lowered(make: Callable[[], PlanBuilder]) -> tuple[PlanBuilder, list[Step]]:
+    """A builder and its steps; made again when a gradient finds that its loop cannot be written into the plan."""
+    while True:
+        builder = make()
+        try:
+            return builder, builder.build()
+        except BuildAgain:
+            continue
 
 
 class Ticker:
     """Tells the profiler, after each step of a timed plan, which op ran since the last tick."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.names = [(step.op.type if step.op else "view", str(step.op.where) if step.op else "") for step in steps]
+        self.names = [(step.op.type if step.op else "view", str(step.op.where) if step.op else "") for step in flat(steps)]
         self.last = 0.0
 
     def start(self) -> None:

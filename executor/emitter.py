@@ -164,6 +164,10 @@ class Emitter:
         var = self.builder.block._find_var_recursive(self.op.inputs[slot][0])
         return None if var is None else var.type
 
+    def persistable(self, slot: str) -> bool:
+        """Whether the variable in an output slot outlives the run."""
+        return bool(self.builder._persistable(self.op.outputs[slot][0]))
+
     def temp(self, shape: Sequence[int], dtype: Any) -> Value:
         """A buffer for this op only."""
         value: Value = self.builder.values.make(shape, dtype, Storage.BUFFER)

@@ -1,0 +1,38 @@
+"""Comparisons and logic: truth values from arrays of the same dtype."""
+from __future__ import annotations
+
+import numpy as np
+
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.lowering.elementwise import aligned
+
+_COMPARISONS = {"less_than": "x < y", "less_equal": "x <= y", "greater_than": "x > y", "greater_equal": "x >= y", "equal": "x == y",
+                "not_equal": "x != y"}
+
+
+@lowering(*_COMPARISONS)
+def _(e: Emitter) -> None:
+    x, y = e.need("X"), e.need("Y")
+    if x.dtype != y.dtype or len(y.shape or ()) > len(x.shape or ()):
+        raise CannotLower("Y is another kind of array")
+    right = aligned(e, y, len(x.shape or ()), e.attr("axis"))
+    e.elementwise(_COMPARISONS[e.op.type], e.out("Out", e.inferred_shape("Out"), "bool"), x=x, y=right)
+
+
+_LOGIC = {"logical_and": "both(x, y)", "logical_or": "either(x, y)", "logical_xor": "differ(x, y)"}
+
+
+@lowering(*_LOGIC)
+def _(e: Emitter) -> None:
+    x, y = e.need("X"), e.need("Y")
+    if x.dtype != np.bool_ or y.dtype != np.bool_ or x.shape != y.shape:
+        raise CannotLower("no truth values of one shape")
+    e.elementwise(_LOGIC[e.op.type], e.out("Out", x.shape, "bool"), x=x, y=y)
+
+
+@lowering("logical_not")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    if x.dtype != np.bool_:
+        raise CannotLower("no truth values")
+    e.elementwise("invert(x)", e.out("Out", x.shape, "bool"), x=x)

@@ -1,11 +1,9 @@
 """What each mode of `make_job` makes for a role."""
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from fluidlite.transpiler.collective import Collective, GradAllReduce, LocalSGD, MultiThread, Rank, SingleProcessMultiThread, check_programs
-from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
 from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.nccl2 import describe_nccl2, rewrite_nccl2
 from fluidlite.transpiler.roles import Job, Programs, Role, Slice
 from fluidlite.transpiler.server import make_server, make_server_startup
 from fluidlite.transpiler.trainer import make_trainer
@@ -31,12 +29,10 @@ def slices_of(job: Job) -> tuple[Slice, ...]:
 
 def make_programs(job: Job, role: Role) -> Programs:
     """What `role` runs."""
-    if job.mode in _COLLECTIVE:
+    if job.mode in COLLECTIVE_MODES:
         return _collective(job, role)
     if job.mode == "nccl2":
-        from fluidlite.transpiler.nccl2 import rewrite_nccl2
-        startup = rewrite_nccl2(job.startup, Rank(role.index, job.endpoints), job.config)
-        return Programs(job.main.clone(), startup)
+        return _nccl2(job, role)
     layout = layout_of(job)
     if role.kind == "trainer":
         return make_trainer(layout, job.startup, role.index)
@@ -44,15 +40,13 @@ def make_programs(job: Job, role: Role) -> Programs:
     return Programs(main, make_server_startup(layout, role.endpoint, main, job.startup))
 
 
-_COLLECTIVE: dict[str, Callable[[DistributeTranspilerConfig], Collective]] = {
-    "grad_allreduce": lambda config: GradAllReduce(config.nccl_comm_num, config.bucket_bytes),
-    "local_sgd": lambda config: LocalSGD(config.nccl_comm_num),
-    "single_process_multi_thread": lambda config: SingleProcessMultiThread(config.bucket_bytes),
-    "multi_thread": lambda config: MultiThread(config.nccl_comm_num, bucket_bytes=config.bucket_bytes),
-}
+def _nccl2(job: Job, role: Role) -> Programs:
+    check_programs(job.main, job.startup)
+    main, rank = job.main.clone(), Rank(role.index, job.endpoints)
+    describe_nccl2(main, rank, job.config)
+    return Programs(main, rewrite_nccl2(job.startup, rank, job.config))
 
 
 def _collective(job: Job, role: Role) -> Programs:
-    check_programs(job.main, job.startup)
-    startup, main = _COLLECTIVE[job.mode](job.config).rewrite(job.startup, job.main, Rank(role.index, job.endpoints))
+    startup, main = collective_mode(job.mode, job.config).rewrite(job.startup, job.main, Rank(role.index, job.endpoints))
     return Programs(main, startup)

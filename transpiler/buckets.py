@@ -1,0 +1,152 @@
+"""Which gradients travel together, and where in the backward pass: decided when a program is transpiled.
+
+Gradients are grouped in the order in which the backward pass makes them, up to a limit of bytes; each group is reduced
+right behind the op that makes its last member, so that communication overlaps the rest of the backward pass. With limit 0
+every gradient travels alone, as fluid's programs have it.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import TranspilerError
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.transpiler.insertions import Insertions
+
+__all__ = ["Bucket", "Wave", "all_reduce", "make_buckets", "waves"]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Gradients that are reduced in one call, right behind `maker`, the op that makes the last of them."""
+
+    maker: Operator
+    gradients: tuple[str, ...]
+
+    @property
+    def tensor(self) -> str:
+        """What is reduced: the gradient, or the buffer that the gradients are views of."""
+        return self.gradients[0] if len(self.gradients) == 1 else f"FusedOutput_{self.gradients[0]}_0"
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What one backward pass makes: ops with the gradients that each makes, and the first op that uses them (None at the end)."""
+
+    makers: tuple[tuple[Operator, tuple[str, ...]], ...]
+    reader: Operator | None
+
+
+def waves(block: Block) -> Iterator[Wave]:
+    """The backward passes of a block, each up to the first optimizer op behind it (one, unless there are several losses)."""
+    makers: list[tuple[Operator, tuple[str, ...]]] = []
+    for op in block.ops:
+        if makers and op.role & OpRole.Optimize:
+            yield Wave(tuple(makers), op)
+            makers = []
+        made = _gradients_made(block, op)
+        if made:
+            makers.append((op, made))
+    if makers:
+        yield Wave(tuple(makers), None)
+
+
+def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
+    """The gradients of parameters that `op` makes; a distributed parameter's stays where it is."""
+    if not op.role & OpRole.Backward:
+        return ()
+    pairs = zip(op.role_vars[::2], op.role_vars[1::2], strict=True)
+    return tuple(gradient for param, gradient in pairs if not getattr(block._find_var_recursive(param), "is_distributed", False))
+
+
+# ---------------------------------------------------------------------- choosing
+def make_buckets(block: Block, wave: Wave, limit: int = 0) -> list[Bucket]:
+    """The wave's gradients in buckets of about `limit` bytes, by the op behind which they are reduced.
+
+    A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape travels alone.
+    """
+    if limit < 0:
+        raise TranspilerError(f"bucket_bytes is {limit}, but must be 0 (each gradient alone) or more")
+    position = {op: index for index, (op, _) in enumerate(wave.makers)}
+    filling: dict[VarType, _Filling] = {}
+    done: list[Bucket] = []
+    for op, name in ((op, name) for op, names in wave.makers for name in names):
+        dtype, size = _dtype_and_bytes(block, name)
+        if size is None or size > limit:
+            done.append(Bucket(op, (name,)))
+            continue
+        current = filling.get(dtype)
+        if current is None or current.size + size > limit:
+            done += [] if current is None else [current.close()]
+            current = filling[dtype] = _Filling()
+        current.add(op, name, size)
+    done += [current.close() for current in filling.values()]
+    return sorted(done, key=lambda bucket: position[bucket.maker])
+
+
+class _Filling:
+    """A bucket to which gradients are still added."""
+
+    def __init__(self) -> None:
+        self.makers: list[Operator] = []
+        self.names: list[str] = []
+        self.size = 0
+
+    def add(self, op: Operator, name: str, size: int) -> None:
+        """Put in the gradient that `op` makes."""
+        self.makers.append(op)
+        self.names.append(name)
+        self.size += size
+
+    def close(self) -> Bucket:
+        """The bucket as it is now."""
+        return Bucket(self.makers[-1], tuple(self.names))
+
+
+def _dtype_and_bytes(block: Block, name: str) -> tuple[VarType, int | None]:
+    var = block._var_recursive(name)
+    if not var.spec.static or not var.shape:
+        return var.dtype, None
+    return var.dtype, math.prod(var.shape) * to_numpy(var.dtype).itemsize
+
+
+# ---------------------------------------------------------------------- writing
+def all_reduce(edits: Insertions, buckets: Iterable[Bucket], nrings: int) -> None:
+    """Sum each bucket over the ranks behind its maker, the rings in turn, counted from the last bucket back as fluid does."""
+    numbers = itertools.count()
+    for maker, group in reversed([(maker, list(group)) for maker, group in itertools.groupby(buckets, lambda bucket: bucket.maker)]):
+        rings = [next(numbers) % nrings for _ in group]
+        for bucket in group:
+            _coalesce(edits, bucket)
+        _in_place(edits, maker, "c_sync_calc_stream", group[0].tensor)
+        for bucket, ring in reversed(list(zip(group, rings, strict=True))):
+            _in_place(edits, maker, "c_allreduce_sum", bucket.tensor, ring_id=ring, use_calc_stream=False)
+
+
+def _in_place(edits: Insertions, maker: Operator, op_type: str, name: str, **attrs: int) -> None:
+    edits.behind(maker, op_type, {"X": name}, {"Out": name}, OpRole.Backward, **attrs)
+
+
+def _coalesce(edits: Insertions, bucket: Bucket) -> None:
+    """Lay the gradients out in one buffer, of which they become views; nothing for a bucket of one."""
+    if len(bucket.gradients) == 1:
+        return
+    dtype = edits.block._var_recursive(bucket.gradients[0]).dtype
+    edits.block.create_var(name=bucket.tensor, dtype=dtype, stop_gradient=True)
+    edits.behind(bucket.maker, "coalesce_tensor", {"Input": list(bucket.gradients)},
+                 {"Output": list(bucket.gradients), "FusedOutput": bucket.tensor}, OpRole.Backward, dtype=int(dtype), copy_data=True)
+
+
+def wait(edits: Insertions, wave: Wave, buckets: Sequence[Bucket], nrings: int) -> None:
+    """Wait for every ring before the first op that uses the gradients."""
+    first = [bucket for bucket in buckets if bucket.maker is buckets[0].maker]
+    names = {"X": first[-1].tensor}, {"Out": first[-1].tensor}
+    for ring in range(nrings):
+        if wave.reader is None:
+            edits.last("c_sync_comm_stream", *names, OpRole.Backward, ring_id=ring)
+        else:
+            edits.before(wave.reader, "c_sync_comm_stream", *names, OpRole.Backward, ring_id=ring)

@@ -187,7 +187,7 @@ def server_vars(roles: Roles) -> Iterator[Any]:
             block = programs.main.global_block()
             yield from (block.var(name) for _, _, op in ops({role: programs}, "main", "listen_and_serv") for name in op.input("X"))
             for _, _, op in ops({role: programs}, "main"):
-                yield from (block.var(name) for name in op.input("Param"))
+                yield from (block.var(name) for name in op.inputs.get("Param", []))
 
 
 def reshaper(var: Any) -> Edit:
@@ -307,17 +307,17 @@ def initialiser_dropped(roles: Roles) -> Iterator[Edit]:
 
 @breaks("not-updated", SERVERS, ASYNC)
 def update_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+    return (remover(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
 
 
 @breaks("updated-twice", SERVERS, ASYNC)
 def update_doubled(roles: Roles) -> Iterator[Edit]:
-    return (doubler(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+    return (doubler(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
 
 
 @breaks("updated-twice", SERVERS, ASYNC)
 def update_on_trainer_too(roles: Roles) -> Iterator[Edit]:
-    update = next(op for _, _, op in ops(roles, "main", kind="pserver") if op.input("Param"))
+    update = next(op for _, _, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
     for block, number, op in ops(roles, "main", "send"):
         if len(op.input("X")) == 1 and op.role_vars and gradients(op):
             def insert(block: Any = block, number: int = number, op: Any = op) -> None:

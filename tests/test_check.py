@@ -31,6 +31,8 @@ FAULTS = {
     "step_never_async": {"no-sender", "no-receiver"}, "grad_allreduce_two_optimizers": {"sync"},
     "single_process_multi_thread_two_optimizers": {"sync"},
     "odd_large_id": {"trainer-id"}, "odd_same_servers": {"endpoints"},
+    **{f"{step}_whole_clip_{kind}": {"undeclared", "uninitialised"} for step in ("sync", "async")
+       for kind in ("value", "norm", "norm_l2", "global_norm")},
 }
 MOST_PLACES = 2                               # of one mutation in one set of roles
 PLACES = ("10.0.0.1:6170", "10.0.0.2:6170", "10.0.0.3:6170")

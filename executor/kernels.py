@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
 
@@ -37,14 +38,11 @@ class Kernel:
         definition = op.definition
         if definition is None:
             raise UnknownOpError(f'Operator "{op.type}" has not been registered.\n  built at {op.where}')
-        if definition.compute is None and definition.communicates:
-            raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many "
-                                    f"processes as the job has roles\n  {op.call_text()}\n  built at {op.where}")
-        if definition.compute is None:
+        if definition.compute is None and not definition.communicates:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
         self.op, self.definition = op, definition
-        self.function: Callable[..., Any] = definition.compute
-        self.arguments = definition.arguments["kernel"]
+        self.function: Callable[..., Any] = definition.compute or carry_out
+        self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)
         self.constants = {name: op.attrs.get(key, definition.attr_defs[key].default)
                           for name, kind, key in self.arguments if kind == "attr"}
         self.constants.update({name: self.wants() for name, kind, _ in self.arguments if kind == "wants"})

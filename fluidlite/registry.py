@@ -234,7 +234,7 @@ def grad_name(name: str) -> str:
     return name + GRAD_SUFFIX
 
 
-class _Argument(NamedTuple):
+class Argument(NamedTuple):
     parameter: str
     kind: str                                 # "in", "out", "lod", "attr", or "xp" / "wants" / "ctx"
     key: str
@@ -298,7 +298,7 @@ class Op:
         self.grad_slots: tuple[str, ...] = ()
         self.grad_type = self.type + "_grad"
         self.searched = False
-        self.arguments: dict[str, tuple[_Argument, ...]] = {}
+        self.arguments: dict[str, tuple[Argument, ...]] = {}
         if self.lod == "":
             self.lod = next(iter(self.inputs), None)
         if self.type in _OPS:
@@ -310,19 +310,19 @@ class Op:
         self.arguments[role] = tuple(self._argument(name) for name in inspect.signature(function).parameters)
         return function
 
-    def _argument(self, name: str) -> _Argument:
+    def _argument(self, name: str) -> Argument:
         if name in ("xp", "wants", "ctx"):
-            return _Argument(name, name, name)
+            return Argument(name, name, name)
         for kind, slots in (("in", self.inputs), ("out", self.outputs)):
             slot = _slot_of(name, slots)
             if slot is not None:
-                return _Argument(name, kind, slot)
+                return Argument(name, kind, slot)
         if name.endswith("_lod"):
             slot = _slot_of(name[:-4], self.inputs)
             if slot is not None:
-                return _Argument(name, "lod", slot)
+                return Argument(name, "lod", slot)
         if name.removesuffix("_") in self.attr_defs:      # lambda_ stands for the attribute lambda
-            return _Argument(name, "attr", name.removesuffix("_"))
+            return Argument(name, "attr", name.removesuffix("_"))
         raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
 
     def shape(self, function: Function) -> Function:

@@ -1,0 +1,232 @@
+"""A whole job in one process: a thread for each role. A wait that nobody can end is found at once, and says who waits for what."""
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.messages import Message
+from fluidlite.executor.comm.reduction import REDUCE, check_alike
+from fluidlite.executor.comm.session import Session
+from fluidlite.tensor import SelectedRows
+
+__all__ = ["LocalNetwork", "LocalSession"]
+
+
+class LocalNetwork:
+    """The mailboxes of all roles, under one lock; counts the bytes of each link."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)       # by server
+        self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)                     # by (role, server)
+        self.meetings: dict[Any, list[Any]] = {}                                                 # by what ranks meet for
+        self.alive: set[str] = set()
+        self.serving: dict[str, str] = {}                                                        # endpoint -> role
+        self.waiting: dict[str, tuple[Callable[[], bool], str]] = {}
+        self.failure: str | None = None
+        self.bytes: dict[tuple[str, str], int] = defaultdict(int)
+
+    def enter(self, role: str) -> LocalSession:
+        """The session of a role that takes part from now on."""
+        self.alive.add(role)
+        return LocalSession(self, role)
+
+    def leave(self, role: str, failure: str | None = None) -> None:
+        """A role has ended, well or with an error; those that wait for it hear of it."""
+        with self.changed:
+            self.alive.discard(role)
+            if failure is not None and self.failure is None:
+                self.failure = f"{role} failed: {failure}"
+            self._look_for_deadlock()
+            self.changed.notify_all()
+
+    def wait(self, role: str, ready: Callable[[], bool], what: str) -> None:
+        """With the lock held: return when `ready()`; CommunicatorError when that can never be."""
+        self.waiting[role] = ready, what
+        self._look_for_deadlock()
+        try:
+            while not ready():
+                if self.failure is not None:
+                    raise CommunicatorError(f"{role} waits for {what}, but {self.failure}")
+                self.changed.wait()
+        finally:
+            del self.waiting[role]
+
+    def _look_for_deadlock(self) -> None:
+        if self.failure is None and self.alive and self.alive <= set(self.waiting) and not any(ready() for ready, _ in self.waiting.values()):
+            lines = "".join(f"\n  {role} waits for {what}" for role, (_, what) in sorted(self.waiting.items()))
+            self.failure = f"nobody can go on (deadlock):{lines}"
+            self.changed.notify_all()
+
+    def count(self, source: str, target: str, value: Any) -> None:
+        """Note that a value went over a link."""
+        self.bytes[source, target] += size_of(value)
+
+
+class LocalSession(Session):
+    """One role's connections in a `LocalNetwork`."""
+
+    def __init__(self, network: LocalNetwork, role: str) -> None:
+        super().__init__(self)
+        self.network, self.role = network, role
+        self.endpoint = ""
+
+    def _wait(self, ready: Callable[[], bool], what: str) -> None:
+        op = self.doing
+        place = "" if op is None else f" in op {op.type!r}, built at {op.where}"
+        self.network.wait(self.role, ready, what + place)
+
+    # ------------------------------------------------------------------ a trainer
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send a message to a server, which may not have started to listen yet."""
+        with self.network.changed:
+            self.network.count(self.role, endpoint, message.value)
+            self.network.inbox[endpoint].append(((self.role, endpoint), copied(message)))
+            self.network.changed.notify_all()
+
+    def answer(self, endpoint: str) -> Any:
+        """The next answer of a server."""
+        answers = self.network.answers[self.role, endpoint]
+        with self.network.changed:
+            self._wait(lambda: bool(answers), f"an answer of the server at {endpoint}")
+            value = answers.popleft()
+            self.network.count(endpoint, self.role, value)
+            return value
+
+    # ------------------------------------------------------------------ a server
+    def listen(self, endpoint: str) -> None:
+        """Be the server at `endpoint`; CommunicatorError where another role is."""
+        with self.network.changed:
+            owner = self.network.serving.setdefault(endpoint, self.role)
+            if owner != self.role:
+                raise CommunicatorError(f"{endpoint} is taken: {owner} listens there")
+            self.endpoint = endpoint
+
+    def next_message(self) -> tuple[Any, Message]:
+        """The next message to this server."""
+        inbox = self.network.inbox[self.endpoint]
+        with self.network.changed:
+            self._wait(lambda: bool(inbox), f"messages of trainers at {self.endpoint}")
+            return inbox.popleft()
+
+    def reply(self, to: Any, value: Any) -> None:
+        """Answer a message."""
+        with self.network.changed:
+            self.network.answers[to].append(value.copy() if hasattr(value, "copy") else value)
+            self.network.changed.notify_all()
+
+    # ------------------------------------------------------------------ a rank
+    def join(self, ring_id: int, rank: int, size: int) -> None:
+        """Make a ring; the others join it when they will."""
+        if not 0 <= rank < size:
+            raise CommunicatorError(f"rank {rank} of ring {ring_id} is none of 0 to {size - 1}")
+        self.rings[ring_id] = LocalRing(self, ring_id, rank, size)
+
+
+class LocalRing:
+    """Threads that meet: the last to come does the work, in the order of the ranks, so that results never depend on who came when."""
+
+    def __init__(self, session: LocalSession, ring_id: int, rank: int, size: int) -> None:
+        self.session, self.ring_id, self.rank, self.size = session, ring_id, rank, size
+        self.calls = 0
+        self.sent: dict[tuple[int, int], int] = defaultdict(int)
+
+    def _meet(self, what: str, value: Any) -> list[Any]:
+        """Every rank's value, in order, once all have come."""
+        network = self.session.network
+        self.calls += 1
+        key = (self.ring_id, self.size, self.calls)
+        with network.changed:
+            places = network.meetings.setdefault(key, [None] * self.size + [0])
+            if places[self.rank] is not None:
+                raise CommunicatorError(f"two processes are rank {self.rank} of ring {self.ring_id}")
+            places[self.rank] = (what, None if value is None else value.copy(), self.session.role)
+            network.changed.notify_all()
+            others = [rank for rank in range(self.size) if rank != self.rank]
+            self.session._wait(lambda: all(places[rank] is not None for rank in others),
+                               f"the other ranks of ring {self.ring_id} ({what}, call {self.calls})")
+            places[-1] += 1
+            if places[-1] == self.size:
+                del network.meetings[key]
+        check_alike(self.ring_id, places[:-1])
+        return [place[1] for place in places[:-1]]
+
+    def all_reduce(self, value: Any, how: str) -> Any:
+        """The reduction over all ranks, taken in their order."""
+        values = self._meet(f"all-reduce {how}", value)
+        total = values[0].copy()
+        for other in values[1:]:
+            REDUCE[how](total, other, out=total)
+        self.session.network.bytes[self.session.role, f"ring {self.ring_id}"] += size_of(value) * 2 * (self.size - 1) // self.size
+        return total
+
+    def broadcast(self, value: Any, root: int) -> Any:
+        """The value of rank `root`."""
+        return self._meet(f"broadcast from {root}", value)[root]
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Every rank's value."""
+        return self._meet("all-gather", value)
+
+    def send(self, value: Any, peer: int) -> None:
+        """Put a value where rank `peer` takes it."""
+        network = self.session.network
+        with network.changed:
+            network.answers[f"{self.ring_id}:{self.rank}", f"{peer}"].append(value.copy())
+            network.changed.notify_all()
+
+    def receive(self, peer: int) -> Any:
+        """Take what rank `peer` put there."""
+        network = self.session.network
+        box = network.answers[f"{self.ring_id}:{peer}", f"{self.rank}"]
+        with network.changed:
+            self.session._wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
+            return box.popleft()
+
+
+def size_of(value: Any) -> int:
+    """Bytes of an array or of SelectedRows with their row numbers; 0 for nothing."""
+    if isinstance(value, SelectedRows):
+        return int(value.array.nbytes + value.ids.nbytes)
+    return int(getattr(value, "nbytes", 0))
+
+
+def copied(message: Message) -> Message:
+    """The message with a value of its own: what is sent does not change when the sender goes on."""
+    value = message.value
+    if isinstance(value, SelectedRows):
+        value = SelectedRows(value.ids.copy(), value.height(), value.array.copy())
+    elif isinstance(value, np.ndarray):
+        value = value.copy()
+    return Message(message.kind, message.trainer, message.name, value)
+
+
+def run_roles(network: LocalNetwork, roles: Sequence[tuple[str, Callable[[], Any]]]) -> dict[str, Any]:
+    """Run each role's function in a thread with its session; its results by role. The first error of a role is raised."""
+    from fluidlite.executor.comm.session import use
+    results: dict[str, Any] = {}
+    errors: dict[str, BaseException] = {}
+
+    def body(role: str, work: Callable[[], Any], session: LocalSession) -> None:
+        try:
+            with use(session):
+                results[role] = work()
+            network.leave(role)
+        except BaseException as error:           # raised again below, in the caller's thread
+            errors[role] = error
+            network.leave(role, f"{type(error).__name__}: {error}")
+
+    sessions = {role: network.enter(role) for role, _ in roles}
+    threads = [threading.Thread(target=body, args=(role, work, sessions[role]), name=role) for role, work in roles]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise next((error for error in errors.values() if not isinstance(error, CommunicatorError)), next(iter(errors.values())))
+    return results

@@ -1,0 +1,35 @@
+"""What a trainer says to a parameter server."""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Kind", "Message"]
+
+
+class Kind(enum.IntEnum):
+    """What a message is for; those that wait for an answer stand behind GET."""
+
+    SEND = 0                 # here is the value of `name`
+    COMPLETE = 1             # this trainer leaves
+    GET = 2                  # what is the value of `name`?
+    ROWS = 3                 # what are these rows of the table `name`?
+    BARRIER = 4              # this trainer has sent all its gradients; answer when the step is done
+    FETCHED = 5              # this trainer has received all parameters
+    SAVE = 6                 # write your tables into the folder `name`
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message; `value` is an array, SelectedRows, or None."""
+
+    kind: Kind
+    trainer: int
+    name: str = ""
+    value: Any = None
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether the sender waits."""
+        return self.kind >= Kind.GET

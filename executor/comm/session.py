@@ -1,0 +1,103 @@
+"""What one process (or one thread that stands for a process) is connected to."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.messages import Message
+from fluidlite.ir.operator import Operator
+
+__all__ = ["Link", "Ring", "Session", "current", "use"]
+
+
+class Ring(Protocol):
+    """The ranks that reduce together. Arrays in, arrays out; every rank calls the same methods in the same order."""
+
+    rank: int
+    size: int
+
+    def all_reduce(self, value: Any, how: str) -> Any:
+        """The "sum", "max", "min" or "prod" over all ranks."""
+
+    def broadcast(self, value: Any, root: int) -> Any:
+        """The value of rank `root`."""
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Every rank's value, in order."""
+
+    def send(self, value: Any, peer: int) -> None:
+        """Give a value to rank `peer`."""
+
+    def receive(self, peer: int) -> Any:
+        """The next value from rank `peer`."""
+
+
+class Link(Protocol):
+    """The way between trainers and servers, seen from one process."""
+
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send a message to the server at `endpoint`; its answer, where it has one, is read by `answer`."""
+
+    def answer(self, endpoint: str) -> Any:
+        """The next answer of the server at `endpoint`."""
+
+    def listen(self, endpoint: str) -> None:
+        """Be the server at `endpoint` from now on."""
+
+    def next_message(self) -> tuple[Any, Message]:
+        """For a server: the next message, and what `reply` needs to answer it."""
+
+    def reply(self, to: Any, value: Any) -> None:
+        """For a server: answer a message."""
+
+
+class Session:
+    """The connections of one process, and the rings that it has joined."""
+
+    def __init__(self, link: Link | None = None) -> None:
+        self.link_or_none = link
+        self.rings: dict[int, Ring] = {}
+        self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
+
+    @property
+    def link(self) -> Link:
+        """The way to the servers; CommunicatorError where there is none."""
+        if self.link_or_none is None:
+            raise CommunicatorError("this process is connected to no parameter server")
+        return self.link_or_none
+
+    def ring(self, ring_id: int) -> Ring:
+        """A ring that was joined; CommunicatorError for one that was not."""
+        if ring_id not in self.rings:
+            raise CommunicatorError(f"ring {ring_id} is used before it is made: run the startup program, which joins it (c_comm_init); "
+                                    f"joined so far: {sorted(self.rings) or 'none'}")
+        return self.rings[ring_id]
+
+    def join(self, ring_id: int, rank: int, size: int) -> None:
+        """Make the ring `ring_id`, in which this process is number `rank` of `size`."""
+        raise CommunicatorError(f"this process cannot join ring {ring_id}: it has no connection to other ranks")
+
+    def join_devices(self, ring_id: int) -> None:
+        """Make the ring of the devices of one process."""
+        raise CommunicatorError(f"this process cannot make ring {ring_id}: it has one device")
+
+
+_current: ContextVar[Session | None] = ContextVar("session", default=None)
+
+
+def current() -> Session | None:
+    """The session of this process or thread; None where there is none."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def use(session: Session) -> Iterator[Session]:
+    """Inside the `with`, programs of this thread talk through `session`."""
+    token = _current.set(session)
+    try:
+        yield session
+    finally:
+        _current.reset(token)

@@ -1,0 +1,1 @@
+"""FluidLite's commands."""

@@ -1,0 +1,60 @@
+"""Programs as the C-like listing that fluid's `program_to_code` prints: a brace a block, a line a variable and op.
+
+    { // block 0
+        persist trainable parameter fc_0.w_0 : fluid.VarType.LOD_TENSOR.shape(784, 10).astype(VarType.FP32)
+
+        {Out=['fc_0.tmp_0']} = mul(inputs={X=['img'], Y=['fc_0.w_0']}, op_role = 0, x_num_col_dims = 1)
+    }
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dtypes import VarType
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import CALLSTACK_ATTR, Operator
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.registry import AttrType
+
+__all__ = ["block_code", "op_code", "program_code", "variable_code"]
+
+_SHAPED = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
+
+
+def program_code(program: Program, skip_op_callstack: bool = True) -> str:
+    """The whole program."""
+    return "".join(block_code(block, skip_op_callstack) for block in program.blocks)
+
+
+def block_code(block: Block, skip_op_callstack: bool = True) -> str:
+    """One block: its variables by name, then its ops in order."""
+    variables = [f"    {variable_code(block.vars[name])}\n" for name in sorted(block.vars)]
+    ops = [f"    {op_code(op, skip_op_callstack)}\n" for op in block.ops]
+    return "".join([f"{{ // block {block.idx}\n", *variables, "\n" if variables else "", *ops, "}\n"])
+
+
+def variable_code(var: Variable) -> str:
+    """`persist trainable parameter w : fluid.VarType.LOD_TENSOR.shape(3, 4).astype(VarType.FP32)`."""
+    persist = "persist " if var.persistable else ""
+    kind = f"{'trainable ' if var.trainable else ''}parameter" if isinstance(var, Parameter) else "var"
+    shaped = f".shape{tuple(var.shape)}.astype(VarType.{var.dtype.name})" if var.type in _SHAPED and var._dtype is not None else ""
+    return f"{persist}{kind} {var.name} : fluid.VarType.{var.type.name}{shaped}"
+
+
+def op_code(op: Operator, skip_op_callstack: bool = True) -> str:
+    """`{Out=['y']} = mul(inputs={X=['x'], Y=['w']}, x_num_col_dims = 1)`."""
+    names = sorted(name for name in op.attr_names if name != CALLSTACK_ATTR or not skip_op_callstack)
+    attrs = "".join(f", {name} = {_attr(op, name)}" for name in names)
+    return f"{{{_slots(op.outputs)}}} = {op.type}(inputs={{{_slots(op.inputs)}}}{attrs})"
+
+
+def _slots(slots: dict[str, list[str]]) -> str:
+    return ", ".join(f"{slot}={names}" for slot, names in sorted(slots.items()))
+
+
+def _attr(op: Operator, name: str) -> Any:
+    value, kind = op.attr(name), op.attr_type(name)
+    if kind == AttrType.BLOCK:
+        return f"block[{value.idx}]"
+    return f"blocks[{', '.join(str(block.idx) for block in value)}]" if kind == AttrType.BLOCKS else value

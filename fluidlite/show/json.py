@@ -1,0 +1,200 @@
+"""Programs as JSON that is read back: parse(program_json(p)) is p.
+
+    {"format": "fluidlite-program", "version": 1, "random_seed": 0, "blocks": [
+      {"parent": -1, "forward": -1,
+       "vars": [{"name": "w", "kind": "lod_tensor", "dtype": "float32", "shape": [784, 10], "parameter": true, "trainable": true}],
+       "ops": [{"type": "mul", "inputs": {"X": ["img"], "Y": ["w"]}, "outputs": {"Out": ["y"]},
+                "attrs": {"x_num_col_dims": {"type": "int", "value": 1}},
+                "where": {"file": "train.py", "line": 26, "function": "<module>"}}]}]}
+
+Of a variable `kind`, `dtype` (null where it has none) and `shape` always stand there; a reader has `tensors`, a list of
+`{dtype, shape, lod_level}`; the other fields (`_FIELDS`, and of parameters `_PARAMETER_FIELDS`) only where they are not what
+variables usually have. Attributes have the names of Paddle's types in lower case; a block stands as its number, and floats
+that JSON cannot say as "nan", "inf", "-inf". `where` is left out where nobody knows it.
+"""
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fluidlite.dtypes import VarType
+from fluidlite.errors import FormatError
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
+from fluidlite.ir.program import Program
+from fluidlite.ir.restore import MAX_BLOCKS, add_operator, add_variable, check_blocks, check_parents, exact_value
+from fluidlite.ir.text import DTYPE_NAMES
+from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.registry import AttrType, Spec
+
+__all__ = ["FORMAT", "VERSION", "parse", "program_data", "program_json"]
+
+FORMAT, VERSION = "fluidlite-program", 1
+_FIELDS: dict[str, Any] = {"lod_level": 0, "persistable": False, "stop_gradient": False, "is_data": False, "need_check_feed": False,
+                           "belong_to_optimizer": False}
+_PARAMETER_FIELDS: dict[str, Any] = {"trainable": True, "do_model_average": True, "need_clip": True, "is_distributed": False}
+_KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
+_VALUES: dict[AttrType, tuple[type, ...]] = {
+    AttrType.INT: (int,), AttrType.LONG: (int,), AttrType.FLOAT: (int, float, str), AttrType.STRING: (str,), AttrType.BOOLEAN: (bool,),
+    AttrType.BLOCK: (int,), AttrType.INTS: (int,), AttrType.LONGS: (int,), AttrType.FLOATS: (int, float, str),
+    AttrType.STRINGS: (str,), AttrType.BOOLEANS: (bool,), AttrType.BLOCKS: (int,)}
+_LISTS = (AttrType.INTS, AttrType.LONGS, AttrType.FLOATS, AttrType.STRINGS, AttrType.BOOLEANS, AttrType.BLOCKS)
+
+
+def program_json(program: Program, indent: int | None = 1) -> str:
+    """The whole program."""
+    return json.dumps(program_data(program), indent=indent, allow_nan=False) + "\n"
+
+
+def program_data(program: Program) -> dict[str, Any]:
+    """What `program_json` writes, as dicts and lists."""
+    return {"format": FORMAT, "version": VERSION, "random_seed": program.random_seed, "blocks": list(map(_block_data, program.blocks))}
+
+
+def _block_data(block: Block) -> dict[str, Any]:
+    return {"parent": block.parent_idx, "forward": block.forward_block_idx,
+            "vars": list(map(_variable_data, block.vars.values())), "ops": list(map(_op_data, block.ops))}
+
+
+def _variable_data(var: Variable) -> dict[str, Any]:
+    data: dict[str, Any] = {"name": var.name, "kind": DTYPE_NAMES[var.type], "dtype": None if var._dtype is None else DTYPE_NAMES[var._dtype],
+                            "shape": list(var.shape)}
+    usual = dict(_FIELDS)
+    if isinstance(var, Parameter):
+        data["parameter"] = True
+        usual.update(_PARAMETER_FIELDS, persistable=True)
+        factor = var.optimize_attr.get("learning_rate", 1.0)
+        if isinstance(factor, (int, float)) and factor != 1.0:
+            data["learning_rate"] = factor
+    for name, value in usual.items():
+        found = getattr(var, name)
+        if found is not None and found != value:
+            data[name] = found
+    if var.reader_specs:
+        data["tensors"] = [{"dtype": DTYPE_NAMES[spec.dtype], "shape": list(spec.shape), "lod_level": spec.lod_level or 0}
+                           for spec in var.reader_specs]
+    return data
+
+
+def _op_data(op: Operator) -> dict[str, Any]:
+    attrs = {name: {"type": op.attr_type(name).name.lower(), "value": _value(exact_value(value, op.attr_type(name)))}
+             for name, value in op.attrs.items() if name != CALLSTACK_ATTR}
+    data: dict[str, Any] = {"type": op.type, "inputs": op.inputs, "outputs": op.outputs, "attrs": attrs}
+    if op.where is not None:
+        data["where"] = op.where._asdict()
+    return data
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_value, value))
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ------------------------------------------------------------------------------------------------ reading
+def parse(text: str | bytes) -> Program:
+    """The program that the JSON describes; FormatError where it describes none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"this is no JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
+        raise FormatError(f'this JSON is no program: it lacks "format": "{FORMAT}" and "version": {VERSION}')
+    program = Program()
+    program._seed = _get(data, "random_seed", int, 0)
+    blocks = _get(data, "blocks", list)
+    if not 0 < len(blocks) <= MAX_BLOCKS:
+        raise FormatError(f"a program has 1 to {MAX_BLOCKS} blocks, not {len(blocks)}")
+    program.blocks = [Block(program, index) for index in range(len(blocks))]
+    try:
+        for block, item in zip(program.blocks, blocks, strict=True):
+            _read_block(block, item)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise FormatError(f"block {block.idx}: {error}") from None
+    check_parents(program)
+    check_blocks(program)
+    return program
+
+
+def _get(data: Any, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+    """A field of the right type; `default` where it is missing, if there is one."""
+    value = data.get(key, default) if isinstance(data, dict) else None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise FormatError(f"{key!r} should be {kind if isinstance(kind, tuple) else kind.__name__}, not {str(value)[:60]!r}")
+    return value
+
+
+def _read_block(block: Block, data: Any) -> None:
+    block.parent_idx, block.forward_block_idx = _get(data, "parent", int), _get(data, "forward", int, -1)
+    for item in _get(data, "vars", list):
+        _read_variable(block, item)
+    for item in _get(data, "ops", list):
+        where = item.get("where")
+        add_operator(block, _get(item, "type", str), _slots(item, "inputs"), _slots(item, "outputs"),
+                     {name: _read_attr(block, name, attr) for name, attr in _get(item, "attrs", dict, {}).items()},
+                     Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>")) if where else None,
+                     defaults=False)
+
+
+def _read_variable(block: Block, data: Any) -> None:
+    parameter = _get(data, "parameter", bool, False)
+    usual = {**_FIELDS, **(_PARAMETER_FIELDS if parameter else {}), "persistable": parameter}
+    fields = {name: _get(data, name, type(value), value) for name, value in usual.items() if name in data or name in _FIELDS}
+    persistable = fields["persistable"] if "persistable" in data else parameter
+    if "learning_rate" in data:
+        fields["optimize_attr"] = {"learning_rate": _get(data, "learning_rate", (int, float))}
+    specs = tuple(Spec(_shape(item), _kind(item, "dtype"), _get(item, "lod_level", int, 0)) for item in _get(data, "tensors", list, []))
+    var = add_variable(block, _get(data, "name", str), kind=_kind(data, "kind"), shape=_shape(data), parameter=parameter,
+                       dtype=None if data.get("dtype") is None else _kind(data, "dtype"), reader_specs=specs, **fields)
+    var._persistable = persistable
+    if data.get("dtype") is None and not parameter:
+        var._dtype = None
+
+
+def _kind(data: Any, key: str) -> VarType:
+    name = _get(data, key, str)
+    if name not in _KINDS:
+        raise FormatError(f"{name!r} is no dtype and no kind of variable")
+    return _KINDS[name]
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    return tuple(_checked(item, (int,), "shape") for item in _get(data, "shape", list))
+
+
+def _slots(data: Any, key: str) -> dict[str, list[str]]:
+    return {slot: [_checked(name, (str,), key) for name in _get(_get(data, key, dict), slot, list)] for slot in _get(data, key, dict)}
+
+
+def _checked(value: Any, kinds: tuple[type, ...], what: str) -> Any:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise FormatError(f"{what}: {str(value)[:60]!r} is of the wrong type")
+    return value
+
+
+def _read_attr(block: Block, name: str, data: Any) -> tuple[AttrType, Any]:
+    word = _get(data, "type", str).upper()
+    if word not in AttrType.__members__:
+        raise FormatError(f"attribute {name!r}: {word.lower()!r} is no type of an attribute")
+    kind = AttrType[word]
+    read = _reader(block, kind)
+    value = data.get("value")
+    if kind in _LISTS:
+        return kind, [read(_checked(item, _VALUES[kind], name)) for item in _get(data, "value", list)]
+    return kind, read(_checked(value, _VALUES[kind], name))
+
+
+def _reader(block: Block, kind: AttrType) -> Callable[[Any], Any]:
+    if kind in (AttrType.FLOAT, AttrType.FLOATS):
+        return float
+    if kind not in (AttrType.BLOCK, AttrType.BLOCKS):
+        return lambda value: value
+    blocks: Mapping[int, Block] = dict(enumerate(block.program.blocks))
+
+    def find(index: int) -> Block:
+        if index not in blocks:
+            raise FormatError(f"there is no block {index}")
+        return blocks[index]
+    return find

@@ -9,16 +9,17 @@
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite import unique_name
+from fluidlite.dtypes import VarType, is_float
 from fluidlite.errors import TranspilerError, did_you_mean
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.buckets import all_reduce, make_buckets, wait, waves
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.endpoints import parse_endpoints, rank_of
@@ -64,20 +65,28 @@ def check_programs(main: Program, startup: Program) -> None:
                                       f"belongs to\n  {op.call_text()}\n  built at {op.where}")
 
 
-def _parameters(startup: Program, trained: Sequence[str]) -> list[Variable]:
-    """The startup program's parameters, in order of creation; those that are trained count although a parsed program does not mark them.
+def parameters_of(startup: Program, main: Program, trained: Sequence[str]) -> list[str]:
+    """The parameters that the startup program initialises, in order of creation.
 
-    Initialiser ops are prepended, so their order tells; a program that was parsed has its variables in any order.
+    Initialiser ops are prepended, so their order tells. A program that was parsed has its variables in any order, and none is
+    marked as a parameter: then those count that are trained, or that forward ops read and the startup program keeps.
     """
     block = startup.global_block()
     for name in trained:
         if name not in block.vars:
             raise TranspilerError(f"the startup program does not initialise parameter {name!r}: it belongs to another program"
                                   f"{did_you_mean(name, block.vars)}")
-    names = set(trained)
-    params = [var for var in block.vars.values() if isinstance(var, Parameter) or var.name in names]
+    found = {param.name for param in block.iter_parameters()} or {name for name in _read_forward(main) if _is_kept(block.vars.get(name))}
     first_writer = {name: -index for index, op in reversed(list(enumerate(block.ops))) for name in op.output_arg_names}
-    return sorted(params, key=lambda var: first_writer.get(var.name, 1))
+    return sorted({*found, *trained}, key=lambda name: (first_writer.get(name, 1), name))
+
+
+def _read_forward(main: Program) -> set[str]:
+    return {name for block in main.blocks for op in block.ops if op.role | OpRole.Loss == OpRole.Loss for name in op.input_arg_names}
+
+
+def _is_kept(var: Variable | None) -> bool:
+    return var is not None and var.persistable and var.type == VarType.LOD_TENSOR and is_float(var.dtype)
 
 
 def trained_parameters(main: Program) -> list[str]:
@@ -90,32 +99,35 @@ def trained_parameters(main: Program) -> list[str]:
 
 
 # ---------------------------------------------------------------------- the startup program
-def connect(edits: Insertions, rank: Rank, nrings: int) -> None:
-    """Make a communicator for each ring: its id comes from rank 0."""
-    block = edits.block
-    numbers = (number for number in range(len(block.vars) + nrings) if f"nccl_id_{number}" not in block.vars)
-    for ring, number in zip(range(nrings), numbers, strict=False):
-        block.create_var(name=f"nccl_id_{number}", persistable=True, type=VarType.RAW)
-        edits.last("c_gen_nccl_id", {}, {"Out": f"nccl_id_{number}"}, OpRole.Forward,
+def connect(edits: Insertions, rank: Rank, id_names: Sequence[str]) -> None:
+    """Make a communicator for each ring: its id comes from rank 0, and is kept in the variable named."""
+    for ring, name in enumerate(id_names):
+        edits.block.create_var(name=name, persistable=True, type=VarType.RAW)
+        edits.last("c_gen_nccl_id", {}, {"Out": name}, OpRole.Forward,
                    rank=rank.index, endpoint=rank.endpoint, other_endpoints=rank.others)
-        edits.last("c_comm_init", {"X": f"nccl_id_{number}"}, {}, OpRole.Forward,
-                   nranks=len(rank.endpoints), rank=rank.index, ring_id=ring)
+        edits.last("c_comm_init", {"X": name}, {}, OpRole.Forward, nranks=len(rank.endpoints), rank=rank.index, ring_id=ring)
 
 
-def broadcast(edits: Insertions, params: Sequence[Variable], nrings: int) -> None:
+def broadcast(edits: Insertions, params: Sequence[str], nrings: int) -> None:
     """Give every rank the parameters of rank 0."""
-    for number, param in enumerate(param for param in params if not getattr(param, "is_distributed", False)):
-        edits.last("c_broadcast", {"X": param.name}, {"Out": param.name}, OpRole.Forward, ring_id=number % nrings, root=0)
+    shared = [name for name in params if not is_distributed(edits.block, name)]
+    for number, name in enumerate(shared):
+        edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Forward, ring_id=number % nrings, root=0)
     for ring in range(nrings):
-        edits.last("c_sync_comm_stream", {"X": params[-1].name}, {"Out": params[-1].name}, OpRole.Forward, ring_id=ring)
+        edits.last("c_sync_comm_stream", {"X": params[-1]}, {"Out": params[-1]}, OpRole.Forward, ring_id=ring)
 
 
-def startup_of_rank(startup: Program, rank: Rank, nrings: int, trained: Sequence[str]) -> Program:
-    """The startup program with communicators, and all parameters as rank 0 has them."""
+def is_distributed(block: Block, name: str) -> bool:
+    """Whether each rank has a part of the parameter: then nothing is done to it."""
+    return bool(getattr(block._find_var_recursive(name), "is_distributed", False))
+
+
+def startup_of_rank(startup: Program, rank: Rank, id_names: Sequence[str], params: Sequence[str]) -> Program:
+    """The startup program with a communicator for each ring, and all parameters as rank 0 has them."""
     new = startup.clone()
     edits = Insertions(new.global_block())
-    connect(edits, rank, nrings)
-    broadcast(edits, _parameters(new, trained), nrings)
+    connect(edits, rank, id_names)
+    broadcast(edits, params, len(id_names))
     edits.apply()
     return new
 
@@ -149,9 +161,9 @@ def reduce_gradients(main: Program, nranks: int, nrings: int = 1, bucket_bytes: 
 
 
 # ---------------------------------------------------------------------- parameters are averaged
-def declare_snapshots(block: Block, params: Sequence[Variable]) -> None:
+def declare_snapshots(block: Block, params: Iterable[str]) -> None:
     """The variables that keep each parameter as it was when the ranks last agreed."""
-    for param in params:
+    for param in map(block._var_recursive, params):
         block.create_var(name=param.name + SNAPSHOT, shape=param.shape, dtype=param.dtype, persistable=True, stop_gradient=True)
 
 
@@ -159,9 +171,10 @@ def take_snapshots(startup: Program, params: Sequence[str]) -> Program:
     """The startup program with a snapshot of each parameter at its end."""
     new = startup.clone()
     block = new.global_block()
-    declare_snapshots(block, [block.var(name) for name in params])
+    shared = [name for name in params if not is_distributed(block, name)]
+    declare_snapshots(block, shared)
     edits = Insertions(block)
-    for name in params:
+    for name in shared:
         edits.last("assign", {"X": name}, {"Out": name + SNAPSHOT}, OpRole.Forward)
     edits.apply()
     return new
@@ -174,7 +187,7 @@ def last_updates(block: Block) -> dict[str, Operator]:
         if not op.role & OpRole.Optimize or not _UPDATE_SLOTS.issubset(op.inputs):
             continue
         name = op.input("Param")[0]
-        if not getattr(block.vars.get(name), "is_distributed", False):
+        if not is_distributed(block, name):
             found.pop(name, None)
             found[name] = op
     return found
@@ -190,7 +203,7 @@ def average_parameters(main: Program, nranks: int, nrings: int) -> Program:
     new = main.clone()
     block = new.global_block()
     updates = last_updates(block)
-    declare_snapshots(block, [block.var(name) for name in updates])
+    declare_snapshots(block, updates)
     edits = Insertions(block)
     anchors, user = _places(block, updates)
     for number, name in enumerate(updates):
@@ -235,7 +248,7 @@ class Collective:
     """
 
     mode = ""
-    alone = False                             # whether one endpoint is enough
+    alone = False                             # whether `transpile` takes one endpoint
 
     def __init__(self, nrings: int) -> None:
         if isinstance(nrings, bool) or not isinstance(nrings, int) or nrings < 1:
@@ -257,24 +270,26 @@ class Collective:
         programs that make no gradients, are transpiled already, or have ops without a role.
         """
         known = parse_endpoints(endpoints)
+        if len(known) < 2 and not self.alone:
+            raise TranspilerError(f"the number of endpoints must > 1, but there is only {known[0]}")
         who = Rank(rank_of(rank, known, current_endpoint, "rank"), known)
         startup = default_startup_program() if startup_program is None else startup_program
         main = default_main_program() if main_program is None else main_program
-        new_startup, new_main = self.rewrite(startup, main, who)
+        check_programs(main, startup)
+        new_startup, new_main = self._rewrite(startup, main, who, [unique_name.generate("nccl_id") for _ in range(self.nrings)])
         startup.take_over(new_startup)
         main.take_over(new_main)
         self.endpoints, self.current_endpoint, self.rank, self.nranks = list(known), current_endpoint, who.index, len(known)
         self.startup_program, self.main_program, self.wait_port = startup, main, wait_port
 
     def rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
-        """The rank's startup and main programs; those that were given stay as they are. Raises what `transpile` raises."""
-        if len(rank.endpoints) < 2 and not self.alone:
-            raise TranspilerError(f"the number of endpoints must > 1, but there is only {rank.endpoint}")
+        """The rank's startup and main programs; those that were given stay as they are. Raises what `transpile` raises of programs."""
         check_programs(main, startup)
-        return self._rewrite(startup, main, rank)
+        return self._rewrite(startup, main, rank, [f"nccl_id_{ring}" for ring in range(self.nrings)])
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
-        return startup_of_rank(startup, rank, self.nrings, trained_parameters(main)), main.clone()
+    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+        params = parameters_of(startup, main, trained_parameters(main))
+        return startup_of_rank(startup, rank, id_names, params), main.clone()
 
 
 class GradAllReduce(Collective):
@@ -286,8 +301,9 @@ class GradAllReduce(Collective):
         super().__init__(nrings)
         self.bucket_bytes = bucket_bytes
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
-        return (startup_of_rank(startup, rank, self.nrings, trained_parameters(main)),
+    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+        params = parameters_of(startup, main, trained_parameters(main))
+        return (startup_of_rank(startup, rank, id_names, params),
                 reduce_gradients(main, len(rank.endpoints), self.nrings, self.bucket_bytes))
 
 
@@ -304,13 +320,13 @@ class LocalSGD(Collective):
         """The variable that keeps the parameter as it was when the ranks last agreed."""
         return param_name + self.snapshot_key
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
+    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
         updates = last_updates(main.global_block())
         if not updates:
             raise TranspilerError("the main program updates no parameter, so there is nothing to average; call "
                                   "optimizer.minimize(loss) first, and transpile the training program, not the test program")
-        params = [var.name for var in _parameters(startup, list(updates)) if not getattr(var, "is_distributed", False)]
-        return (take_snapshots(startup_of_rank(startup, rank, self.nrings, list(updates)), params),
+        params = parameters_of(startup, main, list(updates))
+        return (take_snapshots(startup_of_rank(startup, rank, id_names, params), params),
                 average_parameters(main, len(rank.endpoints), self.nrings))
 
 
@@ -323,7 +339,7 @@ class SingleProcessMultiThread(GradAllReduce):
     def __init__(self, bucket_bytes: int = 0) -> None:
         super().__init__(1, bucket_bytes)
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
+    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
         trained_parameters(main)
         return startup_of_devices(startup), reduce_gradients(main, len(rank.endpoints), 1, self.bucket_bytes)
 
@@ -341,8 +357,8 @@ class MultiThread(GradAllReduce):
         super().__init__(nrings, bucket_bytes or (1 << 62 if trans_mode == "fuse_all_reduce" else 0))
         self.trans_mode = trans_mode
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
-        new_startup, new_main = super()._rewrite(startup, main, rank)
+    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+        new_startup, new_main = super()._rewrite(startup, main, rank, id_names)
         return (startup_of_devices(startup, self.nrings) if len(rank.endpoints) == 1 else new_startup), new_main
 
 

@@ -68,18 +68,12 @@ class LocalNetwork:
         self.bytes[source, target] += size_of(value)
 
 
-class LocalSession(Session):
-    """One role's connections in a `LocalNetwork`."""
+class LocalLink:
+    """One role's way to the servers, or a server's to its trainers."""
 
-    def __init__(self, network: LocalNetwork, role: str) -> None:
-        super().__init__(self)
-        self.network, self.role = network, role
+    def __init__(self, session: LocalSession) -> None:
+        self.network, self.role, self._wait = session.network, session.role, session.wait
         self.endpoint = ""
-
-    def _wait(self, ready: Callable[[], bool], what: str) -> None:
-        op = self.doing
-        place = "" if op is None else f" in op {op.type!r}, built at {op.where}"
-        self.network.wait(self.role, ready, what + place)
 
     # ------------------------------------------------------------------ a trainer
     def post(self, endpoint: str, message: Message) -> None:
@@ -120,7 +114,20 @@ class LocalSession(Session):
             self.network.answers[to].append(value.copy() if hasattr(value, "copy") else value)
             self.network.changed.notify_all()
 
-    # ------------------------------------------------------------------ a rank
+
+class LocalSession(Session):
+    """One role's connections in a `LocalNetwork`."""
+
+    def __init__(self, network: LocalNetwork, role: str) -> None:
+        self.network, self.role = network, role
+        super().__init__(LocalLink(self))
+
+    def wait(self, ready: Callable[[], bool], what: str) -> None:
+        """With the network's lock held: return when `ready()`."""
+        op = self.doing
+        place = "" if op is None else f" in op {op.type!r}, built at {op.where}"
+        self.network.wait(self.role, ready, what + place)
+
     def join(self, ring_id: int, rank: int, size: int) -> None:
         """Make a ring; the others join it when they will."""
         if not 0 <= rank < size:
@@ -148,7 +155,7 @@ class LocalRing:
             places[self.rank] = (what, None if value is None else value.copy(), self.session.role)
             network.changed.notify_all()
             others = [rank for rank in range(self.size) if rank != self.rank]
-            self.session._wait(lambda: all(places[rank] is not None for rank in others),
+            self.session.wait(lambda: all(places[rank] is not None for rank in others),
                                f"the other ranks of ring {self.ring_id} ({what}, call {self.calls})")
             places[-1] += 1
             if places[-1] == self.size:
@@ -185,7 +192,7 @@ class LocalRing:
         network = self.session.network
         box = network.answers[f"{self.ring_id}:{peer}", f"{self.rank}"]
         with network.changed:
-            self.session._wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
+            self.session.wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
             return box.popleft()
 
 
@@ -216,6 +223,7 @@ def run_roles(network: LocalNetwork, roles: Sequence[tuple[str, Callable[[], Any
         try:
             with use(session):
                 results[role] = work()
+                session.leave()                  # a trainer may end without exe.close()
             network.leave(role)
         except BaseException as error:           # raised again below, in the caller's thread
             errors[role] = error

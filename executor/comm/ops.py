@@ -65,7 +65,7 @@ def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
     if op.attrs["merge_add"]:                      # a count of steps goes to every server
         names, pieces = names * len(op.attrs["epmap"]), pieces * len(op.attrs["epmap"])
     for name, piece, endpoint in zip(names, pieces, op.attrs["epmap"], strict=True):
-        session.link.post(endpoint, Message(Kind.SEND, op.attrs["trainer_id"], name, piece))
+        session.post(endpoint, Message(Kind.SEND, op.attrs["trainer_id"], name, piece))
     return {}
 
 
@@ -86,7 +86,7 @@ def receive(session: Session, context: Any, values: Values) -> dict[str, list[An
     endpoints = op.attrs["epmap"]
     names = op.attrs["recv_varnames"] or op.output("Out")
     for name, endpoint in zip(names, endpoints, strict=True):
-        session.link.post(endpoint, Message(Kind.GET, op.attrs["trainer_id"], name))
+        session.post(endpoint, Message(Kind.GET, op.attrs["trainer_id"], name))
     parts = [session.link.answer(endpoint) for endpoint in endpoints]
     return {"Out": parts if len(parts) == len(op.output("Out")) else [context.xp.concatenate(parts)]}
 
@@ -105,7 +105,7 @@ def fetched(session: Session, context: Any, values: Values) -> dict[str, list[An
 
 def _everywhere(session: Session, op: Operator, kind: Kind) -> dict[str, list[Any]]:
     for endpoint in op.attrs["endpoints"]:
-        session.link.post(endpoint, Message(kind, op.attrs["trainer_id"]))
+        session.post(endpoint, Message(kind, op.attrs["trainer_id"]))
     for endpoint in op.attrs["endpoints"]:
         session.link.answer(endpoint)
     return {}
@@ -123,7 +123,7 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
     asked = [(endpoint, name, wanted[low:high] - start) for endpoint, name, low, high, start in zip(
         attrs["endpoints"], attrs["table_names"], cuts, cuts[1:], starts, strict=False) if high > low]
     for endpoint, name, rows in asked:
-        session.link.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, rows))
+        session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, rows))
     table = np.concatenate([session.link.answer(endpoint) for endpoint, _, _ in asked])
     if attrs["padding_idx"] != -1:
         table[wanted == attrs["padding_idx"]] = 0
@@ -140,7 +140,7 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
     """Have the servers write their tables."""
     attrs = context.op.attrs
     for endpoint in attrs["epmap"]:
-        session.link.post(endpoint, Message(Kind.SAVE, attrs["trainer_id"], attrs["dir"]))
+        session.post(endpoint, Message(Kind.SAVE, attrs["trainer_id"], attrs["dir"]))
     for endpoint in attrs["epmap"]:
         session.link.answer(endpoint)
     return {}

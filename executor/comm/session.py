@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.messages import Message
+from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 
 __all__ = ["Link", "Ring", "Session", "current", "use"]
@@ -61,6 +61,7 @@ class Session:
         self.link_or_none = link
         self.rings: dict[int, Ring] = {}
         self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
+        self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
 
     @property
     def link(self) -> Link:
@@ -68,6 +69,17 @@ class Session:
         if self.link_or_none is None:
             raise CommunicatorError("this process is connected to no parameter server")
         return self.link_or_none
+
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send a message, and remember to say goodbye."""
+        self.contacted[endpoint] = message.trainer
+        self.link.post(endpoint, message)
+
+    def leave(self) -> None:
+        """Tell the servers that this trainer sends nothing more."""
+        for endpoint, trainer in self.contacted.items():
+            self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
+        self.contacted.clear()
 
     def ring(self, ring_id: int) -> Ring:
         """A ring that was joined; CommunicatorError for one that was not."""

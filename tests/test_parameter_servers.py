@@ -258,7 +258,7 @@ def test_a_job_leaves_the_originals_alone() -> None:
         job.programs(role).main.verify()
         job.programs(role).startup.verify()
     assert (str(main), str(startup)) == before
-    assert job.server(FIRST).main.global_block().ops[-1].attr("distributed_mode") == 1
+    assert job.server(FIRST).main.global_block().ops[-1].attr("distributed_mode") == 2     # 1.8.5's: 1 where slices are cut at run time
     with pytest.raises(TranspilerError, match="no role 'trainer4'; did you mean 'trainer"):
         job.role("trainer4")
     with pytest.raises(TranspilerError, match="no mode 'pserve'; did you mean 'pserver'"):

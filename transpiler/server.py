@@ -23,12 +23,10 @@ TRAINER_ID = "@TRAINER_ID@"
 
 
 def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
-    """The number that stands for a configuration's way to keep in step."""
+    """The number that stands for a configuration's way to keep in step; like 1.8.5's, it does not depend on `half_async`."""
     if config.sync_mode:
         return DistributedMode.SYNC
-    if config.geo_sgd_mode:
-        return DistributedMode.GEO
-    return DistributedMode.HALF_ASYNC if config.half_async else DistributedMode.ASYNC
+    return DistributedMode.ASYNC if config.runtime_split_send_recv else DistributedMode.HALF_ASYNC
 
 
 def make_server(layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None) -> Program:

@@ -69,10 +69,12 @@ class _Trainer:
         waits = list(sent.values())
         if self.layout.counter is not None:
             self.send_count(self.layout.counter)
-        if self.layout.sync_mode:
+        half_async = self.at_run_time and self.layout.config.half_async and not self.layout.sync_mode
+        if self.layout.sync_mode or half_async:
             barrier = self.controls.make()
             self.last("send_barrier", {"X": waits}, [barrier], endpoints=list(self.layout.endpoints), trainer_id=self.trainer,
-                      half_async=False)
+                      half_async=half_async)
+        if self.layout.sync_mode:
             sent = dict.fromkeys(sent, barrier)
         received = [var for param in self.layout.by_param for var in self.receive(param, sent[param])]
         if self.layout.sync_mode:
@@ -106,8 +108,7 @@ class _Trainer:
         """Tell every server of a step: asynchronous servers add up the trainers' steps for the learning-rate schedule."""
         mine = declare_like(self.block, counter, f"{counter.name}.trainer_{self.trainer}")
         self.last("send", {"X": [mine]}, [self.controls.make()], epmap=list(self.layout.endpoints), merge_add=True,
-                  use_send_handler=False, sections=[1] if self.at_run_time else [],
-                  send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
+                  use_send_handler=False, send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
 
     def receive(self, param: str, behind: Variable) -> list[Variable]:
         """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one never comes as a whole."""

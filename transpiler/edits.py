@@ -12,16 +12,19 @@ __all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_vari
 
 
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:
-    """Give variables new names, in every op and in what the ops say of parameters and gradients, in one pass."""
+    """Give variables new names, in every op and in what the ops say of parameters and gradients, in one pass.
+
+    Sub-blocks keep theirs: a loop's gradient op finds what its body makes under the plain names, and hands it out under others.
+    """
     if not names:
         return
-    for block in program.blocks:
-        for old in [name for name in block.vars if name in names]:
-            var = block.vars.pop(old)
-            var.name = names[old]
-            block.vars[var.name] = var
-        for op in block.ops:
-            map_names(op, names)
+    block = program.global_block()
+    for old in [name for name in block.vars if name in names]:
+        var = block.vars.pop(old)
+        var.name = names[old]
+        block.vars[var.name] = var
+    for op in block.ops:
+        map_names(op, names)
     program.bump_version()
 
 

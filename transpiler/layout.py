@@ -20,8 +20,9 @@ from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.slices import rows_of_pieces
 from fluidlite.transpiler.training import Training, Update
 
-__all__ = ["Layout", "distributed_tables", "place", "remote_tables"]
+__all__ = ["LOOKUPS", "Layout", "distributed_tables", "place", "remote_tables"]
 
+LOOKUPS = ("lookup_table", "lookup_table_v2")
 CUTTABLE = frozenset({"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"})
 
 
@@ -146,13 +147,14 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
 
 
 def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
-    """Parameter -> the ops that fetch its rows from the servers as they need them."""
+    """Table -> the lookups that fetch its rows from the servers as they need them.
+
+    `nce` and `hierarchical_sigmoid` with `remote_prefetch` are none of them: they read whole parameters, as in 1.8.5.
+    """
     found: dict[str, list[Operator]] = {}
     for op in program.global_block().ops:
-        if (op.attrs.get("remote_prefetch") or op.attrs.get("is_distributed")) and not op.type.endswith("_grad"):
-            for slot in ("W", "Weight", "Bias"):
-                for name in op.inputs.get(slot, ()):
-                    found.setdefault(name, []).append(op)
+        if op.type in LOOKUPS and (op.attrs.get("remote_prefetch") or op.attrs.get("is_distributed")):
+            found.setdefault(op.input("W")[0], []).append(op)
     return found
 
 

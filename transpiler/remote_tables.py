@@ -7,12 +7,10 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.edits import drop_ops
 from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.layout import Layout, remote_tables
+from fluidlite.transpiler.layout import LOOKUPS, Layout, remote_tables
 from fluidlite.transpiler.roles import Slice
 
 __all__ = ["fake_tables", "fetch_rows_remotely"]
-
-LOOKUPS = ("lookup_table", "lookup_table_v2")
 
 
 def fetch_rows_remotely(main: Program, layout: Layout, trainer: int) -> None:
@@ -21,14 +19,8 @@ def fetch_rows_remotely(main: Program, layout: Layout, trainer: int) -> None:
     for param, pieces in layout.by_param.items():
         if not pieces[0].sparse:
             continue
-        users: list[Operator] = tables[param]
-        lookups = [op for op in users if op.type in LOOKUPS]
         for kind in LOOKUPS:
-            _look_up_together(main, [op for op in lookups if op.type == kind], pieces, trainer)
-        for op in users:
-            if op.type not in LOOKUPS:                    # nce and hierarchical_sigmoid fetch for themselves
-                op.attrs.update(epmap=[piece.endpoint for piece in pieces], table_names=[piece.param_name for piece in pieces],
-                                height_sections=[piece.shape[0] for piece in pieces], trainer_id=trainer)
+            _look_up_together(main, [op for op in tables[param] if op.type == kind], pieces, trainer)
 
 
 def _look_up_together(main: Program, lookups: list[Operator], pieces: tuple[Slice, ...], trainer: int) -> None:

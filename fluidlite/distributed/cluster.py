@@ -13,6 +13,7 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope
+from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
 
 __all__ = ["Proof", "verify"]
@@ -91,7 +92,7 @@ class _Trial:
         """The parameters after all steps of one process."""
         scope, exe = Scope(), Executor(CPUPlace())
         exe.run(self.job.startup, scope=scope)
-        self.initial = {name: _get(scope, name) for name in scope.local_var_names() if scope.find_var(name).value is not None}
+        self.initial = {name: _get(scope, name) for name in scope.local_var_names()}
         if self.job.mode == "local_sgd":
             return self.averaging_processes()
         for feed in self.feeds:
@@ -159,7 +160,7 @@ def _share(feed: Mapping[str, Any], index: int, count: int) -> Values:
 
 def _get(scope: Scope, name: str) -> Any:
     held = scope.find_var(name)
-    return np.array(held.get_tensor()) if held is not None else None
+    return np.array(held.value) if held is not None and isinstance(held.value, LoDTensor) else None
 
 
 def _set(scope: Scope, values: Values) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.data_feeder import check_type
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
@@ -99,7 +100,8 @@ class DynamicRNN:
         self._assert_in_rnn_block_("memory")
         self._init_zero_idx_()
         if init is None:
-            init = self._constant_memory(shape, value, dtype)
+            check_type(shape, "shape", (list, tuple), "DynamicRNN.memory without init")
+            init = self._constant_memory(shape or (), value, dtype)
         elif not isinstance(init, Variable):
             raise TypeError("The input arg `init` of memory() must be a Variable")
         elif need_reorder and self.lod_rank_table is None:
@@ -115,7 +117,7 @@ class DynamicRNN:
         self.mem_dict[found.name] = array
         return found
 
-    def _constant_memory(self, shape: Sequence[int] | None, value: float, dtype: Any) -> Variable:
+    def _constant_memory(self, shape: Sequence[int], value: float, dtype: Any) -> Variable:
         """A memory of `value` with as many rows as there are sequences."""
         if not self.input_array:
             raise ValueError("step_input should be invoked before memory(shape=..., value=...)")
@@ -125,7 +127,7 @@ class DynamicRNN:
         first = parent.create_var(name=unique_name.generate("in0"), dtype=array_dtype)
         parent.append_op(type="read_from_array", inputs={"X": [array], "I": [self.zero_idx]}, outputs={"Out": [first]})
         parent.append_op(type="fill_constant_batch_size_like", inputs={"Input": [first]}, outputs={"Out": [init]},
-                         attrs={"shape": [-1, *(shape or ())], "value": float(value), "dtype": init.dtype})
+                         attrs={"shape": [-1, *shape], "value": float(value), "dtype": init.dtype})
         return init
 
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:

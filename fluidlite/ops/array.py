@@ -110,9 +110,9 @@ def _(X: Spec, axis: int, use_stack: bool) -> tuple[Spec, Spec]:
 @tensor_array_to_tensor.kernel
 def _(xp: Any, X: LoDTensorArray, axis: int, use_stack: bool) -> tuple[Array, Array]:
     values = [item.array for item in X]
-    if use_stack:
-        return xp.stack(values, axis), xp.ones(len(values), dtype="int32")
-    return xp.concatenate(values, axis), xp.array([value.shape[axis] for value in values], dtype="int32")
+    # with use_stack too: the length of the dimension that was `axis` before, 0 where there was none
+    index = xp.array([(*value.shape, 0)[axis if axis >= 0 else axis - 1] for value in values], dtype="int32")
+    return (xp.stack if use_stack else xp.concatenate)(values, axis), index
 
 
 @tensor_array_to_tensor.grad("X")

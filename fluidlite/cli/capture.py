@@ -1,0 +1,232 @@
+"""The programs of a training script that knows nothing of us: it runs until its first `Executor.run`, and no further."""
+from __future__ import annotations
+
+import contextlib
+import gc
+import pathlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType, TracebackType
+from typing import Any
+
+from fluidlite import unique_name
+from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.imports import paddle_names
+from fluidlite.errors import did_you_mean
+from fluidlite.ir.operator import OpRole
+from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
+
+__all__ = ["Captured", "capture_call", "capture_script"]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A training program, the program that initialises what it needs, and a title for both."""
+
+    main: Program
+    startup: Program
+    title: str
+
+
+class _Reached(BaseException):
+    """The script has come to where its programs are complete. No Exception, so that the script's `except` lets it pass."""
+
+
+def capture_script(path: str, argv: Sequence[str], wanted: str | None = None) -> Captured:
+    """The programs of the script at `path`, run as `__main__` with the arguments `argv`; `wanted` names the variable of the main one.
+
+    UsageError where the script fails, ends without a run, or has several programs that train and none is named. What the script
+    prints goes to stderr.
+    """
+    try:
+        source = pathlib.Path(path).read_bytes()
+        code = compile(source, path, "exec")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}") from None
+    with _fresh() as watch, _as_main(path, argv) as module, watch.executors():
+        _execute(code, module, path, watch)
+    if watch.found is None:
+        raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
+    return watch.found(pathlib.Path(path).name, wanted)
+
+
+def _execute(code: Any, module: ModuleType, path: str, watch: _Watch) -> None:
+    """Run the script; once its programs are found it does not matter how it ended."""
+    try:
+        exec(code, module.__dict__)
+    except _Reached:
+        return
+    except SystemExit as error:
+        if watch.found is None:
+            raise UsageError(f"{path} ended (exit code {error.code or 0}) before its first Executor.run") from None
+    except Exception as error:
+        if watch.found is None:
+            raise UsageError(f"{_place(error.__traceback__, path)}: {type(error).__name__}: {one_line(error)}") from None
+
+
+def _place(trace: TracebackType | None, path: str) -> str:
+    """The innermost line of the script itself on the way to an error."""
+    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == path]
+    return f"{path}:{lines[-1]}" if lines else path
+
+
+def capture_call(function: Callable[[], Any], title: str) -> Captured:
+    """The programs that `function` returns, as Program or (main, startup), or else builds as the default ones."""
+    with _fresh() as watch:
+        try:
+            result = function()
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise UsageError(f"{title}: {last.filename}:{last.lineno}: {type(error).__name__}: {one_line(error)}") from None
+        if isinstance(result, Program):
+            return Captured(result, watch.startup_of(result, default_startup_program()), title)
+        if isinstance(result, (tuple, list)) and len(result) >= 2 and all(isinstance(item, Program) for item in result[:2]):
+            return Captured(result[0], result[1], title)
+        if not default_main_program().global_block().ops:
+            raise UsageError(f"{title} returned {type(result).__name__} and built nothing: it should return a Program or (main, startup)")
+        return Captured(default_main_program(), default_startup_program(), title)
+
+
+# ------------------------------------------------------------------------------------------------ watching
+@contextlib.contextmanager
+def _fresh() -> Iterator[_Watch]:
+    """New default programs and names, and Paddle's names for FluidLite."""
+    with unique_name.guard(), program_guard(Program(), Program()), paddle_names():
+        yield _Watch()
+
+
+@contextlib.contextmanager
+def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
+    """What `python script.py argv` would set up, with its output sent to stderr."""
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=__builtins__)
+    saved = sys.argv, sys.path[:], sys.modules.get("__main__")
+    sys.argv, sys.path[:] = [path, *argv], [str(pathlib.Path(path).resolve().parent), *sys.path]
+    sys.modules["__main__"] = module
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield module
+    finally:
+        sys.argv, sys.path[:] = saved[0], saved[1]
+        if saved[2] is not None:
+            sys.modules["__main__"] = saved[2]
+
+
+class _Watch:
+    """Stands at the doors through which a script's programs leave: runs of executors and calls of the transpiler."""
+
+    def __init__(self) -> None:
+        self.found: Callable[[str, str | None], Captured] | None = None
+        self.since = Program().serial
+
+    @contextlib.contextmanager
+    def executors(self) -> Iterator[None]:
+        """Inside the `with`, running anything ends the script."""
+        from fluidlite.compiler import ParallelExecutor
+        from fluidlite.executor.executor import Executor
+        from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
+        doors: list[tuple[type, str, Callable[..., Any]]] = [
+            (Executor, "__init__", _no_device), (Executor, "run", self._run), (ParallelExecutor, "run", self._run_parallel),
+            (DistributeTranspiler, "transpile", self._transpile)]
+        saved = [(owner, name, getattr(owner, name)) for owner, name, _ in doors]
+        for owner, name, door in doors:
+            setattr(owner, name, door)
+        try:
+            yield
+        finally:
+            for owner, name, function in saved:
+                setattr(owner, name, function)
+
+    @property
+    def _run(self) -> Callable[..., Any]:
+        def run(executor: Any, program: Any = None, *args: Any, **kwargs: Any) -> Any:
+            ran = default_main_program() if program is None else getattr(program, "_program", program)
+            return self.stop(ran if isinstance(ran, Program) else default_main_program())
+        return run
+
+    @property
+    def _run_parallel(self) -> Callable[..., Any]:
+        return lambda executor, *args, **kwargs: self.stop(getattr(executor, "_program", None) or default_main_program())
+
+    @property
+    def _transpile(self) -> Callable[..., Any]:
+        def transpile(transpiler: Any, trainer_id: int = 0, program: Program | None = None, *args: Any, **kwargs: Any) -> Any:
+            startup = kwargs.get("startup_program") or (args[3] if len(args) > 3 else None) or default_startup_program()
+            main = program or default_main_program()
+            self.found = self.found or (lambda title, wanted: Captured(main, startup, title))
+            raise _Reached
+        return transpile
+
+    def stop(self, ran: Program) -> Any:
+        """Remember which programs there are, and leave the script."""
+        if self.found is None:
+            main, startup, names, known = default_main_program(), default_startup_program(), _names(sys._getframe(2)), self._all()
+            self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
+        raise _Reached
+
+    def _all(self) -> list[Program]:
+        """Every program made since the script began."""
+        found = [item for item in gc.get_objects() if type(item) is Program and item.serial > self.since]
+        return sorted({id(program): program for program in (*found, default_main_program(), default_startup_program())}.values(),
+                      key=lambda program: program.serial)
+
+    # ------------------------------------------------------------------ which program is which
+    def _choose(self, title: str, wanted: str | None, ran: Program, main: Program, startup: Program, names: dict[str, Program],
+                known: Sequence[Program]) -> Captured:
+        chosen = _named(wanted, names, title) if wanted else _training(ran, main, names, known, title)
+        candidates = (ran, startup, *known)
+        return Captured(chosen, next((one for one in candidates if _initialises(one, chosen)), startup), title)
+
+    def startup_of(self, main: Program, default: Program) -> Program:
+        """The program that initialises the parameters of `main`."""
+        return next((one for one in (default, *self._all()) if _initialises(one, main)), default)
+
+
+def _no_device(executor: Any, place: Any = None) -> None:
+    """Nothing will run, so the device need not be there."""
+    executor.place = place
+
+
+def _names(frame: Any) -> dict[str, Program]:
+    """The programs that variables of the script's frames hold, the outermost frame first."""
+    found: list[dict[str, Program]] = []
+    while frame is not None and frame.f_code is not _execute.__code__:
+        found.append({name: value for name, value in frame.f_locals.items() if type(value) is Program})
+        frame = frame.f_back
+    return {name: program for level in reversed(found) for name, program in level.items()}
+
+
+def _named(wanted: str, names: dict[str, Program], title: str) -> Program:
+    if wanted not in names:
+        raise UsageError(f"{title} has no program in a variable {wanted!r} at its first run{did_you_mean(wanted, names)}")
+    return names[wanted]
+
+
+def _training(ran: Program, main: Program, names: dict[str, Program], known: Sequence[Program], title: str) -> Program:
+    """The program that trains: the one that is run, the default one, or the only one that is initialised by what is run."""
+    training = [program for program in known if _trains(program)]
+    started = [program for program in training if _initialises(ran, program)]
+    for program in (ran, main):
+        if any(program is one for one in training):
+            return program
+    for group in (started, training):
+        if len(group) == 1:
+            return group[0]
+    if training:
+        found = ", ".join(name for name, program in names.items() if any(program is one for one in training))
+        raise UsageError(f"{title} has {len(training)} programs that train{f' ({found})' if found else ''}: choose one with --program NAME")
+    return main if main.global_block().ops else ran
+
+
+def _trains(program: Program) -> bool:
+    return any(op.role & OpRole.Optimize for block in program.blocks for op in block.ops)
+
+
+def _initialises(startup: Program, main: Program) -> bool:
+    """Whether `startup`, which is not `main`, writes parameters of `main`."""
+    parameters = {param.name for param in main.all_parameters()}
+    return startup is not main and any(name in parameters for op in startup.global_block().ops for name in op.output_arg_names)

@@ -1,0 +1,65 @@
+"""Completion scripts for shells, made from the parser."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fluidlite.cli.options import SHELLS, parser
+from fluidlite.show import FORMATS
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.roles import MODES
+
+__all__ = ["completion"]
+
+
+def completion(shell: str) -> str:
+    """The text to put where the shell looks for completions: `source <(fluidlite-transpile --completion bash)`."""
+    return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
+
+
+def _values() -> dict[str, Sequence[str]]:
+    return {"--mode": MODES, "--format": tuple(FORMATS), "--completion": SHELLS, "--role": ("trainer0", "pserver0"),
+            "--config": [f"{name}=" for name in DistributeTranspilerConfig.names()]}
+
+
+def _actions() -> list[argparse.Action]:
+    return [action for action in parser()._actions if action.option_strings]
+
+
+def _bash() -> str:
+    cases = "\n".join(f'    {option}) COMPREPLY=($(compgen -W "{" ".join(values)}" -- "$word")); return ;;'
+                      for option, values in _values().items())
+    options = " ".join(option for action in _actions() for option in action.option_strings)
+    return f"""\
+_fluidlite_transpile() {{
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
+  case "$before" in
+{cases}
+    -o|--output) COMPREPLY=($(compgen -d -- "$word")); return ;;
+  esac
+  if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "{options}" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
+}}
+complete -o filenames -F _fluidlite_transpile fluidlite-transpile
+"""
+
+
+def _zsh() -> str:
+    values = _values()
+    lines = []
+    for action in _actions():
+        about = (action.help or "").replace("'", "").replace("[", "(").replace("]", ")").replace(":", " -").split(" (", 1)[0]
+        for option in action.option_strings:
+            takes = "" if action.nargs == 0 else f":value:({' '.join(values[option])})" if option in values else ":value:_files"
+            lines.append(f"  '*{option}[{about}]{takes}' \\")
+    return "\n".join(["#compdef fluidlite-transpile", "_arguments \\", *lines, "  '1:source:_files'"]) + "\n"
+
+
+def _fish() -> str:
+    values, lines = _values(), []
+    for action in _actions():
+        about = (action.help or "").replace("'", "").split(" (", 1)[0]
+        for option in action.option_strings:
+            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            takes = "" if action.nargs == 0 else f" -x -a '{' '.join(values[option])}'" if option in values else " -r"
+            lines.append(f"complete -c fluidlite-transpile {flag}{takes} -d '{about}'")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""Writing a job's programs to a folder: all files whole, or none."""
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable, Sequence
+
+from fluidlite.cli.errors import UsageError
+from fluidlite.show import FORMATS
+from fluidlite.show.html import job_page
+from fluidlite.transpiler.roles import Job, Role
+
+__all__ = ["write_job"]
+
+
+def write_job(job: Job, roles: Sequence[Role], formats: Iterable[str], folder: str, title: str) -> list[str]:
+    """Write `<role>.main.<suffix>` and `<role>.startup.<suffix>` for each role and format, `index.html` for html; the files' names.
+
+    Everything is made in a folder beside the target's files first: where something fails, the target is as it was.
+    """
+    target = pathlib.Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fluidlite-", dir=target) as workplace:
+            names = _write(job, roles, list(dict.fromkeys(formats)), pathlib.Path(workplace), title)
+            for name in names:
+                os.replace(pathlib.Path(workplace) / name, target / name)
+        return names
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def _write(job: Job, roles: Sequence[Role], formats: Sequence[str], folder: pathlib.Path, title: str) -> list[str]:
+    names = []
+    for name in formats:
+        if name == "html":
+            (folder / "index.html").write_text(job_page(job, title), encoding="utf8")
+            names.append("index.html")
+            continue
+        for role in roles:
+            programs = job.programs(role)
+            for which, program in (("main", programs.main), ("startup", programs.startup)):
+                names.append(f"{role.name}.{which}{FORMATS[name].suffix}")
+                (folder / names[-1]).write_bytes(FORMATS[name].render(program))
+    return names

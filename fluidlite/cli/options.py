@@ -1,0 +1,174 @@
+"""The arguments of `fluidlite-transpile`."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import fluidlite
+from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.errors import FluidError, did_you_mean
+from fluidlite.show import FORMATS
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
+from fluidlite.transpiler.roles import MODES, SERVER_MODES
+
+__all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "parser"]
+
+SHELLS = ("bash", "zsh", "fish")
+_EXAMPLES = """\
+examples:
+  fluidlite-transpile train.py                                    a table: every process, its ops, its bytes a step
+  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32        arguments behind -- are the script's
+  fluidlite-transpile train.py --role pserver0 --format text      what one process runs
+  fluidlite-transpile train.py --diff --role trainer0             what became of the original
+  fluidlite-transpile train.py -o out --format html               one page to look at all of them
+  fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --plan
+  fluidlite-transpile saved/__model__ --startup saved/__startup__ --check && echo fits
+  cat program.txt | fluidlite-transpile - --async --config enable_dc_asgd=true --check
+
+exit code: 0; 1 when --check finds something; 2 when the arguments, the script or the program are not right.
+"""
+_SOURCE = ("a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc such as __model__, "
+           "text, JSON), a folder that holds a __model__, or - for stdin")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError and knows what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        raise UsageError(f"{message} (see --help)")
+
+    def options(self) -> list[str]:
+        """All option strings."""
+        return [text for action in self._actions for text in action.option_strings]
+
+    def choose(self, options: argparse.Namespace, name: str, known: Sequence[str]) -> None:
+        """UsageError, with the nearest name, where an option's value is none of `known`."""
+        value = getattr(options, name)
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None and item not in known:
+                raise UsageError(f"no {name} {item!r}{did_you_mean(item, known)} ({name}s: {', '.join(known)})")
+
+
+def parser() -> Parser:
+    """The parser of `fluidlite-transpile`."""
+    made = Parser(prog="fluidlite-transpile", description="What every process of a distributed training job runs, before it runs.",
+                  epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    made.add_argument("source", nargs="?", metavar="SOURCE", help=_SOURCE)
+    made.add_argument("--startup", metavar="FILE", help="the startup program, where SOURCE is a saved program")
+    made.add_argument("--program", metavar="NAME", help="the script's variable that holds the main program, where several programs train")
+    made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
+    made.add_argument("--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}")
+    _add_job(made.add_argument_group("the job"))
+    _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
+    return made
+
+
+def _add_job(group: Any) -> None:
+    group.add_argument("--mode", default="pserver", metavar="MODE", help=f"one of {', '.join(MODES)} (default: pserver)")
+    group.add_argument("--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)")
+    group.add_argument("--pservers", default=None, metavar="N", help="how many servers (default: 2), or their endpoints")
+    group.add_argument("--endpoints", metavar="IP:PORT,...", help="endpoints of the servers, or of the trainers in modes without servers")
+    group.add_argument("--sync", dest="sync", action="store_true", default=True, help="all trainers take each step together (default)")
+    group.add_argument("--async", dest="sync", action="store_false", help="servers take each gradient as it comes")
+    group.add_argument("--config", action="append", default=[], metavar="KEY=VALUE",
+                       help="a field of DistributeTranspilerConfig; may be repeated: slice_var_up=false, min_block_size=1024, ...")
+
+
+def _add_output(group: Any) -> None:
+    group.add_argument("--role", metavar="NAME", help="only this role: trainer0, pserver1, ...")
+    group.add_argument("--trainer-id", type=int, metavar="N", help="the same as --role trainerN")
+    group.add_argument("-o", "--output", metavar="DIR", help="write a file for each role and program (html: one page for all)")
+    group.add_argument("--format", action="append", metavar="FORMAT",
+                       help=f"{', '.join(FORMATS)} (default: text); repeatable with -o; without -o the role's main program goes to stdout")
+    group.add_argument("--diff", action="store_true", help="what is inserted, removed and changed against the original")
+    group.add_argument("--plan", action="store_true", help="traffic, memory and the estimated time of a step")
+    group.add_argument("--check", action="store_true", help="check all roles against each other; exit code 1 when something is wrong")
+    group.add_argument("--batch", type=_count, default=32, metavar="N", help="samples a step and trainer, for bytes and times (default: 32)")
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
+
+
+def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and what stands behind `--`; UsageError in one line."""
+    cut = list(argv).index("--") if "--" in argv else len(argv)
+    made = parser()
+    options, unknown = made.parse_known_args(list(argv[:cut]))
+    if unknown:
+        name = unknown[0].split("=", 1)[0]
+        raise UsageError(f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand behind --)"
+                         if name.startswith("-") else f"one SOURCE is enough: {options.source} and {unknown[0]}")
+    made.choose(options, "mode", MODES)
+    made.choose(options, "format", tuple(FORMATS))
+    made.choose(options, "completion", SHELLS)
+    if options.source is None and options.completion is None:
+        raise UsageError("which program? Give a script, module:function, a saved program, or - (see --help)")
+    if options.trainer_id is not None:
+        if options.role not in (None, f"trainer{options.trainer_id}"):
+            raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")
+        options.role = f"trainer{options.trainer_id}"
+    return options, list(argv[cut + 1:])
+
+
+# ------------------------------------------------------------------------------------------------ the job
+def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
+    """How many trainers, and the endpoints or how many there are."""
+    servers = options.mode in SERVER_MODES
+    if options.pservers is not None and not servers:
+        raise UsageError(f"mode {options.mode} has no servers: leave --pservers out")
+    if options.pservers is not None and options.endpoints is not None:
+        raise UsageError("--pservers and --endpoints say the same: give one of them")
+    given = options.endpoints or options.pservers
+    trainers = options.trainers or (2 if servers or given is None else len(given.split(",")))
+    if given is None:
+        return trainers, 2 if servers else trainers
+    if options.pservers is not None and ":" not in given:
+        try:
+            return trainers, _count(given)
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"--pservers: {error}, and no list of endpoints") from None
+    return trainers, given
+
+
+def config_of(pairs: Iterable[str]) -> DistributeTranspilerConfig:
+    """The configuration that `key=value` pairs ask for, each value read as its field's type."""
+    fields = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--config wants key=value, not {pair!r}")
+        if key not in DistributeTranspilerConfig.names():
+            raise UsageError(f"DistributeTranspilerConfig has no field {key!r}{did_you_mean(key, DistributeTranspilerConfig.names())}")
+        fields[key] = _typed(key, text)
+    try:
+        return DistributeTranspilerConfig.make(**fields)
+    except (FluidError, ValueError) as error:
+        raise UsageError(f"--config: {one_line(error)}") from None
+
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_METHODS = {"RoundRobin": RoundRobin, "HashName": HashName}
+
+
+def _typed(key: str, text: str) -> Any:
+    default = getattr(DistributeTranspilerConfig(), key)
+    if key == "split_method":
+        if text not in _METHODS:
+            raise UsageError(f"--config {key}: no method {text!r}{did_you_mean(text, _METHODS)} (methods: {', '.join(_METHODS)})")
+        return _METHODS[text]
+    if isinstance(default, bool):
+        if text.lower() not in _WORDS:
+            raise UsageError(f"--config {key}: {text!r} is neither true nor false")
+        return _WORDS[text.lower()]
+    if isinstance(default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"--config {key}: {text!r} is no whole number") from None
+    return text

@@ -1,0 +1,98 @@
+"""Where the command's programs come from: a script, a function, a file, or stdin."""
+from __future__ import annotations
+
+import importlib
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Sequence
+
+from fluidlite.cli.capture import Captured, capture_call, capture_script
+from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.imports import paddle_names
+from fluidlite.errors import FluidError, FormatError, did_you_mean
+from fluidlite.ir.program import Program
+
+__all__ = ["load", "parse_program"]
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def load(source: str, argv: Sequence[str], startup: str | None = None, wanted: str | None = None) -> Captured:
+    """The programs that `source` names: "train.py", "package.module:function", "__model__", a folder with one, or "-" (stdin)."""
+    path = pathlib.Path(source)
+    if source != "-" and source.endswith(".py"):
+        if not path.is_file():
+            raise UsageError(f"no such file: {source}{_near(path)}")
+        return capture_script(source, argv, wanted)
+    if argv:
+        raise UsageError(f"only scripts take arguments after --, and {source} is none")
+    if _FUNCTION.fullmatch(source) and not path.exists():
+        return _call(source)
+    main = _read(source)
+    return Captured(main, _read(startup) if startup else Program(), path.name if source != "-" else "stdin")
+
+
+def _near(path: pathlib.Path) -> str:
+    try:
+        return did_you_mean(path.name, (item.name for item in path.parent.iterdir()))
+    except OSError:
+        return ""
+
+
+def _call(source: str) -> Captured:
+    """The programs of `module:function`; the current folder is searched first."""
+    module_name, _, function_name = source.partition(":")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        with paddle_names():
+            found = importlib.import_module(module_name)
+        for name in function_name.split("."):
+            if not hasattr(found, name):
+                raise UsageError(f"{module_name} has no {name!r}{did_you_mean(name, dir(found))}")
+            found = getattr(found, name)
+        if not callable(found):
+            raise UsageError(f"{source} is no function")
+        return capture_call(found, source)
+    except (FluidError, SystemExit, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise UsageError(f"{source}: {type(error).__name__}: {one_line(error)}") from None
+    finally:
+        sys.path.remove(here)
+
+
+def _read(source: str) -> Program:
+    """A saved program: ProgramDesc bytes, our text, or our JSON."""
+    path = pathlib.Path(source)
+    if path.is_dir():
+        path = path / "__model__"
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}{_near(path)}") from None
+    if not data.strip():
+        raise UsageError(f"{'stdin' if source == '-' else path} is empty")
+    try:
+        return parse_program(data)
+    except FormatError as error:
+        raise UsageError(f"{'stdin' if source == '-' else path}: {one_line(error)}") from None
+
+
+def parse_program(data: bytes) -> Program:
+    """A program from text, JSON or ProgramDesc bytes, whichever it is; FormatError where it is none of them."""
+    head = data.lstrip()[:1]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if head == b"{" and text:
+        from fluidlite.show.json import parse as parse_json
+        return parse_json(text)
+    if re.match(r"(\s*#[^\n]*\n|\s)*program\b", text):
+        from fluidlite.ir.text import parse
+        return parse(text)
+    from fluidlite.ir.proto import parse_program as parse_bytes
+    return parse_bytes(data)

@@ -1,0 +1,134 @@
+"""`fluidlite-transpile`: what every process of a distributed job runs, as a table, files, a page, a difference, a plan or a check."""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.errors import FluidError
+from fluidlite.transpiler.roles import Job, Role
+
+__all__ = ["main"]
+
+BROKEN_PIPE = 128 + 13
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0, 1 when --check found something, 2 when the user must change something."""
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; without this Python would complain when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (FluidError, RecursionError, MemoryError) as error:
+        sys.stderr.write(f"fluidlite-transpile: error: {one_line(error)}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("fluidlite-transpile: interrupted\n")
+        return 130
+
+
+def _run(argv: Sequence[str]) -> int:
+    from fluidlite.cli.options import parse_options
+    options, script_argv = parse_options(argv)
+    if options.completion:
+        from fluidlite.cli.completion import completion
+        sys.stdout.write(completion(options.completion))
+        return 0
+    from fluidlite.cli.sources import load
+    _check_outputs(options)
+    job, title = _job(options, load(options.source, script_argv, options.startup, options.program))
+    return _show(job, title, options)
+
+
+def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
+    from fluidlite.cli.capture import Captured
+    from fluidlite.cli.options import config_of, endpoints_of
+    from fluidlite.transpiler.roles import make_job
+    assert isinstance(captured, Captured)
+    trainers, endpoints = endpoints_of(options)
+    job = make_job(captured.main, captured.startup, options.mode, trainers, endpoints, options.sync, config_of(options.config))
+    if options.role is not None:
+        job.role(options.role)
+    return job, captured.title
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """UsageError where the options do not go together; before the script is run, which may take a while."""
+    if options.format and not options.output:
+        if len(options.format) > 1:
+            raise UsageError("several formats need a folder: -o DIR")
+        if options.format == ["pb"] and sys.stdout.isatty():
+            raise UsageError("pb is no text: send it to a file, or use -o DIR")
+        if options.diff or options.plan or options.check:
+            raise UsageError("--format without -o writes a program to stdout; --diff, --plan and --check do not go with it")
+
+
+# ------------------------------------------------------------------------------------------------ showing
+def _show(job: Job, title: str, options: argparse.Namespace) -> int:
+    colour = _colour()
+    if options.format and not options.output:
+        _to_stdout(job, title, options)
+        return 0
+    if options.output:
+        from fluidlite.cli.files import write_job
+        names = write_job(job, _roles(job, options), options.format or ["text"], options.output, title)
+        sys.stdout.write(f"{len(names)} file{'s' if len(names) > 1 else ''} in {options.output}\n")
+    if options.diff:
+        sys.stdout.writelines(_diffs(job, options, colour))
+    if options.plan:
+        from fluidlite.cli.tables import plan_text
+        from fluidlite.transpiler.plan import plan
+        sys.stdout.write(plan_text(plan(job, batch=options.batch), colour))
+    if options.check:
+        from fluidlite.transpiler.check import check
+        report = check(job)
+        sys.stdout.write(f"{report}\n")
+        return 0 if report.ok else 1
+    if not (options.diff or options.plan):
+        from fluidlite.cli.tables import roles_text
+        from fluidlite.transpiler.plan import plan
+        sys.stdout.write(roles_text(job, plan(job, batch=options.batch), options.role, colour))
+    return 0
+
+
+def _colour() -> bool:
+    """Colours are for terminals, unless NO_COLOR (no-color.org) is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _roles(job: Job, options: argparse.Namespace) -> Sequence[Role]:
+    return job.roles if options.role is None else [job.role(options.role)]
+
+
+def _to_stdout(job: Job, title: str, options: argparse.Namespace) -> None:
+    """One role's main program, or the page of the job."""
+    from fluidlite.show import FORMATS
+    from fluidlite.show.html import job_page
+    name, = options.format
+    role = job.roles[0] if options.role is None else job.role(options.role)
+    data = job_page(job, title).encode() if name == "html" else FORMATS[name].render(job.programs(role).main)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data if name == "pb" or data.endswith(b"\n") else data + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _diffs(job: Job, options: argparse.Namespace, colour: bool) -> Iterator[str]:
+    """The asked role's difference; else those of the first trainer and the first server, which stand for the others."""
+    from fluidlite.show.diff import Baseline, diff_text
+    baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
+    first = {role.kind: role for role in reversed(job.roles)}
+    for role in [job.role(options.role)] if options.role is not None else list(reversed(first.values())):
+        for which, baseline in baselines.items():
+            title = f"{role.name}{f' at {role.endpoint}' if role.endpoint else ''}: {which} program against the original"
+            edits = baseline.diff(getattr(job.programs(role), which))
+            yield f"{title}\n{diff_text(edits, colour)}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,15 +1,14 @@
 """Callables that generated plans use for ops without a lowering rule."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-import numpy as np
-
+from fluidlite.errors import EOFException, FluidError, KernelError
 from fluidlite.executor.interpreter import Frame, Interpreter
-from fluidlite.executor.kernels import Context, Kernel, unpack
+from fluidlite.executor.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import EMPTY_VAR, Lod
+from fluidlite.registry import EMPTY_VAR, Lod, WithLod
 
 __all__ = ["Absent", "BlockCall", "KernelCall"]
 
@@ -17,7 +16,8 @@ __all__ = ["Absent", "BlockCall", "KernelCall"]
 class KernelCall:
     """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods) by position out.
 
-    `likes` are the levels of detail of the variables that the outputs are gradients of.
+    `likes` are the levels of detail of the variables that the outputs are gradients of. The call itself is generated: it
+    names each of the kernel's parameters, so that nothing is looked up by name when it runs.
     """
 
     def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -28,8 +28,9 @@ class KernelCall:
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
         self.outputs = list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
-        self.context: Any = None
         self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
+        self.picks = self._picks()
+        self.call: Callable[..., Sequence[Any]] = lambda *_: ()
 
     @staticmethod
     def may_make_lod(op: Operator) -> bool:
@@ -39,42 +40,113 @@ class KernelCall:
 
     def bind(self, interpreter: Interpreter) -> None:
         """Fix scope, place and random source."""
-        self.context = Context(self.op, interpreter.xp, interpreter.scope, interpreter.place, interpreter.random,
-                               Frame(self.op.block, interpreter.scope))
-        self.context.interpreter = interpreter
+        context = Context(self.op, interpreter.xp, interpreter.scope, interpreter.place, interpreter.random,
+                          Frame(self.op.block, interpreter.scope))
+        context.interpreter = interpreter
+        namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
+        namespace.update(xp=interpreter.xp, ctx=context, function=self.kernel.function, failed=self._failed,
+                         finish=self._finish_one if self._has_one_output() else self._finish_each if self.picks else self._finish)
+        exec(self._source(), namespace)
+        self.call = namespace["call"]
 
-    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = (), likes: Sequence[Lod] = ()) -> list[Any]:
-        inherited = dict(zip(self.outputs, likes, strict=False))
+    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = (), likes: Sequence[Lod] = ()) -> Sequence[Any]:
+        return self.call(values, lods, likes)
+
+    # ------------------------------------------------------------------ on the way in
+    def _source(self) -> str:
+        """The generated call: `finish(function(X=values[0], ...), values, lods, likes)`."""
+        arguments = ", ".join(f"{name}={self._text(name, kind, key)}" for name, kind, key in self.kernel.arguments)
+        return (f"def call(values, lods, likes):\n    try:\n        returned = function({arguments})\n"
+                "    except Exception as error:\n        failed(error, values)\n    return finish(returned, values, lods, likes)\n")
+
+    def _text(self, name: str, kind: str, key: str) -> str:
+        definition = self.kernel.definition
+        if kind in ("xp", "ctx"):
+            return kind
+        if kind not in ("in", "out", "lod"):
+            return f"c_{name}"
+        source, absent = ("lods", "()") if kind == "lod" else ("values", "None")
+        items = [absent if index < 0 or (kind == "lod" and not self.with_lod) else f"{source}[{index}]" for index in self.slots.get(key, ())]
+        if (definition.inputs.get(key) or definition.outputs[key]).many:
+            return f"[{', '.join(items or ['()'] * (kind == 'lod'))}]"
+        return items[0] if items else absent
+
+    def _failed(self, error: Exception, values: Sequence[Any]) -> NoReturn:
+        """The error of the kernel, with the op, the shapes it ran with and the user's line where it does not know them itself."""
+        if isinstance(error, (FluidError, EOFException)):
+            raise error
         by_slot = {slot: [values[index] if index >= 0 else None for index in indices] for slot, indices in self.slots.items()}
-        lods_by_slot = {slot: [lods[index] if index >= 0 else () for index in indices]
-                        for slot, indices in self.slots.items()} if lods else {}
-        returned = self.kernel(self.context, by_slot, lods_by_slot)
+        raise KernelError(self.kernel.failure(error, by_slot)) from error
+
+    # ------------------------------------------------------------------ on the way out
+    def _has_one_output(self) -> bool:
+        """Whether the op writes one variable, in its first slot."""
+        definition, (_, first) = self.kernel.definition, self.shared
+        named = [(slot, name) for slot, names in self.op.outputs.items() for name in names]
+        return len(named) == 1 and named[0][0] == first and not definition.outputs[str(first)].many and named[0][1] != EMPTY_VAR
+
+    def _finish_one(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+        value, lod = returned, None
+        if type(returned) is WithLod:
+            value, lod = returned
+        elif value is None or isinstance(returned, (dict, tuple)):
+            return self._finish(returned, values, lods, likes)
+        value = detach(value, values)
+        if not self.with_lod:
+            return (value,)
+        if lod is None:
+            shared = self.slots.get(self.shared[0] or "") if lods else None
+            lod = (lods[shared[0]] if shared[0] >= 0 else ()) if shared else likes[0] if likes else ()
+        return value, lod
+
+    def _picks(self) -> list[tuple[int, int, bool]]:
+        """For each output the position of its slot, that of its old value (or -1), and whether it is in the first slot.
+
+        Nothing where a slot may hold many variables, or one variable is in two slots.
+        """
+        slots = list(self.kernel.definition.outputs)
+        where = [(name, slots.index(slot)) for slot, names in self.op.outputs.items() for name in names if name != EMPTY_VAR]
+        if sorted(name for name, _ in where) != sorted(self.outputs) or any(slot.many for slot in self.kernel.definition.outputs.values()):
+            return []
+        position = dict(where)
+        return [(position[name], self.before.get(name, -1), position[name] == 0) for name in self.outputs]
+
+    def _finish_each(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+        if type(returned) is not tuple:
+            return self._finish(returned, values, lods, likes)
+        found: list[Any] = []
+        found_lods: list[Any] = []
+        shared = self.slots.get(self.shared[0] or "") if lods else None
+        for number, (position, before, first) in enumerate(self.picks):
+            value, lod = unpack(returned[position]) if position < len(returned) else (None, None)
+            if value is None:
+                value, lod = (values[before], lods[before] if lods else ()) if before >= 0 else (None, ())
+            elif lod is None:
+                lod = (lods[shared[0]] if shared[0] >= 0 else ()) if first and shared else likes[number] if likes else ()
+            found.append(detach(value, values) if value is not None else None)
+            found_lods.append(lod)
+        return found + found_lods if self.with_lod else found
+
+    def _finish(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+        inherited = dict(zip(self.outputs, likes, strict=False))
+        by_slot = self.kernel.listed(returned)
         found: dict[str, Any] = {}
         found_lods: dict[str, Lod] = {}
         shared_from, first = self.shared
         for slot, names in self.op.outputs.items():
-            for name, item in zip(names, returned.get(slot, ()), strict=False):
+            for name, item in zip(names, by_slot.get(slot, ()), strict=False):
                 if name != EMPTY_VAR and item is not None:
                     value, lod = unpack(item)
                     found[name] = detach(value, values)
-                    shared = lods_by_slot.get(shared_from or "") if slot == first else None
+                    shared = self.slots.get(shared_from or "") if slot == first and lods else None
                     if lod is None:              # a gradient has the level of detail of its variable
-                        lod = shared[0] if shared else inherited.get(name, ())
+                        lod = (lods[shared[0]] if shared[0] >= 0 else ()) if shared else inherited.get(name, ())
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:
                 found[name], found_lods[name] = values[index], lods[index] if lods else ()
         result = [found.get(name) for name in self.outputs]
         return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
-
-
-def detach(value: Any, inputs: Sequence[Any]) -> Any:
-    """`value`, copied where it shows the memory of an input, which the plan may reuse or change later."""
-    if not isinstance(value, np.ndarray) or (value.base is None and not any(value is item for item in inputs)):
-        return value
-    if any(isinstance(item, np.ndarray) and np.may_share_memory(value, item) for item in inputs):
-        return value.copy()
-    return value
 
 
 class Absent:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
-from fluidlite.executor.kernels import Context, Kernel, unpack
+from fluidlite.executor.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.place import Place, array_module
@@ -132,9 +132,12 @@ class Interpreter:
         context.interpreter = self
         returned = kernel(context, values, lods)
         shared = lods.get(kernel.definition.lod or "") or [()]
+        in_place = [value for slot, names in op.inputs.items() for name, value in zip(names, values[slot], strict=True)
+                    if name != EMPTY_VAR and frame._persistable(name)]
         for slot, names in op.outputs.items():
             for name, item in zip(names, returned.get(slot, ()), strict=False):
                 value, lod = unpack(item)
+                value = detach(value, in_place)             # a later op changes the array of a persistable variable
                 if value is not None and name != EMPTY_VAR:
                     if self.check_values:
                         check_finite(op, name, value)

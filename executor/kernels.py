@@ -1,7 +1,7 @@
 """Calling one op's kernel on arrays: what the interpreter does for every op, and a plan for those it cannot lower."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
 
-__all__ = ["Context", "Kernel", "unpack"]
+__all__ = ["Context", "Kernel", "detach", "unpack"]
 
 
 class Context:
@@ -65,13 +65,18 @@ class Kernel:
             elif kind == "ctx":
                 arguments[name] = context
         try:
-            returned = self.definition.by_slot(self.function(**arguments))
+            returned = self.function(**arguments)
         except (FluidError, EOFException):
             raise
         except Exception as error:
             raise KernelError(self.failure(error, values)) from error
-        return {slot: list(value) if self.definition.outputs[slot].many else [value] for slot, value in returned.items()
-                if value is not None}
+        return self.listed(returned)
+
+    def listed(self, returned: Any) -> dict[str, list[Any]]:
+        """What the kernel returned, as a list for each output slot."""
+        definition = self.definition
+        return {slot: list(value) if definition.outputs[slot].many else [value]
+                for slot, value in definition.by_slot(returned).items() if value is not None}
 
     def failure(self, error: Exception, values: Mapping[str, list[Any]]) -> str:
         """The message for an exception inside the kernel: op, shapes found, the user's line."""
@@ -92,3 +97,16 @@ def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> A
 def unpack(value: Any) -> tuple[Any, Lod | None]:
     """A kernel's output as (value, level of detail or None)."""
     return (value.value, value.lod) if isinstance(value, WithLod) else (value, None)
+
+
+def detach(value: Any, inputs: Sequence[Any]) -> Any:
+    """`value`, copied where it shows the memory of an input, which may be used for something else or change later.
+
+    Views of one array have it as their base, however they were made, so that comparing identities finds all candidates.
+    """
+    if type(value) is np.ndarray:
+        owner = value.base if value.base is not None else value
+        for item in inputs:
+            if (item is owner or getattr(item, "base", None) is owner) and (item is value or np.may_share_memory(value, item)):
+                return value.copy()
+    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fluidlite.executor.plan import Plan
-from fluidlite.executor.plan_ir import Storage
+from fluidlite.executor.plan_ir import Storage, flat
 
 __all__ = ["explain"]
 
@@ -12,10 +12,10 @@ __all__ = ["explain"]
 def explain(plan: Plan) -> str:
     """Summary, buffers and generated source of a plan."""
     lines = [
-        f"plan: {len(plan.steps)} steps, {plan.dropped} left out because nothing reads their results",
+        f"plan: {len([*flat(plan.steps)])} steps, {plan.dropped} left out because nothing reads their results",
         f"memory: {_bytes(plan.layout.pool_bytes)} of buffers (without sharing {_bytes(plan.layout.total_bytes)}), "
         f"{_bytes(_param_bytes(plan))} of persistable variables, updated in place",
-        *_calls(plan), *_fusions(plan), *_buffers(plan), "", plan.text]
+        *_blocks(plan), *_calls(plan), *_fusions(plan), *_buffers(plan), "", plan.text]
     return "\n".join(lines)
 
 
@@ -31,15 +31,22 @@ def _param_bytes(plan: Plan) -> int:
     return sum({value.name: value.nbytes for value in plan.values if value.storage == Storage.PARAM}.values())
 
 
+def _blocks(plan: Plan) -> list[str]:
+    """Which sub-blocks are part of the source, and which run op by op in the interpreter, and why."""
+    inside = Counter(step.op.type for step in flat(plan.steps) if step.body is not None and step.op is not None)
+    lines = ["sub-blocks written into the plan: " + ", ".join(f"{name} x {count}" for name, count in sorted(inside.items()))] if inside else []
+    return lines + [f"sub-block left to the interpreter: {op.type} at {op.where}: {reason}" for op, reason in plan.choices.outside.items()]
+
+
 def _calls(plan: Plan) -> list[str]:
-    kinds = Counter(step.op.type for step in plan.steps if step.op is not None and any("kernel_" in line for line in step.lines))
+    kinds = Counter(step.op.type for step in flat(plan.steps) if step.op is not None and any("kernel_" in line for line in step.lines))
     if not kinds:
         return []
     return ["portable kernels (a fresh array per result): " + ", ".join(f"{name} x {count}" for name, count in kinds.most_common())]
 
 
 def _fusions(plan: Plan) -> list[str]:
-    return [f"fused: {step.note}" for step in plan.steps if "fused" in step.note]
+    return [f"fused: {step.note}" for step in flat(plan.steps) if "fused" in step.note]
 
 
 def _buffers(plan: Plan) -> list[str]:

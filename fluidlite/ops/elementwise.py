@@ -39,15 +39,24 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
 
 def pair(X: Array, Y: Array, axis: int) -> tuple[Array, Array]:
     """Both operands in as many dimensions, Y standing at `axis`."""
+    if X.ndim == Y.ndim:
+        return X, Y
     rank = max(X.ndim, Y.ndim)
     return X.reshape(placed(X.shape, rank, axis)), Y.reshape(placed(Y.shape, rank, axis))
 
 
 def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int) -> Array:
     """`grad`, summed over the dimensions along which an operand of `shape` was broadcast."""
+    if grad.shape == shape:
+        return grad
     stand = placed(shape, rank, axis)
     axes = tuple(i for i, (have, want) in enumerate(zip(grad.shape, stand, strict=True)) if have != want)
     return (xp.sum(grad, axis=axes, dtype=grad.dtype) if axes else grad).reshape(shape)
+
+
+def _back(xp: Any, full: Array, like: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """A gradient in the shape of `like`, or one that can be broadcast to it, summed back to an operand of `shape`."""
+    return sum_back(xp, full if full.shape == like.shape else xp.broadcast_to(full, like.shape), shape, like.ndim, axis)
 
 
 def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None) -> Op:
@@ -90,8 +99,7 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     def compute(xp: Any, X: Array, Y: Array, Out: Array | None, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
         x, y = pair(X, Y, axis)
         full = {slot: function(xp, x, y, Out, dOut) if slot + "@GRAD" in wants else None for slot, function in functions.items()}
-        return tuple(None if full[slot] is None else sum_back(xp, xp.broadcast_to(full[slot], dOut.shape), value.shape, dOut.ndim, axis)
-                     for slot, value in (("X", X), ("Y", Y)))
+        return tuple(None if full[slot] is None else _back(xp, full[slot], dOut, value.shape, axis) for slot, value in (("X", X), ("Y", Y)))
     if "out" in parse(dx).names + parse(dy).names:
         def with_out(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
             return compute(xp, X, Y, Out, dOut, axis, wants)

@@ -29,6 +29,8 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
 
 @mul.kernel
 def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
+    if X.ndim == Y.ndim == 2:
+        return X @ Y
     out = X.reshape(_flat(X.shape, x_num_col_dims)) @ Y.reshape(_flat(Y.shape, y_num_col_dims))
     return out.reshape(X.shape[:x_num_col_dims] + Y.shape[y_num_col_dims:])
 
@@ -36,6 +38,8 @@ def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> 
 @mul.grad("X Y")
 def mul_grad(X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int,
              wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+    if X.ndim == Y.ndim == 2:
+        return dOut @ Y.T if "X@GRAD" in wants else None, X.T @ dOut if "Y@GRAD" in wants else None
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = dOut.reshape(x.shape[0], y.shape[1])
     return ((d @ y.T).reshape(X.shape) if "X@GRAD" in wants else None,

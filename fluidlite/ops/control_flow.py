@@ -31,17 +31,19 @@ def added(xp: Any, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, LoDTensorArray):
-        return LoDTensorArray(_added_entry(a, b, index) for index in range(max(len(a), len(b))))
+        return _added_arrays(a, b)
     if isinstance(a, SelectedRows) and isinstance(b, SelectedRows):
         return SelectedRows(xp.concatenate((a.ids, b.ids)), a.height(), xp.concatenate((a.array, b.array)))
     return (a.dense(xp) if isinstance(a, SelectedRows) else a) + (b.dense(xp) if isinstance(b, SelectedRows) else b)
 
 
-def _added_entry(a: LoDTensorArray, b: LoDTensorArray, index: int) -> LoDTensor:
-    held: list[LoDTensor] = [array[index] for array in (a, b) if entry(array, index) is not None]
-    if len(held) < 2:
-        return held[0] if held else LoDTensor()
-    return LoDTensor(held[0].array + held[1].array, held[0]._lod)
+def _added_arrays(a: LoDTensorArray, b: LoDTensorArray) -> LoDTensorArray:
+    total = LoDTensorArray(a)
+    total.extend(b[len(a):])
+    for index, (left, right) in enumerate(zip(a, b, strict=False)):
+        if right.array is not None:
+            total[index] = right if left.array is None else LoDTensor(left.array + right.array, left._lod)
+    return total
 
 
 def zeros_of(xp: Any, value: Any) -> Any:

@@ -1,0 +1,357 @@
+"""Loops, branches and recurrences inside plans: held to the interpreter, and written into the source."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flowtools import RNG, constant, data, fresh_program, op, repeat, rows  # noqa: F401
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.errors import EnforceNotMet, FluidError, NanInfError, UninitializedError
+
+Made = tuple[Any, dict[str, Any]]
+
+
+def both(fetches: list[Any], feeds: dict[str, Any], runs: int = 2) -> list[np.ndarray]:
+    """What a plan gives, held to what the interpreter gives, each in a scope of its own."""
+    sides = []
+    for naive in (False, True):
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        exe.run(fluid.default_startup_program(), scope=scope)
+        exe.naive = naive
+        found = [exe.run(fluid.default_main_program(), feeds, fetches, scope=scope, return_numpy=False) for _ in range(runs)]
+        sides.append([value for one in found for value in one])
+    for plan, wanted in zip(*sides, strict=True):
+        assert plan.recursive_sequence_lengths() == wanted.recursive_sequence_lengths()
+        np.testing.assert_allclose(np.asarray(plan), np.asarray(wanted), rtol=2e-5, atol=1e-9)
+        assert np.asarray(plan).dtype == np.asarray(wanted).dtype
+    return [np.asarray(value) for value in sides[0][:len(fetches)]]
+
+
+def source(fetches: list[Any], feeds: dict[str, Any]) -> str:
+    return fluid.Executor(fluid.CPUPlace()).explain(fluid.default_main_program(), feeds, fetches, scope=fluid.Scope())
+
+
+def x_and_w() -> Any:
+    return data("x", [2, 2]), data("w", [2, 2])
+
+
+FEEDS = {"x": RNG.rand(2, 2), "w": RNG.rand(2, 2) + 0.5}
+
+
+# ---------------------------------------------------------------------- each construct, and each inside each
+def a_while() -> Made:
+    x, w = x_and_w()
+    return repeat(constant(4), op("tanh", X=x), lambda state: op("tanh", X=op("mul", X=state, Y=w))), FEEDS
+
+
+def a_while_in_a_while() -> Made:
+    x, w = x_and_w()
+
+    def outer(state: Any) -> Any:
+        inner = repeat(constant(2), op("tanh", X=state), lambda deep: op("mul", X=deep, Y=w))
+        return op("elementwise_add", X=inner, Y=state)
+    return repeat(constant(3), op("scale", {"scale": 0.5}, X=x), outer), FEEDS
+
+
+def branch(state: Any, w: Any, limit: float = 1.5) -> Any:
+    total = op("reduce_sum", {"reduce_all": True}, X=state)
+    return layers.cond(layers.less_than(total, constant(limit, "float64")), lambda: op("mul", X=state, Y=w), lambda: op("tanh", X=state))
+
+
+def a_branch_in_a_while() -> Made:
+    x, w = x_and_w()
+    return repeat(constant(5), op("scale", {"scale": 0.4}, X=x), lambda state: branch(state, w)), FEEDS
+
+
+def a_branch_in_a_branch() -> Made:
+    x, w = x_and_w()
+    inside = lambda: branch(op("square", X=x), w)
+    return layers.cond(layers.less_than(constant(1), constant(2)), inside, lambda: op("tanh", X=x)), FEEDS
+
+
+def a_while_in_a_branch() -> Made:
+    x, w = x_and_w()
+    loop = lambda: repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("mul", X=state, Y=w))
+    return layers.cond(layers.less_than(constant(1), constant(2)), loop, lambda: op("tanh", X=x)), FEEDS
+
+
+def a_branch_in_a_while_in_a_while() -> Made:
+    x, w = x_and_w()
+    inner = lambda state: repeat(constant(2), op("tanh", X=state), lambda deep: branch(deep, w, 2.0))
+    return repeat(constant(3), op("scale", {"scale": 0.4}, X=x), inner), FEEDS
+
+
+def static(x: Any, w: Any, step: Callable[[Any], Any] = lambda value: value) -> Any:
+    rnn, start = layers.StaticRNN(), constant(0.3, "float64", (2, 2))
+    with rnn.step():
+        row = rnn.step_input(x)
+        memory = rnn.memory(init=start)
+        new = op("tanh", X=op("elementwise_add", X=op("mul", X=row, Y=w), Y=step(memory)))
+        rnn.update_memory(memory, new)
+        rnn.step_output(new)
+    return rnn()
+
+
+def a_recurrence() -> Made:
+    x, w = data("x", [3, 2, 2]), data("w", [2, 2])
+    return static(x, w), {**FEEDS, "x": RNG.rand(3, 2, 2)}
+
+
+def a_branch_in_a_recurrence() -> Made:
+    x, w = data("x", [3, 2, 2]), data("w", [2, 2])
+    return static(x, w, lambda memory: branch(memory, w, 1.0)), {**FEEDS, "x": RNG.rand(3, 2, 2)}
+
+
+def a_while_in_a_recurrence() -> Made:
+    x, w = data("x", [3, 2, 2]), data("w", [2, 2])
+    loop = lambda memory: repeat(constant(2), op("scale", {"scale": 0.9}, X=memory), lambda deep: op("tanh", X=deep))
+    return static(x, w, loop), {**FEEDS, "x": RNG.rand(3, 2, 2)}
+
+
+def a_recurrence_in_a_while() -> Made:
+    x, w = data("x", [3, 2, 2]), data("w", [2, 2])
+    return repeat(constant(2), op("scale", {"scale": 0.5}, X=x), lambda state: static(state, w)), {**FEEDS, "x": RNG.rand(3, 2, 2)}
+
+
+def a_dynamic_recurrence() -> Made:
+    x, w = data("x", [-1, 2], lod_level=1), data("w", [2, 2])
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        row, memory = rnn.step_input(x), rnn.memory(shape=[2], value=0.2, dtype="float64")
+        new = op("tanh", X=op("elementwise_add", X=op("mul", X=row, Y=w), Y=memory))
+        rnn.update_memory(memory, new)
+        rnn.output(new)
+    return rnn(), {**FEEDS, "x": rows(RNG.rand(6, 2), [2, 3, 1])}
+
+
+def an_if_else() -> Made:
+    x, w, choice = data("x", [3, 2]), data("w", [2, 2]), data("choice", [3, 1], "bool")
+    split = layers.IfElse(choice)
+    with split.true_block():
+        split.output(op("mul", X=split.input(x), Y=w))
+    with split.false_block():
+        split.output(op("square", X=split.input(x)))
+    return split()[0], {**FEEDS, "x": RNG.rand(3, 2), "choice": np.array([[True], [False], [True]])}
+
+
+CONSTRUCTS = [a_while, a_while_in_a_while, a_branch_in_a_while, a_branch_in_a_branch, a_while_in_a_branch, a_branch_in_a_while_in_a_while,
+              a_recurrence, a_branch_in_a_recurrence, a_while_in_a_recurrence, a_recurrence_in_a_while, a_dynamic_recurrence, an_if_else]
+
+
+@pytest.mark.parametrize("make", CONSTRUCTS, ids=lambda make: make.__name__)
+def test_construct(make: Callable[[], Made]) -> None:
+    out, feeds = make()
+    both([out], feeds)
+    assert "interpreter" not in source([out], feeds)
+
+
+@pytest.mark.parametrize("make", CONSTRUCTS, ids=lambda make: make.__name__)
+def test_gradients_of_construct(make: Callable[[], Made]) -> None:
+    out, feeds = make()
+    fluid.backward.append_backward(op("mean", X=op("square", X=out)))
+    names = [f"{name}@GRAD" for name in ("x", "w")]
+    found = both(names, feeds)
+    assert all(np.abs(gradient).max() > 0 for gradient in found)
+    assert "interpreter" not in source(names, feeds)
+
+
+# ---------------------------------------------------------------------- how often a loop runs
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_steps_known_when_it_runs(count: int) -> None:
+    x, w = x_and_w()
+    times = data("times", [1], "int64")
+    out = repeat(times, op("tanh", X=x), lambda state: op("mul", X=state, Y=w))
+    fluid.backward.append_backward(op("mean", X=out))
+    both([out, "x@GRAD", "w@GRAD"], {**FEEDS, "times": np.array([count])})
+
+
+def test_a_condition_that_the_data_ends() -> None:
+    x, going = data("x", [1]), layers.less_than(constant(0), constant(1))
+    state = op("scale", {"scale": 1.0}, X=x)
+    loop = layers.While(going)
+    with loop.block():
+        layers.assign(op("scale", {"scale": 2.0}, X=state), state)
+        layers.less_than(state, constant(100, "float64"), cond=going)
+    found, = both([state], {"x": np.array([3.0])})
+    assert found[0] == 192
+
+
+def test_a_loop_that_never_changes_its_condition() -> None:
+    going = layers.less_than(constant(0), constant(1))
+    with layers.While(going).block():
+        layers.increment(constant(0))
+    with pytest.raises(EnforceNotMet, match="never writes its condition"):
+        fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {}, [going])
+    assert "not written by its body" in source([going], {})
+
+
+# ---------------------------------------------------------------------- what loops do to variables
+def test_two_variables_that_change_places() -> None:
+    x, w = x_and_w()
+    start = [constant(0), op("scale", {"scale": 1.0}, X=x), op("scale", {"scale": 1.0}, X=w)]
+    _, first, second = layers.while_loop(lambda count, *_: layers.less_than(count, constant(3)),
+                                         lambda count, a, b: [layers.increment(count), b, a], start)
+    fluid.backward.append_backward(op("mean", X=op("elementwise_mul", X=first, Y=op("square", X=second))))
+    found = both([first, second, "x@GRAD", "w@GRAD"], FEEDS)
+    np.testing.assert_allclose(found[0], FEEDS["w"])
+
+
+def test_a_shape_that_grows() -> None:
+    x = data("x", [1, 2])
+    out = repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: layers.concat([state, op("tanh", X=state)], axis=0))
+    fluid.backward.append_backward(op("mean", X=op("square", X=out)))
+    found = both([out, "x@GRAD"], {"x": RNG.rand(1, 2)})
+    assert found[0].shape == (8, 2)
+
+
+def test_a_variable_first_written_in_the_loop() -> None:
+    x, _ = x_and_w()
+    kept = fluid.default_main_program().global_block().create_var(name="kept", dtype="float64", shape=[2, 2])
+
+    def step(state: Any) -> Any:
+        layers.assign(op("square", X=state), kept)
+        return op("scale", {"scale": 2.0}, X=state)
+    repeat(constant(2), op("scale", {"scale": 1.0}, X=x), step)
+    np.testing.assert_allclose(both([op("scale", {"scale": 1.0}, X=kept)], {"x": FEEDS["x"]})[0], (2 * FEEDS["x"]) ** 2)
+
+
+def test_a_variable_that_no_branch_wrote() -> None:
+    which = data("which", [1], "bool")
+    kept = fluid.default_main_program().global_block().create_var(name="kept", dtype="float64", shape=[1])
+    layers.cond(which, lambda: layers.assign(constant(1, "float64"), kept) and None, lambda: None)
+    out = op("scale", {"scale": 1.0}, X=kept)
+    assert both([out], {"which": np.array([True])})[0][0] == 1
+    for naive in (False, True):
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        with pytest.raises(UninitializedError, match=r"op 'scale'[\s\S]*'kept' holds no value"):
+            exe.run(fluid.default_main_program(), {"which": np.array([False])}, [out])
+
+
+def test_persistable_variables_change_in_place() -> None:
+    x, _ = x_and_w()
+    total = layers.create_global_var([2, 2], 1.0, "float64", persistable=True, name="total")
+    view = layers.reshape(total, [4])
+
+    def step(state: Any) -> Any:
+        layers.assign(op("elementwise_add", X=total, Y=state), total)
+        return branch(op("elementwise_mul", X=state, Y=total), state)
+    out = repeat(constant(3), op("scale", {"scale": 0.1}, X=x), step)
+    both([out, total, view], {"x": FEEDS["x"]}, runs=3)
+
+
+def test_training_in_a_loop() -> None:
+    def attr(name: str, rows: int, columns: int) -> Any:
+        values = np.linspace(-0.3, 0.4, rows * columns).reshape(rows, columns).astype("float32")
+        return fluid.ParamAttr(name=name, initializer=fluid.initializer.NumpyArrayInitializer(values))
+    x = fluid.data("x", [4, 3], "float32")
+    hidden = repeat(constant(3), layers.fc(x, 5, act="tanh", param_attr=attr("first", 3, 5)),
+                    lambda state: layers.fc(state, 5, act="tanh", param_attr=attr("shared", 5, 5)))
+    loss = layers.mean(layers.square(layers.fc(hidden, 1, param_attr=attr("last", 5, 1))))
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    both([loss, "shared"], {"x": RNG.rand(4, 3).astype("float32")}, runs=5)
+
+
+def test_large_arrays_are_fused_inside() -> None:
+    x = fluid.data("x", [300, 300], "float32")
+    out = repeat(constant(2), op("scale", {"scale": 0.5}, X=x),
+                 lambda state: op("scale", {"scale": 2.0}, X=op("tanh", X=op("square", X=op("tanh", X=state)))))
+    feeds = {"x": RNG.rand(300, 300).astype("float32")}
+    both([out], feeds)
+    assert "fused" in source([out], feeds)
+
+
+def test_arrays() -> None:
+    x, _ = x_and_w()
+    array = layers.create_array("float64")
+
+    def step(count: Any, state: Any) -> list[Any]:
+        layers.array_write(state, i=count, array=array)
+        return [layers.increment(count), op("scale", {"scale": 2.0}, X=state)]
+    layers.while_loop(lambda count, _: layers.less_than(count, constant(3)), step, [constant(0), op("tanh", X=x)])
+    last, length = layers.array_read(array, constant(2)), layers.array_length(array)
+    fluid.backward.append_backward(op("mean", X=last))
+    found = both([last, length, "x@GRAD"], {"x": FEEDS["x"]})
+    assert found[1][0] == 3
+
+
+# ---------------------------------------------------------------------- errors, checks, profiles
+def test_errors_name_the_op_and_the_line() -> None:
+    x, y = data("x", [2, -1]), data("y", [-1])
+    out = repeat(constant(2), op("scale", {"scale": 1.0}, X=x), lambda state: op("elementwise_add", X=state, Y=y))
+    with pytest.raises(FluidError, match=r"op 'elementwise_add'[\s\S]*flowtools.py"):
+        fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": np.ones((2, 4)), "y": np.ones(3)}, [out])
+
+
+def test_a_wrong_branch_that_is_not_taken() -> None:
+    x, y, which = data("x", [2, -1]), data("y", [-1]), data("which", [1], "bool")
+    out = layers.cond(which, lambda: op("tanh", X=x), lambda: op("elementwise_add", X=x, Y=y))
+    feeds = {"x": np.ones((2, 4)), "y": np.ones(3), "which": np.array([True])}
+    np.testing.assert_allclose(both([out], feeds)[0], np.tanh(np.ones((2, 4))))
+    assert "left to the interpreter: conditional_block" in source([out], feeds)
+
+
+def test_errors_while_a_loop_runs() -> None:
+    x = data("x", [2, 2])
+    array, out = layers.create_array("float64"), op("scale", {"scale": 1.0}, X=x)
+    layers.array_write(x, i=constant(0), array=array)
+    repeat(constant(2), out, lambda state: op("elementwise_add", X=state, Y=layers.array_read(array, constant(7))))
+    with pytest.raises(FluidError, match=r"read_from_array[\s\S]*never written"):
+        fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
+
+
+def test_check_nan_inf_inside_loops() -> None:
+    x, _ = x_and_w()
+    out = repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("log", X=state))
+    fluid.set_flags({"FLAGS_check_nan_inf": True})
+    try:
+        with pytest.raises(NanInfError, match="op 'log'"):
+            fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
+    finally:
+        fluid.set_flags({"FLAGS_check_nan_inf": False})
+
+
+def test_the_source_names_ops_and_lines() -> None:
+    out, feeds = a_branch_in_a_while()
+    text = source([out], feeds)
+    assert "while v" in text and "if v" in text and "# tanh test_blocks.py" in text.replace("flowtools.py", "test_blocks.py")
+    assert "sub-blocks written into the plan: conditional_block x 2, while x 1" in text
+
+
+# ---------------------------------------------------------------------- plans are kept
+def test_a_second_run_uses_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fluidlite.executor import executor
+    made: list[Any] = []
+    compile_plan = executor.compile_plan
+    monkeypatch.setattr(executor, "compile_plan", lambda *args, **kwargs: made.append(1) or compile_plan(*args, **kwargs))
+    out, feeds = a_while()
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    found = [exe.run(fluid.default_main_program(), feeds, [out], scope=scope)[0] for _ in range(3)]
+    assert len(made) == 1
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_threads() -> None:
+    out, feeds = a_branch_in_a_while()
+    fluid.backward.append_backward(op("mean", X=out))
+    exe, scope, main = fluid.Executor(fluid.CPUPlace()), fluid.Scope(), fluid.default_main_program()
+    inputs = [{**feeds, "x": feeds["x"] * factor} for factor in (0.5, 1.0, 2.0, 3.0)]
+    wanted = [exe.run(main, one, [out, "x@GRAD"], scope=scope) for one in inputs]
+    found: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            found[number] = exe.run(main, inputs[number], [out, "x@GRAD"], scope=scope)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, one in enumerate(wanted):
+        np.testing.assert_array_equal(found[number][0], one[0])
+        np.testing.assert_array_equal(found[number][1], one[1])

@@ -1,0 +1,46 @@
+"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises; docs/TRANSPILERS.md says it in words."""
+from __future__ import annotations
+
+import re
+
+# case/source (a regular expression) -> the row of the document; such a case must differ
+DIFFERENT = {
+    r"(sync|async)_(lars|dpsgd)/.*": "an update that takes the norm of its parameter is not cut up",
+    r"(sync|async)_adadelta/.*": "1.8.5's servers leave adadelta out",
+    r"(sync|async)_whole_clip_(value|norm|norm_l2)/.*": "1.8.5 sends gradients that nothing computes",
+    r"(sync|async)_whole_clip_global_norm/.*": "refused: a norm over all parameters on servers",
+    r"(sync|async)_sparse_l2/.*": "1.8.5 forgets that the gradient is sparse",
+    r"place_one_trainer(_adam)?/.*": "with one trainer, 1.8.5's server waits for a name that nobody sends",
+    r"step_never_async/.*": "1.8.5's servers wait for barriers that asynchronous trainers do not send",
+    r"odd_(forward|backward)/.*": "refused: no optimizer",
+    r"odd_large_id/.*": "refused: no such trainer",
+    r"odd_same_servers/.*": "refused: one endpoint twice",
+    r"(grad_allreduce|local_sgd|single_process_multi_thread)_forward/.*": "refused: nothing to reduce",
+    r"(grad_allreduce|single_process_multi_thread)_two_optimizers/.*": "1.8.5 updates before gradients have arrived",
+    r".*_scoped/built": "the name scope of the loss's gradient",
+}
+# sources that differ although they are built alike
+SOURCES_DIFFER = {
+    r"(?!.*_decay).*distributed.*": "1.8.5's minimize gives the rows of a distributed table an `sgd` of their own",
+    r".*_scoped": "the name scope of the loss's gradient",
+}
+# where 1.8.5 raises: None where we make programs, or what our error says
+REFUSED = {
+    r"(sync|async)_clip_global_norm": "parameter servers see one parameter at a time",
+    r"(grad_allreduce|local_sgd)_alone": "the number of endpoints must > 1",
+    r"local_sgd_forward": "updates no parameter",
+    r"(sync|async)_(clip_value|clip_norm|clip_norm_l2|error_clip|whole_error_clip|averaged|lamb|nce)": None,
+    r"(sync|async)_decay_warmup(_noam|_piecewise)?": None,
+    r"(sync|async)_(two_)?distributed(_\w+)?|place_by_pairs_distributed|odd_distributed_hash": None,
+    r"place_(hash|small_blocks)": None,
+    r"step_dc_asgd_(sync|table)": None,
+}
+
+
+def lookup(table: dict[str, str] | dict[str, str | None], name: str) -> str | None:
+    """The first entry whose expression fits all of the name; None where none does."""
+    return next((value for pattern, value in table.items() if re.fullmatch(pattern, name)), None)
+
+
+def knows(table: dict[str, str | None], name: str) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in table)

@@ -79,10 +79,7 @@ class DistributeTranspiler:
 
     # ------------------------------------------------------------------ the modes
     def _to_servers(self, pservers: str, current_endpoint: str) -> None:
-        self.pserver_endpoints = list(parse_endpoints(pservers, "pservers"))
-        trainers = _count(self.trainer_num)
-        if isinstance(self.trainer_id, bool) or not isinstance(self.trainer_id, int) or not 0 <= self.trainer_id < trainers:
-            raise TranspilerError(f"trainer_id is {self.trainer_id!r}, but must be between 0 and {trainers - 1} for {trainers} trainers")
+        trainers = self._check_job(pservers)
         if self.config.geo_sgd_mode:
             self.sync_mode = False
         origin, startup = self.origin_program.clone(), self.startup_program.clone()
@@ -91,6 +88,14 @@ class DistributeTranspiler:
         self.table_name = next(iter(distributed_tables(origin)), None)
         self._layout, self._origin_startup = layout, startup
         self._adopt(made, current_endpoint)
+
+    def _check_job(self, pservers: str) -> int:
+        """Take the servers, and give the number of trainers; TranspilerError where one of them is wrong."""
+        self.pserver_endpoints = list(parse_endpoints(pservers, "pservers"))
+        trainers = _count(self.trainer_num)
+        if isinstance(self.trainer_id, bool) or not isinstance(self.trainer_id, int) or not 0 <= self.trainer_id < trainers:
+            raise TranspilerError(f"trainer_id is {self.trainer_id!r}, but must be between 0 and {trainers - 1} for {trainers} trainers")
+        return trainers
 
     def _adopt(self, made: Programs, current_endpoint: str) -> None:
         """Put the trainer's programs into the user's."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
+from fluidlite.transpiler.geo_sgd import geo_layout, make_geo_server, make_geo_trainer
 from fluidlite.transpiler.layout import Layout, place
 from fluidlite.transpiler.nccl2 import describe_nccl2, rewrite_nccl2
 from fluidlite.transpiler.roles import Job, Programs, Role, Slice
@@ -17,7 +18,10 @@ def layout_of(job: Job) -> Layout:
     if job._layout is None:
         config = job.config.copy()
         config._sync_mode = job.sync_mode                   # one choice, said in two places
-        job._layout = place(read_training(job.main), job.startup, job.endpoints, job.trainers, job.sync_mode, config)
+        if job.mode == "geo_sgd":
+            job._layout = geo_layout(job.main, job.startup, job.endpoints, job.trainers, config)
+        else:
+            job._layout = place(read_training(job.main), job.startup, job.endpoints, job.trainers, job.sync_mode, config)
     found: Layout = job._layout
     return found
 
@@ -33,10 +37,10 @@ def make_programs(job: Job, role: Role) -> Programs:
         return _collective(job, role)
     if job.mode == "nccl2":
         return _nccl2(job, role)
-    layout = layout_of(job)
+    layout, geo = layout_of(job), job.mode == "geo_sgd"
     if role.kind == "trainer":
-        return make_trainer(layout, job.startup, role.index)
-    main = make_server(layout, role.endpoint)
+        return (make_geo_trainer if geo else make_trainer)(layout, job.startup, role.index)
+    main = (make_geo_server if geo else make_server)(layout, role.endpoint)
     return Programs(main, make_server_startup(layout, role.endpoint, main, job.startup))
 
 

@@ -7,20 +7,25 @@ from fluidlite.transpiler.details.vars_distributed import VarsDistributed, VarSt
 from fluidlite.transpiler.layout import Layout
 from fluidlite.transpiler.roles import Slice
 
-__all__ = ["overview"]
+__all__ = ["add_parameters", "overview"]
 
 
 def overview(layout: Layout) -> VarsDistributed:
     """The parameters in the order in which servers were given out, then each server's accumulators."""
     found = VarsDistributed()
-    for piece in layout.slices:
-        _add(found, layout, piece.param, piece, "RemotePrefetch" if piece.sparse else "Param")
+    add_parameters(found, layout)
     accumulators = {param: _accumulators(layout, param) for param in layout.placed}
     for held in layout.by_endpoint.values():
         for param, piece in held.items():
             for name in accumulators[param]:
                 _add(found, layout, name, piece, "Optimizer")
     return found
+
+
+def add_parameters(found: VarsDistributed, layout: Layout) -> None:
+    """Write down where each slice of each parameter is."""
+    for piece in layout.slices:
+        _add(found, layout, piece.param, piece, "RemotePrefetch" if piece.sparse else "Param")
 
 
 def _accumulators(layout: Layout, param: str) -> list[str]:

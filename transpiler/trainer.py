@@ -16,7 +16,7 @@ from fluidlite.transpiler.remote_tables import fake_tables, fetch_rows_remotely
 from fluidlite.transpiler.roles import Programs, Slice
 from fluidlite.transpiler.training import is_clipping_alone, is_scheduling, is_updating
 
-__all__ = ["make_trainer"]
+__all__ = ["Controls", "make_trainer", "receive_at_start"]
 
 
 def make_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
@@ -26,20 +26,21 @@ def make_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
     editor = _Trainer(layout, main, trainer)
     editor.send_and_receive()
     fetch_rows_remotely(main, layout, trainer)
-    _receive_at_start(layout, first, trainer)
+    receive_at_start(layout, first, trainer)
     _count_steps_together(layout, main, first)
     _drop_updates(layout, main, first)
     fake_tables(first, remote_tables(layout.training.program))
     return Programs(main, first)
 
 
-class _Controls:
+class Controls:
     """Variables that hold nothing: an op that reads one runs behind the op that writes it."""
 
     def __init__(self, block: Block) -> None:
         self.block, self.numbers = block, itertools.count()
 
     def make(self) -> Variable:
+        """A new one."""
         name = next(name for name in map("__control_var@{}".format, self.numbers) if name not in self.block.vars)
         return self.block.create_var(name=name)
 
@@ -57,7 +58,7 @@ class _Trainer:
         self.layout, self.trainer = layout, trainer
         self.block = main.global_block()
         self.edits = Insertions(self.block)
-        self.controls = _Controls(self.block)
+        self.controls = Controls(self.block)
         self.at_run_time = layout.config.runtime_split_send_recv
 
     def send_and_receive(self) -> None:
@@ -132,7 +133,7 @@ class _Trainer:
                     self.edits.last("concat", {"X": parts}, {"Out": [self.block.var(param)]}, OpRole.Dist, axis=0)
 
 
-def _receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
+def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
     """All trainers begin with the servers' parameters."""
     block = startup.global_block()
     received = {param: pieces for param, pieces in layout.by_param.items() if not pieces[0].sparse}
@@ -141,7 +142,7 @@ def _receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
         parts = _declare_slices(block, pieces, [piece.param_name for piece in pieces], whole)
         block.append_op("recv", {}, {"Out": parts}, {"epmap": [piece.endpoint for piece in pieces], "trainer_id": trainer,
                                                      "op_role": int(OpRole.RPC)})
-    block.append_op("fetch_barrier", {}, {"Out": _Controls(block).make()}, {
+    block.append_op("fetch_barrier", {}, {"Out": Controls(block).make()}, {
         "endpoints": list(layout.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)})
     for param, pieces in received.items():
         if len(pieces) > 1:

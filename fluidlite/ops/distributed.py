@@ -15,7 +15,7 @@ _SERVER = STRINGS(["127.0.0.1:6164"])
 _STRING = required(AttrType.STRING)
 
 # ---------------------------------------------------------------------- messages
-send = Op("send", "X* -> Out*", communicates=True, lod=None, attrs={
+send = Op("send", "X*? -> Out*", communicates=True, lod=None, attrs={
     "trainer_id": 0, "epmap": _SERVER, "sections": LONGS(), "send_varnames": STRINGS(), "num": 0, "merge_add": False,
     "use_send_handler": True})
 recv = Op("recv", "X*? -> Out*", communicates=True, lod=None, attrs={

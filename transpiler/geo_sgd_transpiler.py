@@ -1,0 +1,96 @@
+"""`fluid.transpiler.geo_sgd_transpiler`: fluid's way to ask for the programs of one process of a geo-SGD job."""
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+
+from fluidlite.ir.program import Program, default_main_program, default_startup_program
+from fluidlite.ir.variable import Variable
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.details.vars_distributed import VarsDistributed
+from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
+from fluidlite.transpiler.geo_sgd import DELTA, geo_layout, is_sparse, make_geo_server, make_geo_trainer, sparse_lookups
+from fluidlite.transpiler.overview import add_parameters
+
+__all__ = ["GeoSgdTranspiler"]
+
+
+class GeoSgdTranspiler(DistributeTranspiler):
+    """`DistributeTranspiler` for geo-SGD; besides the programs it says what the communicator needs to know (`vars_info`)."""
+
+    def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
+        super().__init__(config)
+        self.sync_mode = False
+        self.pserver_program: Program | None = None
+
+    def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174", trainers: int | str = 1,
+                  sync_mode: bool = False, startup_program: Program | None = None, current_endpoint: str = "127.0.0.1:6174") -> None:
+        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number `trainer_id`.
+
+        Geo-SGD is asynchronous, whatever `sync_mode` and the configuration say. TranspilerError where these do not fit together,
+        or a program cannot be transpiled; the programs are then as before.
+        """
+        self.origin_program = default_main_program() if program is None else program
+        self.startup_program = default_startup_program() if startup_program is None else startup_program
+        self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, False
+        self.__dict__.pop("vars_overview", None)
+        count = self._check_job(pservers)
+        origin, startup = self.origin_program.clone(), self.startup_program.clone()
+        layout = geo_layout(origin, startup, self.pserver_endpoints, count, self.config.copy())
+        made = make_geo_trainer(layout, startup, trainer_id)
+        self._layout, self._origin_startup = layout, startup
+        self._adopt(made, current_endpoint)
+
+    def get_pserver_program(self, endpoint: str) -> Program:
+        """The main program of the server at `endpoint`."""
+        self._check_server(endpoint)
+        program = make_geo_server(self.layout, endpoint, self.server_config)
+        program._parameters_on_pservers = self.vars_overview
+        program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
+        self.pserver_program = program
+        return program
+
+    # ------------------------------------------------------------------ what the communicator asks
+    @property
+    def vars_info(self) -> OrderedDict[str, OrderedDict[str, list[str]]]:
+        """Parameter -> names, rows ("sections") and servers ("epmap") of its slices, and whether it is sparse, all as text."""
+        return OrderedDict((param, OrderedDict([
+            ("var_names", [piece.param_name for piece in pieces]), ("sections", [str(piece.shape[0]) for piece in pieces]),
+            ("epmap", [piece.endpoint for piece in pieces]), ("is_sparse", [str(is_sparse(self.layout, param))])]))
+            for param, pieces in self.layout.by_param.items())
+
+    def _get_vars_info(self) -> OrderedDict[str, OrderedDict[str, list[str]]]:
+        return self.vars_info
+
+    @property
+    def sparse_var(self) -> list[Variable]:
+        """The ids of each lookup in a sparse table."""
+        block = self.origin_program.global_block()
+        return [block._var_recursive(op.input("Ids")[0]) for op in sparse_lookups(self.layout)]
+
+    @property
+    def sparse_tables(self) -> list[str]:
+        """The table of each lookup in a sparse table."""
+        return [op.input("W")[0] for op in sparse_lookups(self.layout)]
+
+    @property
+    def sparse_var_list(self) -> list[str]:
+        """The sparse tables."""
+        return [param for param in self.layout.by_param if is_sparse(self.layout, param)]
+
+    @property
+    def sparse_var_splited_list(self) -> list[str]:
+        """The slices of the sparse tables."""
+        return [piece.param_name for param in self.sparse_var_list for piece in self.layout.by_param[param]]
+
+    @property
+    def delta_vars_list(self) -> list[Variable]:
+        """The variables that hold the changes."""
+        return [self.origin_program.global_block().var(param + DELTA) for param in self.layout.by_param]
+
+    @cached_property
+    def vars_overview(self) -> VarsDistributed:
+        """Every parameter, its slices, and their servers."""
+        found = VarsDistributed()
+        add_parameters(found, self.layout)
+        return found

@@ -145,7 +145,8 @@ def placements() -> Cases:
         "place_one_trainer_adam": Case(trained(adam), trainers=1),
         "place_three_trainers": Case(trained(adam), trainers=3, ids=(0, 1, 2)),
         "place_second_trainer_async": Case(trained(adam), sync=False, ids=(0, 1)),
-        "place_by_pairs": Case(trained(adam), pairs=True), "place_by_pairs_distributed": Case(trained(sgd, words(distributed=True)), pairs=True),
+        "place_by_pairs": Case(trained(adam), pairs=True),
+        "place_by_pairs_distributed": Case(trained(sgd, words(distributed=True)), pairs=True),
     }
 
 

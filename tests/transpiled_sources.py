@@ -6,8 +6,7 @@ has at least 8192 elements, and so the parameters that shall have slices have mo
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable  # noqa: UP035
 
 Build = Callable[[Any], None]
 Make = Callable[[Any], Any]

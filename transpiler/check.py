@@ -123,7 +123,7 @@ class _Check:
         """Apply all rules."""
         self.check_numbers()
         if self.job is not None and self.job.slices:
-            check_placement(self.found, self.job)
+            check_placement(self.found, self.job, self.servers)
         for trainer in self.trainers:
             self.check_trainer_flow(trainer)
         if any(role.kind != "trainer" for role in self.programs):

@@ -1,7 +1,7 @@
 """What the static check reads off the programs of a job: who sends which variable where, what a server holds and updates."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -129,8 +129,8 @@ class Server:
     gradients: dict[str, int]                 # the gradient (or delta) that a block is run for -> the block
     blocks: list[int]                         # optimize_blocks
     held: dict[str, Variable]                 # what its startup program initialises
-    readers: dict[str, list[Site]]            # variable -> ops of its blocks that read it
-    writers: dict[str, list[Site]]
+    readers: dict[str, tuple[Site, ...]]      # variable -> ops of its blocks that read it
+    writers: dict[str, tuple[Site, ...]]
     geo: bool
     bad_entries: list[str] = field(default_factory=list)          # of grad_to_block_id
 
@@ -305,10 +305,15 @@ def read_server(role: Role, programs: Programs) -> Server | None:
                     held, {}, {}, attrs.get("distributed_mode") == GEO, bad)
     for site in server.sites():
         if site.block:
-            for into, slots in ((server.readers, site.op.inputs), (server.writers, site.op.outputs)):
-                for name in (name for names in slots.values() for name in names):
-                    if name in into:
-                        into[name].append(site)
-                    else:
-                        into[name] = [site]
+            _note(server.readers, site, site.op.inputs)
+            _note(server.writers, site, site.op.outputs)
     return server
+
+
+def _note(into: dict[str, tuple[Site, ...]], site: Site, slots: Mapping[str, list[str]]) -> None:
+    """Note that an op uses names; a sum over a thousand trainers is one step."""
+    for names in slots.values():
+        if into.keys().isdisjoint(names):
+            into.update(dict.fromkeys(names, (site,)))
+        else:
+            into.update({name: (*into.get(name, ()), site) for name in names})

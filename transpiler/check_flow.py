@@ -59,9 +59,8 @@ class _Flow:
     def __init__(self, found: Findings, role: Role, label: str, program: Program, initial: Collection[str], fed: Collection[str]) -> None:
         self.found, self.role, self.label = found, role, label
         self.initial, self.fed = initial, fed
-        root = program.global_block().vars
         # Servers of large jobs read a thousand gradients of each parameter: these need no further look
-        self.given = {name for names in (initial, fed) for name in names if name in root}
+        self.given = set(initial).union(fed).intersection(program.global_block().vars)
         self.written: set[int] = set()                         # ids of Variables
         self.visited: set[int] = set()
         self.ever = {id(op.block._find_var_recursive(name)) for block in program.blocks for op in block.ops
@@ -74,10 +73,9 @@ class _Flow:
         self.visited.add(block.idx)
         for number, op in enumerate(block.ops):
             site = Site(self.role, self.label, block.idx, number, op)
-            inner_names = block.vars if block.idx else ()
             for slot, names in op.inputs.items():
-                for name in names:
-                    if name not in self.given or name in inner_names:
+                if not self.given.issuperset(names) or (block.idx and not block.vars.keys().isdisjoint(names)):
+                    for name in names:
                         self.read(site, slot, name)
             for inner in op.sub_blocks():
                 self.block(inner)

@@ -97,7 +97,12 @@ def _check_sends(cluster: Cluster, trainer: Trainer) -> None:
         if (piece.remote, piece.endpoint) in seen:
             cluster.found.add("sent-twice", piece.site, f"{piece.remote!r} goes to {piece.endpoint} a second time in the same step")
         seen[piece.remote, piece.endpoint] = piece
-        _same_value(cluster, piece, declared(server.block, piece.remote), server)
+        var = declared(server.block, piece.remote)
+        _same_value(cluster, piece, var, server)
+        if var is not None and piece.sparse != (var.type == VarType.SELECTED_ROWS):
+            kinds = [VarType.SELECTED_ROWS if sparse else VarType.LOD_TENSOR for sparse in (piece.sparse, not piece.sparse)]
+            cluster.found.add("dtype", piece.site, f"{piece.local!r} is {kinds[0]} here and {piece.remote!r} is {kinds[1]} "
+                                                   f"on {server.role.name}")
 
 
 def _same_value(cluster: Cluster, piece: Piece, var: Variable | None, server: Server) -> None:
@@ -268,12 +273,11 @@ def _check_arrivals(cluster: Cluster, server: Server) -> None:
     for name in sorted(name for name in absent - server.expected_set if not server.accepts(name)):
         cluster.found.add("no-receiver", server.listen, f"it takes in no {name!r}{cluster.found.near(name, server.expected)}")
     anyone = {name for names in sent.values() for name in names}
-    for name in server.expected:
-        if name not in server.readers:
-            cluster.found.add("unused", server.listen, f"{name!r} is waited for and read by no op")
-        if name not in absent and name not in anyone:
-            cluster.found.add("no-sender", server.listen, f"it waits for {name!r}, which no trainer sends to {server.endpoint}"
-                                                          f"{cluster.found.near(name, sorted(anyone))}")
+    for name in sorted(server.expected_set - server.readers.keys()):
+        cluster.found.add("unused", server.listen, f"{name!r} is waited for and read by no op")
+    for name in sorted(server.expected_set - absent - anyone):
+        cluster.found.add("no-sender", server.listen, f"it waits for {name!r}, which no trainer sends to {server.endpoint}"
+                                                      f"{cluster.found.near(name, sorted(anyone))}")
     for trainer in cluster.trainers:
         _check_silence(cluster, server, trainer, anyone, sent[trainer.role.index])
     if cluster.sync and not server.geo:
@@ -288,7 +292,7 @@ def _check_silence(cluster: Cluster, server: Server, trainer: Trainer, anyone: s
             if name in anyone and name not in mine and not _owned_by_another(cluster, name, trainer):
                 cluster.found.add("no-sender", trainer.role, f"it never sends {name!r} to {server.endpoint}, as the others do")
     suffix = f".trainer_{trainer.role.index}"
-    for name in sorted(server.held.keys() & server.readers.keys() - mine):
+    for name in sorted((server.held.keys() & server.readers.keys()) - mine):
         if name.endswith(suffix):
             cluster.found.add("no-sender", trainer.role, f"it never sends {name!r} to {server.endpoint}, which reads it")
 
@@ -332,9 +336,10 @@ def _check_average(cluster: Cluster, server: Server, gradient: str) -> None:
 
 def _check_terms(cluster: Cluster, server: Server, total: Site) -> None:
     """What is summed has one shape and one type."""
-    whole = declared(server.block, total.op.output_arg_names[0])
+    known = server.block.vars
+    whole = known.get(total.op.output_arg_names[0])
     for name in total.op.input_arg_names:
-        var = server.block.vars.get(name)
+        var = known.get(name)
         if var is None or whole is None or (var._shape == whole._shape and var._dtype == whole._dtype and var.type == whole.type):
             continue
         if var.shape != whole.shape:

@@ -1,7 +1,7 @@
 """The static check of slices: whole rows that tile their parameter, and come back in the order in which they were cut."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.dtypes import VarType
 from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, row_count, update_of
@@ -16,10 +16,11 @@ def check_slices(cluster: Cluster) -> None:
     for trainer in cluster.trainers:
         for site in trainer.splits:
             _check_split(cluster.found, site)
-        pieces = {piece.local for piece in trainer.fetched + trainer.received_at_start}
+        places = {(piece.site.program, piece.local): number for number, piece in enumerate(trainer.fetched + trainer.received_at_start)}
         for site in trainer.joins:
-            if pieces.intersection(site.op.input_arg_names):
-                _check_join(cluster.found, site)
+            order = [places[site.program, name] for name in site.op.input_arg_names if (site.program, name) in places]
+            if order:
+                _check_join(cluster.found, site, order)
         _check_runtime_cuts(cluster, trainer)
         _check_tables(cluster.found, trainer)
         _check_pairing(cluster, trainer)
@@ -45,8 +46,11 @@ def _check_split(found: Findings, site: Site) -> None:
             found.add("dtype", site, f"{name!r} is {var.type}, and {whole.name!r} is {whole.type}")
 
 
-def _check_join(found: Findings, site: Site) -> None:
+def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
+    """`order` tells in which order the slices were fetched."""
     op = site.op
+    if list(order) != sorted(order):
+        found.add("slices", site, f"it joins {op.inputs['X']} in another order than they are fetched in")
     whole = declared(op.block, op.outputs["Out"][0])
     parts = [declared(op.block, name) for name in op.inputs["X"]]
     if int(op.attrs.get("axis", 0)) != 0:
@@ -131,8 +135,8 @@ def _param_of(server: Server, arrival: str) -> str | None:
 
 
 # ---------------------------------------------------------------------- a job's own table
-def check_placement(found: Findings, job: Job) -> None:
-    """The job's slices must tile each parameter of the original program, on servers that exist."""
+def check_placement(found: Findings, job: Job, servers: Mapping[str, Server]) -> None:
+    """The job's slices must tile each parameter of the original program, on servers that exist and hold them."""
     groups: dict[str, list[Slice]] = {}
     for part in job.slices:
         groups.setdefault(part.param, []).append(part)
@@ -144,6 +148,11 @@ def check_placement(found: Findings, job: Job) -> None:
         for part in parts:
             if part.endpoint not in job.endpoints:
                 found.add("endpoints", blame, f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is no server of the job")
+            server = servers.get(part.endpoint)
+            held = None if server is None else server.held.get(part.param_name)
+            if server is not None and (held is None or held.shape != part.shape):
+                found.add("slices", server.role, f"it should hold {part.param_name!r} {list(part.shape)}, and holds "
+                                                 f"{'none' if held is None else list(held.shape)}")
 
 
 def _check_tiles(found: Findings, blame: Role, parts: Sequence[Slice], shape: tuple[int, ...]) -> None:

@@ -137,6 +137,7 @@ class DistributeTranspiler:
         program = make_server(self.layout, endpoint, self.trainer_id, self.server_config)
         program._parameters_on_pservers = self.vars_overview
         program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
+        program._is_chief = self.trainer_id == 0              # whose server program it is, as in fluid
         return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:

@@ -47,6 +47,7 @@ class GeoSgdTranspiler(DistributeTranspiler):
         program = make_geo_server(self.layout, endpoint, self.server_config)
         program._parameters_on_pservers = self.vars_overview
         program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
+        program._is_chief = self.trainer_id == 0              # whose server program it is, as in fluid
         self.pserver_program = program
         return program
 

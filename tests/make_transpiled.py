@@ -6,7 +6,7 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
 A file holds the serialised ProgramDesc (without call stacks, control variables numbered) of the source programs,
 `source.main` and `source.startup`, and of each role's, `trainer0.main` and so on; or, where 1.8.5 raises, the source and
-`error`, its type and message.
+`error`, its type and message. Of the cases about placement, `overview` holds what programs say of the servers.
 
 Every case is recorded twice, in processes with different hash seeds: `unstable` says, a line each, where the two differ.
 Nothing waits for a port here. 1.8.5's wheel for the CPU lacks the operators `gen_nccl_id` and `c_gen_nccl_id`; they are
@@ -90,6 +90,8 @@ def record(name: str, path: str) -> None:
         files.update({"source.main": stripped(main), "source.startup": stripped(startup)})
         programs = transpiled_roles.roles(fluid, case, lambda: transpiled_roles.build(fluid, case))
         files.update({role: stripped(program) for role, program in programs.items()})
+        if name.startswith("place_"):
+            files["overview"] = transpiled_roles.overview(programs).encode()
     except Exception as error:
         files["error"] = f"{type(error).__name__}: {summary(error)}".encode()
     write(path, files)

@@ -103,7 +103,7 @@ def test_files_survive(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, source", [expected(known.DIFFERENT, f"{name}/{source}", name, source)
-                                          for name in TRANSPILED for source in SOURCES if CASES[name].mode != "geo"])
+                                          for name in TRANSPILED for source in SOURCES])
 def test_roles(name: str, source: str) -> None:
     lines = role_differences(name, SOURCES[source])
     assert not lines, report(lines)
@@ -119,3 +119,9 @@ def test_refusals(name: str) -> None:
     else:
         with pytest.raises(TranspilerError, match=message):
             transpile(name, SOURCES["built"])
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSPILED if "overview" in recording(name)])
+def test_overview(name: str) -> None:
+    """What programs say of themselves: who holds which part of what."""
+    assert transpiled_roles.overview(transpile(name, SOURCES["built"])).splitlines() == sorted(recording(name)["overview"].decode().splitlines())

@@ -29,6 +29,19 @@ def package_of(fluid: Any) -> str:
     return str(fluid.DistributeTranspiler.__module__.rpartition(".")[0])
 
 
+def overview(programs: Programs) -> str:
+    """What programs say of themselves that no ProgramDesc holds: which variables each server holds, whole or in part."""
+    lines = []
+    for role, program in sorted(programs.items()):
+        held = program._parameters_on_pservers
+        facts = program._is_distributed, program._is_chief, program._distributed_lookup_table, list(program._endpoints)
+        lines.append(f"{role} {facts} {program._ps_endpoint}")
+        for var in held.get_distributed_vars_by_ep(program._ps_endpoint) if held is not None and role.endswith(".main") else ():
+            lines.append(f"{role} holds {var.slice.name} {list(var.slice.shape)} of {var.origin.name} {list(var.origin.shape)}: "
+                         f"{var.is_slice} {var.block_id} {var.offset} {var.vtype} {var.endpoint}")
+    return "\n".join(sorted(lines))
+
+
 def make_config(fluid: Any, case: Case) -> Any:
     config = fluid.DistributeTranspilerConfig()
     config.wait_port = False
@@ -41,10 +54,10 @@ def make_config(fluid: Any, case: Case) -> Any:
 
 def servers_of(fluid: Any, case: Case, source: Source, make: Callable[[], Any]) -> Programs:
     """Trainers and servers, by whatever `make` makes; each begins with fresh names, as a process does."""
-    def transpiled(trainer: int) -> tuple[Any, Any]:
+    def transpiled(trainer: int, endpoint: str = case.servers[0]) -> tuple[Any, Any]:
         main, startup = source()
         transpiler = make()
-        transpiler.transpile(trainer, main, case.endpoints, case.trainers, case.sync, startup)
+        transpiler.transpile(trainer, main, case.endpoints, case.trainers, case.sync, startup, current_endpoint=endpoint)
         return transpiler, startup
 
     found: Programs = {}
@@ -55,7 +68,7 @@ def servers_of(fluid: Any, case: Case, source: Source, make: Callable[[], Any]) 
         found[f"trainer{trainer}.startup"] = startup
     for index, endpoint in enumerate(case.servers):
         with fluid.unique_name.guard():
-            transpiler, startup = transpiled(0)
+            transpiler, startup = transpiled(0, endpoint)
             found[f"pserver{index}.main"], found[f"pserver{index}.startup"] = server_of(transpiler, endpoint, startup, case.pairs)
     return found
 

@@ -80,7 +80,7 @@ def make_geo_trainer(layout: Layout, startup: Program, trainer: int) -> Programs
     receive_at_start(layout, first, trainer)
     for param in layout.by_param:
         declare_like(first.global_block(), main.global_block().var(param + DELTA), persistable=False)
-    first.global_block().create_var(name=INITIAL)
+    first.global_block().create_var(name=INITIAL, is_data=True)
     _notify(first, [INITIAL], [INITIAL])
     return Programs(main, first)
 
@@ -117,7 +117,8 @@ def make_geo_server(layout: Layout, endpoint: str, threads: ServerRuntimeConfig 
     held = [piece for piece in layout.slices if piece.endpoint == endpoint]
     for piece in held:
         declare_like(block, origin.var(piece.param), piece.param_name, piece.shape)
-        declare_like(block, origin._var_recursive(piece.grad), piece.param_name + DELTA, piece.shape, persistable=False)
+        change = declare_like(block, origin._var_recursive(piece.grad), piece.param_name + DELTA, piece.shape, persistable=False)
+        change.is_data = True                               # it comes from the trainers
         _block(program).append_op("sum", {"X": [piece.param_name, piece.param_name + DELTA]}, {"Out": piece.param_name})
     blocks = program.blocks[1:] or [_block(program)]
     block.append_op("listen_and_serv", {}, {}, {

@@ -18,6 +18,7 @@ Mutation = Callable[[Roles], Iterator[Edit]]
 SERVERS: dict[str, tuple[str, Mutation]] = {}          # name -> (rule, mutation); of synchronous parameter-server jobs
 ASYNC: dict[str, tuple[str, Mutation]] = {}            # those that break asynchronous jobs too
 TABLES: dict[str, tuple[str, Mutation]] = {}           # of jobs with sparse tables on the servers
+PAIRS: dict[str, tuple[str, Mutation]] = {}            # of synchronous jobs with parameters of one shape
 GEO: dict[str, tuple[str, Mutation]] = {}              # of geo-SGD jobs
 NCCL2: dict[str, tuple[str, Mutation]] = {}
 RANKS: dict[str, tuple[str, Mutation]] = {}            # of all-reduced jobs
@@ -329,6 +330,46 @@ def update_on_trainer_too(roles: Roles) -> Iterator[Edit]:
                 new.outputs = {"ParamOut": [op.role_vars[0]]}
                 block.ops.insert(number, new)
             yield insert
+
+
+def same_shaped(found: list[Any], slot: str) -> Iterator[tuple[Any, Any]]:
+    """Neighbours in a list of ops whose variables in `slot` could be taken for each other."""
+    for number, one in enumerate(found):
+        for other in found[number + 1:]:
+            if one.block.program is other.block.program and (one.block._var_recursive(one.inputs[slot][0]).shape
+                                                             == other.block._var_recursive(other.inputs[slot][0]).shape):
+                yield one, other
+
+
+def swap_slots(one: Any, other: Any, slot: str) -> Edit:
+    def swap() -> None:
+        one.inputs[slot], other.inputs[slot] = other.inputs[slot], one.inputs[slot]
+    return swap
+
+
+@breaks("pairing", PAIRS)
+def parameters_swapped(roles: Roles) -> Iterator[Edit]:
+    updates = [op for _, _, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param")]
+    for one, other in same_shaped(updates, "Param"):
+        def swap(one: Any = one, other: Any = other) -> None:
+            swap_slots(one, other, "Param")()
+            one.outputs["ParamOut"], other.outputs["ParamOut"] = other.outputs["ParamOut"], one.outputs["ParamOut"]
+        yield swap
+
+
+@breaks("pairing", PAIRS)
+def gradients_swapped(roles: Roles) -> Iterator[Edit]:
+    sums = [op for _, _, op in ops(roles, "main", "sum", kind="pserver")]
+    return (swap_slots(one, other, "X") for one, other in same_shaped(sums, "X"))
+
+
+@breaks("pairing", PAIRS)
+def one_trainers_gradients_swapped(roles: Roles) -> Iterator[Edit]:
+    sums = [op for _, _, op in ops(roles, "main", "sum", kind="pserver")]
+    for one, other in same_shaped(sums, "X"):
+        def swap(one: Any = one, other: Any = other) -> None:
+            one.inputs["X"][0], other.inputs["X"][0] = other.inputs["X"][0], one.inputs["X"][0]
+        yield swap
 
 
 @breaks("undeclared", SERVERS, ASYNC)

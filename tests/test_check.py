@@ -158,6 +158,12 @@ def test_every_rule_is_declared() -> None:
     assert rules <= set(RULES)
 
 
+def test_the_docs_list_the_rules() -> None:
+    text = (pathlib.Path(__file__).resolve().parents[1] / "docs" / "CHECK.md").read_text(encoding="utf8")
+    assert [line.split(" | ", 1) for line in text.splitlines() if line.startswith("| ") and " | what it asks" not in line] == [
+        [f"| {rule}", f"{wanted} |"] for rule, wanted in RULES.items()]
+
+
 def test_a_finding_names_role_op_values_and_the_nearest_name() -> None:
     roles, count = recorded("place_three_trainers")
     roles = mutations.clone(roles)

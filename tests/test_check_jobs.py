@@ -56,6 +56,14 @@ def table() -> None:
     fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(fluid.layers.square_error_cost(guess, y)))
 
 
+def alike() -> None:
+    """Four weights and four biases of the same shapes."""
+    x = fluid.data("x", [None, 16])
+    for _ in range(4):
+        x = fluid.layers.fc(x, 16)
+    fluid.optimizer.Momentum(0.1, 0.9).minimize(fluid.layers.mean(x))
+
+
 PROGRAMS: dict[str, Callable[[], Any]] = {
     "fit_a_line": fit_a_line, "ctr_dnn": ctr_dnn, "transformer_lm": transformer_lm,
     "word2vec": lambda: word2vec(True), "word2vec_dense": lambda: word2vec(False),
@@ -113,10 +121,11 @@ def test_recorded_source_is_correct(name: str) -> None:
 # ---------------------------------------------------------------------- broken
 @pytest.mark.parametrize("program,mode,family", [
     ("digits_mlp", "pserver", "SERVERS"), ("digits_mlp", "async", "ASYNC"), ("table", "pserver", "TABLES"), ("table", "async", "TABLES"),
+    ("alike", "pserver", "PAIRS"),
     ("digits_mlp", "geo_sgd", "GEO"), ("digits_mlp", "nccl2", "NCCL2"), ("digits_mlp", "nccl2_hierarchical", "NCCL2")])
 def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) -> None:
     name, options = MODES[mode]
-    job = make(PROGRAMS.get(program, table), name, **options)
+    job = make({"table": table, "alike": alike}.get(program) or PROGRAMS[program], name, **options)
     roles = {role: job.programs(role) for role in job.roles}
     assert check(roles).ok
     tried = 0

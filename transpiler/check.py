@@ -34,6 +34,7 @@ RULES: Mapping[str, str] = {
     "not-updated": "what a trainer fetches each step, the server updates",
     "nranks": "communicators have the job's number of ranks, and its endpoints",
     "order": "a step sends what is written, then passes the barrier, then fetches, then joins",
+    "pairing": "a parameter's gradient updates that parameter",
     "reduce": "each gradient is reduced once, behind its last write and before its first use",
     "ring": "a ring is made once, before it is used",
     "sent-twice": "a trainer sends a variable to a server once a step",

@@ -24,6 +24,7 @@ def check_slices(cluster: Cluster) -> None:
         _check_runtime_cuts(cluster, trainer)
         _check_tables(cluster.found, trainer)
         _check_pairing(cluster, trainer)
+        _check_order(cluster, trainer)
 
 
 def _check_split(found: Findings, site: Site) -> None:
@@ -102,6 +103,21 @@ def _check_tables(found: Findings, trainer: Trainer) -> None:
 
 
 def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
+    """What is sent as a parameter's gradient must update what is fetched as that parameter (sends and recvs name it in op_role_var)."""
+    fetched = {(piece.remote, piece.endpoint): piece for piece in trainer.fetched}
+    for piece in trainer.sent:
+        server = cluster.server(piece)
+        param = None if server is None else _param_of(server, piece.remote)
+        back = None if param is None else fetched.get((param, piece.endpoint))
+        if server is None or back is None or not (piece.site.op.role_vars and back.site.op.role_vars):
+            continue
+        wanted, found = piece.site.op.role_vars[0], back.site.op.role_vars[0]
+        if wanted != found:
+            cluster.found.add("pairing", piece.site, f"{piece.remote!r} is the gradient of {wanted!r}, and {server.role.name} updates "
+                                                     f"{param!r} with it, which is fetched as {found!r}")
+
+
+def _check_order(cluster: Cluster, trainer: Trainer) -> None:
     """The k-th slice of the gradient must update the k-th slice of the parameter."""
     orders = {tuple(site.op.inputs["X"]): site for site in trainer.joins if site.program == "main"}
     place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}

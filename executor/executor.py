@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite import flags
 from fluidlite.executor import feeding
-from fluidlite.executor.comm import current
+from fluidlite.executor.comm import leave
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.executor.plan import BoundPlan, compile_plan
 from fluidlite.ir.operator import Operator, OpRole
@@ -50,9 +50,7 @@ class Executor:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
         self._closed = True
         self._plans.clear()
-        session = current()
-        if session is not None:
-            session.leave()
+        leave()
 
     def run(self, program: Any = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
             fetch_var_name: str = "fetch", scope: Scope | None = None, return_numpy: bool = True,

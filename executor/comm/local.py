@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.messages import Message
+from fluidlite.executor.comm.messages import Error, Message
 from fluidlite.executor.comm.reduction import REDUCE, check_alike
 from fluidlite.executor.comm.session import Session
 from fluidlite.tensor import SelectedRows
@@ -89,8 +89,10 @@ class LocalLink:
         with self.network.changed:
             self._wait(lambda: bool(answers), f"an answer of the server at {endpoint}")
             value = answers.popleft()
-            self.network.count(endpoint, self.role, value)
-            return value
+        if isinstance(value, Error):
+            raise CommunicatorError(f"the server at {endpoint} says: {value.text}")
+        self.network.count(endpoint, self.role, value)
+        return value
 
     # ------------------------------------------------------------------ a server
     def listen(self, endpoint: str) -> None:

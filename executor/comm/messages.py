@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Kind", "Message"]
+__all__ = ["Error", "Kind", "Message"]
 
 
 class Kind(enum.IntEnum):
@@ -33,3 +33,9 @@ class Message:
     def wants_answer(self) -> bool:
         """Whether the sender waits."""
         return self.kind >= Kind.GET
+
+
+class Error(NamedTuple):
+    """A server's answer to what it cannot do."""
+
+    text: str

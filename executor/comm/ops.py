@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.session import Session, current
+from fluidlite.executor.comm.session import Session, current, of_process
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import Argument, Op
 from fluidlite.tensor import SelectedRows, host
@@ -19,6 +19,8 @@ Values: TypeAlias = "Mapping[str, list[Any]]"
 Action: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
 
 _ACTIONS: dict[str, Action] = {}
+# what trainers and servers say to each other: a process that was started by hand does so over TCP
+_SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "checkpoint_notify", "listen_and_serv"})
 
 
 def arguments_of(definition: Op) -> tuple[Argument, ...]:
@@ -29,7 +31,7 @@ def arguments_of(definition: Op) -> tuple[Argument, ...]:
 def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     """The kernel of every op that communicates: run it through this process's session."""
     op: Operator = ctx.op
-    session = current()
+    session = current() or (of_process() if op.type in _SERVED else None)
     if session is None:
         raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
                                 f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fluidlite.errors import CommunicatorError, did_you_mean
-from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Link
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
@@ -61,7 +62,7 @@ class Server:
                 self.at_barrier[message.trainer] = to
                 self.step_when_all_are_there()
             else:
-                self.link.reply(to, answers[message.kind](message))
+                self.link.reply(to, self.answered(answers[message.kind], message))
 
     # ------------------------------------------------------------------ gradients
     def take(self, message: Message) -> None:
@@ -117,6 +118,14 @@ class Server:
             self.interpreter.run_block(block, self.frame.child(block))
 
     # ------------------------------------------------------------------ answers
+    @staticmethod
+    def answered(how: Callable[[Message], Any], message: Message) -> Any:
+        """The answer to a question, or what is wrong with it: one trainer's mistake does not end the server."""
+        try:
+            return how(message)
+        except (CommunicatorError, IndexError, OSError) as error:
+            return Error(str(error))
+
     def held(self, message: Message) -> Any:
         """The value of a variable that a trainer asks for."""
         value = self.frame.find(message.name)

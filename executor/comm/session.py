@@ -1,16 +1,18 @@
 """What one process (or one thread that stands for a process) is connected to."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from fluidlite import flags
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Link", "Ring", "Session", "current", "use"]
+__all__ = ["Link", "Ring", "Session", "current", "leave", "of_process", "use"]
 
 
 class Ring(Protocol):
@@ -103,6 +105,33 @@ _current: ContextVar[Session | None] = ContextVar("session", default=None)
 def current() -> Session | None:
     """The session of this process or thread; None where there is none."""
     return _current.get()
+
+
+_of_process: list[Session] = []
+
+
+def of_process() -> Session:
+    """The TCP session of a process that was started by hand, made when it is first needed."""
+    if not _of_process:
+        from fluidlite.executor.comm.tcp import TcpSession
+        _of_process.append(TcpSession(flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0))
+        atexit.register(leave_process)
+    return _of_process[0]
+
+
+def leave_process() -> None:
+    """End this process's TCP session, where it has one: its servers hear that it leaves."""
+    while _of_process:
+        _of_process.pop().leave()
+
+
+def leave() -> None:
+    """Tell the servers of this thread, or of this process, that it sends nothing more."""
+    session = current()
+    if session is None:
+        leave_process()
+    else:
+        session.leave()
 
 
 @contextlib.contextmanager

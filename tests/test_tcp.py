@@ -1,0 +1,182 @@
+"""Parameter servers over TCP: processes started one by one, and what must not get in."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fluidlite.errors import CommunicatorError, FormatError
+from fluidlite.executor.comm.messages import Error, Kind, Message
+from fluidlite.executor.comm.tcp import TcpSession
+from fluidlite.executor.comm.wire import decode, encode
+from fluidlite.tensor import SelectedRows
+
+SCRIPT = pathlib.Path(__file__).parent / "tcp_job.py"
+KEY = b"k" * 32
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def start(**env: str) -> subprocess.Popen[str]:
+    given = {**os.environ, "FLUIDLITE_JOB_KEY": "test", "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": "60000", **env}
+    return subprocess.Popen([sys.executable, str(SCRIPT)], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out
+
+
+def job(optimizer: str, sync: str) -> list[dict[str, Any]]:
+    """The parameters of both trainers after a job of two trainers and two servers."""
+    endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "OPTIMIZER": optimizer, "SYNC": sync}
+    trainers = [start(ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
+    servers = [start(ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints]
+    found = [json.loads(finished(process)) for process in trainers]
+    for process in servers:
+        finished(process)                          # they stop when both trainers have left
+    return found
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad"])
+def test_processes_compute_what_one_does(optimizer: str) -> None:
+    alone = start(ROLE="LOCAL", OPTIMIZER=optimizer)
+    first, second = job(optimizer, "1")
+    wanted = json.loads(finished(alone))
+    for name, values in wanted.items():
+        assert first[name] == second[name]
+        assert np.abs(np.subtract(first[name], values)).max() <= 1e-5 * np.abs(values).max()
+
+
+def test_asynchronous_processes_learn() -> None:
+    first, _ = job("SGD", "0")
+    assert all(np.isfinite(values).all() for values in first.values())
+    assert np.abs(np.array(first["w"]) - 0.02).max() > 1e-6
+
+
+# ---------------------------------------------------------------------- one server, in a thread
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    place = f"127.0.0.1:{free_ports(1)[0]}"
+    ready = threading.Event()
+
+    def serve() -> None:
+        session = TcpSession(20.0, KEY)
+        session.link.listen(place)
+        ready.set()
+        value: Any = None
+        while True:
+            to, message = session.link.next_message()
+            if message.kind is Kind.SEND:
+                value = message.value
+            elif message.kind is Kind.GET:
+                session.link.reply(to, value if message.name != "wrong" else Error("no such variable"))
+            else:
+                break
+        session.leave()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    ready.wait(10)
+    yield place
+    session = TcpSession(10.0, KEY)
+    session.post(place, Message(Kind.COMPLETE, 0))
+    session.leave()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_values_come_back_as_they_went(endpoint: str) -> None:
+    session = TcpSession(10.0, KEY)
+    for value in (np.arange(6, dtype="int64").reshape(2, 3), np.zeros((0, 4), "float32"), np.float32(1.5) * np.ones(()), None):
+        session.post(endpoint, Message(Kind.SEND, 1, "v", value))
+        session.post(endpoint, Message(Kind.GET, 1, "v"))
+        back = session.link.answer(endpoint)
+        assert back is None if value is None else back.dtype == value.dtype and np.array_equal(back, value)
+    session.post(endpoint, Message(Kind.GET, 1, "wrong"))
+    with pytest.raises(CommunicatorError, match="says: no such variable"):
+        session.link.answer(endpoint)
+    session.contacted.clear()
+    session.leave()
+
+
+@contextlib.contextmanager
+def stranger(deadline: float = 5.0, key: bytes = KEY) -> Iterator[TcpSession]:
+    session = TcpSession(deadline, key)
+    yield session
+    session.contacted.clear()
+    session.leave()
+
+
+def test_only_those_with_the_key_get_in(endpoint: str) -> None:
+    with stranger(key=b"x" * 32) as session, pytest.raises(CommunicatorError, match="does not hold this job's key"):
+        session.post(endpoint, Message(Kind.GET, 0, "v"))
+
+
+def test_garbage_does_not_hurt(endpoint: str) -> None:
+    import zmq
+    with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
+        raw.connect(f"tcp://{endpoint}")
+        for frames in ([b""], [b"FLH1"], [b"FLP1" + b"0" * 32], encode(Message(Kind.COMPLETE, 0)), [b"x" * 10_000] * 3):
+            raw.send_multipart(frames)             # nobody has shown a key here: none of it is listened to
+    with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as bare:
+        bare.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(range(256)))
+    test_values_come_back_as_they_went(endpoint)
+
+
+def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
+    with stranger() as session, pytest.raises(CommunicatorError, match=f"cannot listen at {endpoint}: .*in use"):
+        session.link.listen(endpoint)
+    with stranger(0.2) as session, pytest.raises(CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+: is it started\? for 0.2 s"):
+        session.post(f"127.0.0.1:{free_ports(1)[0]}", Message(Kind.GET, 0, "v"))
+
+
+# ---------------------------------------------------------------------- bytes
+def test_rows_survive() -> None:
+    rows = SelectedRows(np.array([3, 1]), 10, np.ones((2, 4), "float32"))
+    back = decode([bytes(frame) for frame in encode(Message(Kind.SEND, 7, "table@GRAD", rows))])
+    assert (back.kind, back.trainer, back.name) == (Kind.SEND, 7, "table@GRAD")
+    assert back.value.rows() == [3, 1] and back.value.height() == 10 and np.array_equal(back.value.array, rows.array)
+
+
+@given(st.data())
+def test_broken_messages_are_refused(data: st.DataObject) -> None:
+    whole = [bytes(frame) for frame in encode(Message(Kind.SEND, 1, "w@GRAD", np.arange(12, dtype="float32").reshape(3, 4)))]
+    frame = data.draw(st.integers(0, len(whole) - 1))
+    how = data.draw(st.sampled_from(["cut", "flip", "drop", "grow"]))
+    if how == "cut":
+        whole[frame] = whole[frame][:data.draw(st.integers(0, len(whole[frame]) - 1))]
+    elif how == "drop":
+        del whole[frame]
+    elif how == "grow":
+        whole[frame] += b"\1" * data.draw(st.integers(1, 9))
+    else:
+        place = data.draw(st.integers(0, len(whole[frame]) - 1))
+        whole[frame] = whole[frame][:place] + bytes([whole[frame][place] ^ data.draw(st.integers(1, 255))]) + whole[frame][place + 1:]
+    try:
+        found = decode(whole)
+    except FormatError:
+        return
+    assert how == "flip" and isinstance(found, (Message, Error, np.ndarray))     # another name or other numbers: well formed

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
@@ -183,6 +184,36 @@ def test_a_deadlock_is_a_chain() -> None:
     next(mutations.recv_before_barrier(roles))()
     finding = next(finding for finding in check(roles, count).findings if finding.rule == "deadlock")
     assert "'recv'" in finding.message and "'send_barrier'" in finding.message and "'s update" in finding.message
+
+
+def damage(roles: Roles, random: Random) -> None:
+    """Take away, empty, move or turn round something of one op or variable."""
+    programs = roles[random.choice(list(roles))]
+    block = random.choice((programs.main, programs.startup)).global_block()
+    number = random.randrange(len(block.ops))
+    op = block.ops[number]
+    lists = [name for name, value in op.attrs.items() if isinstance(value, list) and value]
+    slots = random.choice((op.inputs, op.outputs))
+    slot = random.choice([*slots, ""])
+    name = random.choice(list(block.vars))
+    random.choice((
+        lambda: op.attrs.pop(random.choice(list(op.attrs))), lambda: slots.pop(slot, None), lambda: slots.update({slot: []} if slot else {}),
+        lambda: block.ops.pop(number), lambda: block.ops.insert(random.randrange(len(block.ops)), block.ops.pop(number)),
+        lambda: block.vars.pop(name), lambda: setattr(block.vars[name], "_shape", ()), lambda: setattr(block.vars[name], "_dtype", None),
+        lambda: op.attrs.update({key: op.attrs[key][1:] for key in lists}), lambda: op.attrs.update({key: op.attrs[key][::-1] for key in lists}),
+    ))()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_damage_makes_the_check_itself_fail(seed: int) -> None:
+    random = Random(seed)
+    for family in FAMILIES:
+        for _ in range(5):
+            roles, count = FAMILIES[family][0]()
+            roles = mutations.clone(roles)
+            for _ in range(random.randrange(1, 4)):
+                damage(roles, random)
+            assert str(check(roles, count))
 
 
 def test_the_check_changes_nothing() -> None:

@@ -14,7 +14,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.registry import EMPTY_VAR
 from fluidlite.transpiler.roles import Programs, Role
 
-__all__ = ["Findings", "Finding", "Piece", "Server", "Site", "Trainer", "declared", "pairs", "read_server", "read_trainer", "row_count",
+__all__ = ["Findings", "Finding", "Piece", "Server", "Site", "Trainer", "declared", "only", "pairs", "read_server", "read_trainer", "row_count",
            "update_of", "writes"]
 
 MOST_SUGGESTIONS = 20
@@ -161,6 +161,11 @@ class Server:
 def declared(block: Block, name: str) -> Variable | None:
     """The variable that an op of `block` means by `name`."""
     return block._find_var_recursive(name)
+
+
+def only(slots: Mapping[str, list[str]], name: str) -> str:
+    """The first variable of a slot; "" where there is none (programs that are checked may be broken)."""
+    return (slots.get(name) or [""])[0]
 
 
 def row_count(shape: Iterable[int] | None) -> int:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from fluidlite.ir.operator import Operator, OpRole
-from fluidlite.transpiler.check_facts import Findings, Site, declared
+from fluidlite.transpiler.check_facts import Findings, Site, declared, only
 from fluidlite.transpiler.roles import Programs, Role
 
 __all__ = ["Rank", "check_ranks", "is_collective", "read_rank", "sequence"]
@@ -272,12 +272,12 @@ def _check_snapshots(found: Findings, rank: Rank, reduced: Mapping[str, list[Sit
         if not before:
             found.add("snapshot", sites[0], f"no op in front takes {param!r} off its snapshot: the parameters themselves would be summed")
             continue
-        snapshot = before[-1].op.inputs["X"][0]
+        snapshot = only(before[-1].op.inputs, "X")
         behind = [site for site in rank.main[at + 1:] if param in site.op.input_arg_names or param in site.op.output_arg_names]
         scale = next((site for site in behind if site.op.type == "scale" and site.op.output_arg_names == [param]), None)
         if not rank.shared and count > 1 and (scale is None or abs(float(scale.op.attrs.get("scale", 1.0)) * count - 1) > 1e-5):
             found.add("average", scale or sites[0], f"the summed difference of {param!r} is not divided by {count} ranks")
-        if not any(site.op.type == "elementwise_sub" and site.op.inputs["X"] == [snapshot] for site in behind):
+        if not any(site.op.type == "elementwise_sub" and only(site.op.inputs, "X") == snapshot for site in behind):
             found.add("snapshot", sites[0], f"no op behind takes the averaged difference off {snapshot!r}")
         if not any(site.op.type == "assign" and site.op.output_arg_names == [snapshot] for site in behind):
             found.add("snapshot", sites[0], f"{snapshot!r} is not renewed from {param!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fluidlite.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, pairs, update_of
+from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, only, pairs, update_of
 
 __all__ = ["Cluster", "check_cluster"]
 
@@ -216,14 +216,14 @@ def _check_update(cluster: Cluster, server: Server, site: Site) -> None:
     # rmsprop that is not centered has a MeanGrad that it never touches, and that Paddle does not cut
     skipped = ("LearningRate", "SkipUpdate", *(["MeanGrad"] if op.attrs.get("centered") is False else []))
     names = op.input_arg_names if server.geo else [name for slot, names in op.inputs.items() if slot not in skipped for name in names]
-    param = declared(op.block, names[0] if server.geo else op.inputs["Param"][0])
+    param = declared(op.block, next(iter(names), "") if server.geo else only(op.inputs, "Param"))
     for name in names if param is not None else ():
         var = declared(op.block, name)
         if var is None or param is None or not var.shape or not param.shape:
             continue
-        if not _fits(var.shape, param.shape) and (var.shape != (1,) or name == op.inputs.get("Grad", [""])[0]):
+        if not _fits(var.shape, param.shape) and (var.shape != (1,) or name == only(op.inputs, "Grad")):
             cluster.found.add("shape", site, f"{name!r} is {list(var.shape)} and the parameter {param.name!r} is {list(param.shape)}")
-        if var._dtype != param._dtype and (server.geo or name == op.inputs["Grad"][0]):
+        if var._dtype != param._dtype and (server.geo or name == only(op.inputs, "Grad")):
             cluster.found.add("dtype", site, f"{name!r} is {var._dtype} and the parameter {param.name!r} is {param._dtype}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.dtypes import VarType
-from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, row_count, update_of
+from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count, update_of
 from fluidlite.transpiler.check_servers import Cluster
 from fluidlite.transpiler.roles import Job, Role, Slice
 
@@ -31,7 +31,7 @@ def _check_split(found: Findings, site: Site) -> None:
     op = site.op
     sections = [int(rows) for rows in op.attrs.get("sections") or op.attrs.get("height_sections") or ()]
     outs = op.outputs.get("Out", [])
-    whole = declared(op.block, op.inputs["X"][0]) if op.inputs.get("X") else None
+    whole = declared(op.block, only(op.inputs, "X"))
     if len(sections) != len(outs):
         found.add("slices", site, f"it has {len(sections)} sections {sections} for {len(outs)} slices")
         return
@@ -51,9 +51,9 @@ def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
     """`order` tells in which order the slices were fetched."""
     op = site.op
     if list(order) != sorted(order):
-        found.add("slices", site, f"it joins {op.inputs['X']} in another order than they are fetched in")
-    whole = declared(op.block, op.outputs["Out"][0])
-    parts = [declared(op.block, name) for name in op.inputs["X"]]
+        found.add("slices", site, f"it joins {op.input_arg_names} in another order than they are fetched in")
+    whole = declared(op.block, only(op.outputs, "Out"))
+    parts = [declared(op.block, name) for name in op.inputs.get("X", ())]
     if int(op.attrs.get("axis", 0)) != 0:
         found.add("slices", site, f"it joins slices along axis {op.attrs['axis']}, and they are rows")
     if whole is None or any(part is None for part in parts):
@@ -119,10 +119,10 @@ def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
 
 def _check_order(cluster: Cluster, trainer: Trainer) -> None:
     """The k-th slice of the gradient must update the k-th slice of the parameter."""
-    orders = {tuple(site.op.inputs["X"]): site for site in trainer.joins if site.program == "main"}
+    orders = {tuple(site.op.inputs.get("X", ())): site for site in trainer.joins if site.program == "main"}
     place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}
     at_start = {name: (number, site) for site in trainer.joins if site.program == "startup"
-                for number, name in enumerate(site.op.inputs["X"])}
+                for number, name in enumerate(site.op.inputs.get("X", ()))}
     local = {(piece.remote, piece.endpoint): piece.local for piece in trainer.fetched}
     for group in _by_site(trainer.sent):
         if len(group) < 2 or len({piece.local for piece in group}) != len(group):
@@ -142,7 +142,7 @@ def _param_of(server: Server, arrival: str) -> str | None:
     gradient = arrival
     if arrival not in server.gradients:
         sums = [site for site in server.readers.get(arrival, ()) if site.op.type == "sum"]
-        gradient = sums[0].op.output_arg_names[0] if sums else arrival
+        gradient = only(sums[0].op.outputs, "Out") if sums else arrival
     number = server.gradients.get(gradient)
     if number is None or not 0 < number < len(server.programs.main.blocks):
         return None

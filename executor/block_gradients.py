@@ -79,7 +79,7 @@ def _or_zeros(builder: Any, op: Operator, made: Value | None, value: Value | Non
         text = f"{keep(builder, made)} if {made} is not None else zeros({made.shape}, {str(made.dtype)!r})"
     else:
         text = f"{builder.bind('zeros_if_none', Fresh(ZerosIfNone, ()))}({keep(builder, made) if made else None}, {value})"
-    steps.append(Step(op, [one for one in (made, value) if one is not None], [found], [f"{found} = {text}"]))
+    steps.append(Step(op, [one for one in (made, value) if one is not None], [found], [f"{found} = {text}"], holds=[made] if made else []))
     return found
 
 
@@ -92,7 +92,7 @@ def finish(builder: Any, op: Operator, name: str, made: Value | None, of: str) -
     if value is not None and value.lod and found.lod != value.lod:
         copy = builder.values.make(found.shape, found.dtype, Storage.LOCAL, name=name, maybe=found.maybe)
         copy.lod = f"l{copy.number}"
-        builder.steps.append(Step(op, [found, value], [copy], [f"{copy}, {copy.lod} = {keep(builder, found)}, {value.lod}"]))
+        builder.steps.append(Step(op, [found, value], [copy], [f"{copy}, {copy.lod} = {keep(builder, found)}, {value.lod}"], holds=[found]))
         found = copy
     builder._assign(op, name, found)
 
@@ -107,7 +107,7 @@ def combined(builder: Any, op: Operator, a: Value | None, b: Value | None, steps
         return value
     value = builder.values.make(None, None, Storage.LOCAL)
     function = builder.bind("added", Fresh(Add, ()))
-    steps.append(Step(op, [a, b], [value], [f"{value} = {function}({keep(builder, a)}, {keep(builder, b)})"]))
+    steps.append(Step(op, [a, b], [value], [f"{value} = {function}({keep(builder, a)}, {keep(builder, b)})"], holds=[a, b]))
     return value
 
 
@@ -128,7 +128,8 @@ class Total:
         assert self.value is not None
         self.value.maybe = True
         function = builder.bind("added", Fresh(Add, ()))
-        body.steps.append(Step(op, [self.value, inner], [self.value], [f"{self.value} = {function}({self.value}, {keep(builder, inner)})"]))
+        text = f"{self.value} = {function}({self.value}, {keep(builder, inner)})"
+        body.steps.append(Step(op, [self.value, inner], [self.value], [text], holds=[inner]))
 
 
 # ---------------------------------------------------------------------- while
@@ -200,7 +201,8 @@ class _WhileGradient:
             new = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
             function = self.builder.bind("step_back", Fresh(StepBack, (name in self.carried, name in self.replaced)))
             text = f"{new}, {total} = {function}({symbol}, {keep(self.builder, inner) if inner else None}, {total})"
-            body.steps.append(Step(self.op, [one for one in (symbol, inner, total) if one is not None], [new, total], [text]))
+            body.steps.append(Step(self.op, [one for one in (symbol, inner, total) if one is not None], [new, total], [text],
+                                   holds=[inner] if inner else []))
             body.move(name, symbol, new)
         return totals
 
@@ -217,7 +219,8 @@ class _WhileGradient:
         found: Value = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
         function = self.builder.bind("array_result", array_result)
         self.builder.steps.append(Step(self.op, [one for one in (symbol, total, first) if one is not None], [found],
-                                       [f"{found} = {function}({symbol}, {total}, {keep(self.builder, first) if first else None})"]))
+                                       [f"{found} = {function}({symbol}, {total}, {keep(self.builder, first) if first else None})"],
+                                       holds=[first] if first else []))
         return found
 
 

@@ -101,10 +101,8 @@ def shaped(value: Value | None) -> bool:
 
 
 def keep(builder: Any, value: Value) -> str:
-    """The text for a value that outlives the step that made it: its memory is not used for anything else."""
+    """The text for a value that a step holds on to: a parameter that the program changes is copied."""
     root = value.root
-    if root.storage == Storage.BUFFER:
-        root.storage = Storage.FRESH
     if root.storage == Storage.PARAM and root.name in builder.written:
         return f"{value}.copy()"
     return str(value)
@@ -114,8 +112,8 @@ def assignment(builder: Any, op: Operator, target: Value, source: Value | None) 
     """`target = source`, with the level of detail where the target has one."""
     text, reads = ("None", []) if source is None else (keep(builder, source), [source])
     if target.lod:
-        return Step(op, reads, [target], [f"{target}, {target.lod} = {text}, {source.lod or '()' if source else '()'}"])
-    return Step(op, reads, [target], [f"{target} = {text}"])
+        return Step(op, reads, [target], [f"{target}, {target.lod} = {text}, {source.lod or '()' if source else '()'}"], holds=reads)
+    return Step(op, reads, [target], [f"{target} = {text}"], holds=reads)
 
 
 def truth(builder: Any, value: Value) -> str:
@@ -255,7 +253,7 @@ class Body:
         found.entry = value
         text = keep(self.builder, value)
         item = f"({text}, {value.lod})" if value.lod else text
-        self.steps.append(Step(self.op, [value, found], [found], [f"{found}.append({item})"]))
+        self.steps.append(Step(self.op, [value, found], [found], [f"{found}.append({item})"], holds=[value]))
         return found
 
     def record(self, names: Iterable[str], old: Mapping[str, Value | None]) -> Record:

@@ -4,9 +4,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from fluidlite.executor.emitter import Fresh
+from fluidlite.executor.memory import Arrays
 from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 
-__all__ = ["drop_dead", "stale_aliases"]
+__all__ = ["drop_dead", "settle", "stale_aliases"]
+
+RECYCLED = 4096           # bytes from which taking an array again is cheaper than a new one
 
 
 def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
@@ -52,6 +56,16 @@ def _need(value: Value, needed: set[Value]) -> None:
     while value.base is not None:
         value = value.base
         needed.add(value)
+
+
+def settle(steps: Sequence[Step], bound: dict[str, object]) -> None:
+    """Give values that outlive their step an array of their own each time, instead of a place in the pool."""
+    for value in [value.root for step in flat(steps) for value in step.holds]:
+        if value.storage == Storage.BUFFER:
+            value.storage = Storage.FRESH
+            if value.nbytes >= RECYCLED:
+                value.expression = f"array_{value.number}()"
+                bound[f"array_{value.number}"] = Fresh(Arrays, (value.shape, value.dtype))
 
 
 def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:

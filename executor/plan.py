@@ -84,8 +84,9 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
         if not passes.stale_aliases(steps, kept):
             break
     live = passes.drop_dead(steps, kept)
-    scalars = Scalars()
     bound = {"erf": Fresh(Erf, ()), **builder.bound}
+    passes.settle(live, bound)
+    scalars = Scalars()
     def fused(some: Sequence[Step], wanted: Sequence[Value]) -> list[Step]:
         grouped = tiles.group(some, wanted, builder.values, scalars, threads, bound) if on_host else cuda.group(some, wanted, bound)
         return share_products(grouped, threads if on_host else 1, bound)

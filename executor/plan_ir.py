@@ -111,6 +111,7 @@ class Step:
     products: int = 0          # multiply-adds of the matrix product that it is
     product: tuple[str, Value, Value, Value] | None = None        # that product: function, operands, result
     body: list[Step] | None = None
+    holds: list[Value] = field(default_factory=list)              # values that something else refers to from here on
 
     @property
     def is_view(self) -> bool:

@@ -36,7 +36,7 @@ class _Steps:
                                                 Storage.LOCAL)
         if ".copy()" in keep(self.builder, value):
             raise CannotInline("it runs over a persistable variable that the program changes")
-        self.body.steps.append(Step(self.op, [value, self.position], [found], [f"{found} = {value}[{self.position}]"]))
+        self.body.steps.append(Step(self.op, [value, self.position], [found], [f"{found} = {value}[{self.position}]"], holds=[value]))
         return found
 
     def row(self, inner: Value) -> tuple[Value, bool]:
@@ -48,7 +48,8 @@ class _Steps:
         else:
             whole = self.body.start("{}")
             text = f"{whole}[{self.position}] = {keep(self.builder, inner)}"
-        self.body.steps.append(Step(self.op, [inner, whole, self.position], [whole], [text]))
+        held = [] if whole.shape is not None else [inner]
+        self.body.steps.append(Step(self.op, [inner, whole, self.position], [whole], [text], holds=held))
         return whole, whole.shape is None
 
     def stacked(self, whole: Value, rows: bool) -> Value:

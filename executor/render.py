@@ -152,7 +152,8 @@ def _define(value: Value, step: Step | None, body: Source, defined: set[Value], 
     if value.storage not in (Storage.VIEW, Storage.FRESH) or value.fixed or value in defined:
         return
     if value.storage == Storage.FRESH:
-        body.add(f"{value} = empty({value.shape}, {str(value.dtype)!r})", indent, step.op if step else None)
+        new = value.expression or f"empty({value.shape}, {str(value.dtype)!r})"
+        body.add(f"{value} = {new}", indent, step.op if step else None)
     else:
         assert value.base is not None
         _define(value.base, step, body, defined, indent)

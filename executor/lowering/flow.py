@@ -39,6 +39,7 @@ def _(e: Emitter) -> None:
     out = _alike(e, e.op.outputs["Out"][0], values[0], False)
     texts = ", ".join(keep(e.builder, value) for value in values)
     e.line(f"{out} = {e.bind('chosen', Chosen(e.op))}({mask}.item(), {texts})", [mask, *values], [out])
+    e.steps[-1].holds = list(values)
 
 
 @lowering("select_output")
@@ -48,6 +49,7 @@ def _(e: Emitter) -> None:
         raise CannotLower("an output keeps the value that it has")
     outs, text = [_alike(e, name, x, True) for name in names], keep(e.builder, x)
     e.line(f"{outs[0]}, {outs[1]} = (({text}, None), (None, {text}))[{mask}.item()]", [mask, x], outs)
+    e.steps[-1].holds = [x]
 
 
 @lowering("rnn_memory_helper")

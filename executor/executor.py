@@ -97,10 +97,8 @@ class Executor:
             self._interpret(program, feed, names, scope)
             return []
         if self.naive or flags.check_nan_inf():
-            values = self._interpret(program, feed, names, scope)
-        else:
-            values = self._run_plan(program, feed, names, scope, prune_to)
-        return [present(value, lod, return_numpy) for value, lod in values]
+            return [present(value, lod, return_numpy) for value, lod in self._interpret(program, feed, names, scope)]
+        return self._run_plan(program, feed, names, scope, return_numpy, prune_to)
 
     def _first_run(self, program: Program) -> bool:
         key = (program.serial, program.version)
@@ -111,8 +109,8 @@ class Executor:
         self._seen.add(key)
         return True
 
-    def _run_plan(self, program: Program, feed: dict[str, Any], names: list[str], scope: Scope,
-                  prune_to: list[Operator] | None) -> Any:
+    def _run_plan(self, program: Program, feed: dict[str, Any], names: list[str], scope: Scope, return_numpy: bool,
+                  prune_to: list[Operator] | None) -> list[Any]:
         signature = self._signature(program, feed, names)
         arguments, form = signature.arguments(feed)
         key = (program.serial, program.version, signature, form, id(scope), None if prune_to is None else tuple(map(id, prune_to)),
@@ -121,8 +119,8 @@ class Executor:
             bound = self._acquire(key, program, feed, form, signature, scope, prune_to)
             try:
                 if bound.current():
-                    with np.errstate(all="ignore"):
-                        return bound.run(arguments)
+                    with np.errstate(all="ignore"):          # the next run, of another thread perhaps, writes over what is fetched
+                        return [present(value, lod, return_numpy) for value, lod in bound.run(arguments)]
             finally:
                 bound.lock.release()
             self._plans.pop(key, None)

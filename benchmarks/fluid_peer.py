@@ -75,7 +75,23 @@ def chain(fluid: Any, spec: Any) -> tuple[Any, Any]:
     return layers.mean(h), fluid.optimizer.SGD(learning_rate=spec.lr)
 
 
-PROGRAMS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain}
+def loop(fluid: Any, spec: Any) -> tuple[Any, Any]:
+    """The chain's ops, five in each of the steps of a While."""
+    layers = fluid.layers
+    x = layers.create_parameter([spec.n, spec.n], "float32", name="x")
+    a = fluid.data("a", [spec.n, spec.n], "float32")
+    b = fluid.data("b", [spec.n, spec.n], "float32")
+    count, limit = (layers.fill_constant([1], "int64", number) for number in (0, spec.groups))
+
+    def step(i: Any, h: Any) -> list[Any]:
+        h = layers.scale(layers.relu(layers.tanh(layers.elementwise_mul(layers.elementwise_add(h, a), b))), spec.scale)
+        return [layers.increment(i), h]
+    _, h = layers.while_loop(lambda i, h: layers.less_than(i, limit), step, [count, layers.assign(x)])
+    return layers.mean(h), fluid.optimizer.SGD(learning_rate=spec.lr)
+
+
+PROGRAMS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": loop}
 
 
 def build(fluid: Any, kind: str, spec: Any) -> Callable[[], float]:

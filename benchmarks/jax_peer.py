@@ -45,7 +45,7 @@ def _loss(kind: str, spec: Any) -> Callable[[Any, Any], Any]:
         for _ in range(spec.groups):
             h = jax.nn.relu(jnp.tanh((h + b["a"]) * b["b"])) * spec.scale
         return jnp.mean(h)
-    return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain}[kind]
+    return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
 def _gathered(kind: str, loss: Any, lr: float) -> Any:

@@ -37,7 +37,7 @@ def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any
         for _ in range(spec.groups):
             h = torch.relu(torch.tanh((h + b["a"]) * b["b"])) * spec.scale
         return h.mean()
-    return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain}[kind]
+    return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
 def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:

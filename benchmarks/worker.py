@@ -11,7 +11,7 @@ from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = {"mlp_small": ("mlp", "small"), "mlp_large": ("mlp", "large"), "lenet": ("lenet", "base"), "word2vec": ("word2vec", "base"),
-             "ctr_dnn": ("ctr", "base"), "chain_64": ("chain", "n64"), "chain_2048": ("chain", "n2048")}
+             "ctr_dnn": ("ctr", "base"), "chain_64": ("chain", "n64"), "chain_2048": ("chain", "n2048"), "loop_64": ("loop", "n64")}
 
 
 def load(name: str) -> Any:

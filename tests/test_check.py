@@ -200,7 +200,8 @@ def damage(roles: Roles, random: Random) -> None:
         lambda: op.attrs.pop(random.choice(list(op.attrs))), lambda: slots.pop(slot, None), lambda: slots.update({slot: []} if slot else {}),
         lambda: block.ops.pop(number), lambda: block.ops.insert(random.randrange(len(block.ops)), block.ops.pop(number)),
         lambda: block.vars.pop(name), lambda: setattr(block.vars[name], "_shape", ()), lambda: setattr(block.vars[name], "_dtype", None),
-        lambda: op.attrs.update({key: op.attrs[key][1:] for key in lists}), lambda: op.attrs.update({key: op.attrs[key][::-1] for key in lists}),
+        lambda: op.attrs.update({key: op.attrs[key][1:] for key in lists}),
+        lambda: op.attrs.update({key: op.attrs[key][::-1] for key in lists}),
     ))()
 
 

@@ -150,10 +150,12 @@ def test_collectives_compute_what_one_process_does(mode: str, name: str) -> None
     assert max(differences(found["trainer1"], found["trainer0"]).values()) == 0
 
 
-def test_buckets_change_nothing() -> None:
-    trial = Trial(OPTIMIZERS["adam"], naive=True)
+@pytest.mark.parametrize("naive", [False, True], ids=["plan", "interpreter"])
+@pytest.mark.parametrize("size", [1, 1 << 12, 1 << 20])
+def test_buckets_change_nothing(size: int, naive: bool) -> None:
+    trial = Trial(OPTIMIZERS["adam"], naive=naive)
     wanted = trial.alone()
-    config = fluid.DistributeTranspilerConfig.make(bucket_bytes=1 << 20)
+    config = fluid.DistributeTranspilerConfig.make(bucket_bytes=size)
     found = trial.together(trial.job("grad_allreduce", config=config))
     assert max(differences(found["trainer0"], wanted).values()) < 2e-5
 

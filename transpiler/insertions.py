@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
+from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole, Where
 
 __all__ = ["Insertions"]
 
@@ -38,10 +38,15 @@ class Insertions:
     def _make(self, place: list[Operator], anchor: Operator | None, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
               role: int, attrs: Mapping[str, Any]) -> Operator:
         op = Operator.build(self.block, type, inputs, outputs, {ROLE_ATTR: int(OpRole(role)), **attrs})
-        op.where = op.where if anchor is None else anchor.where
+        op.where = self._where(anchor, op)
         op.infer()
         place.append(op)
         return op
+
+    def _where(self, anchor: Operator | None, op: Operator) -> Where | None:
+        """The user's line that a new op is there for: its anchor's, or that of the op which was the last."""
+        near = anchor or (self.block.ops[-1] if self.block.ops else op)
+        return near.where
 
     def apply(self) -> None:
         """Put the new ops in; `var.op` of what they write becomes the last writer."""

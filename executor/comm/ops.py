@@ -13,7 +13,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.registry import Argument, Op
 from fluidlite.tensor import SelectedRows, host
 
-__all__ = ["arguments_of", "carry_out"]
+__all__ = ["arguments_of", "carry_out", "reduce_into"]
 
 Values: TypeAlias = "Mapping[str, list[Any]]"
 Action: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
@@ -31,10 +31,7 @@ def arguments_of(definition: Op) -> tuple[Argument, ...]:
 def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     """The kernel of every op that communicates: run it through this process's session."""
     op: Operator = ctx.op
-    session = current() or (of_process() if op.type in _SERVED else None)
-    if session is None:
-        raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
-                                f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")
+    session = _session(op)
     if op.type not in _ACTIONS:
         raise CommunicatorError(f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}")
     definition = ctx.op.definition
@@ -45,6 +42,15 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     finally:
         session.doing = None
     return {slot: items if definition.outputs[slot].many else items[0] for slot, items in found.items()}
+
+
+def _session(op: Operator) -> Session:
+    """The connections that `op` talks through; CommunicatorError where there are none."""
+    session = current() or (of_process() if op.type in _SERVED else None)
+    if session is None:
+        raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
+                                f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")
+    return session
 
 
 def action(*types: str) -> Callable[[Action], Action]:
@@ -188,6 +194,16 @@ def all_reduce(session: Session, context: Any, values: Values) -> dict[str, list
         value[...] = total
         total = value
     return {"Out": [total]}
+
+
+def reduce_into(op: Operator, source: Any, target: Any) -> None:
+    """What a plan calls for an all-reduce: from one array into another, or into itself."""
+    session = _session(op)
+    session.doing = op
+    try:
+        target[...] = session.ring(op.attrs["ring_id"]).all_reduce(source, op.type.rpartition("_")[2])
+    finally:
+        session.doing = None
 
 
 @action("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod")

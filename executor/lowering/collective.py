@@ -1,0 +1,52 @@
+"""Reductions over ranks into buffers of the plan, and gradients that travel together as views of one."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fluidlite.executor.comm.ops import reduce_into
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+
+
+def _pack(buffer: Any, *parts: Any) -> None:
+    """Lay arrays out one behind the other."""
+    np.concatenate([part.reshape(-1) for part in parts], out=buffer)
+
+
+@lowering("coalesce_tensor")
+def _(e: Emitter) -> None:
+    if not e.on_host or not e.attr("copy_data"):
+        raise CannotLower("coalesce_tensor")
+    parts = e.many("Input")
+    sizes = [math.prod(part.shape or ()) for part in parts]
+    buffer = e.out("FusedOutput", (sum(sizes),), parts[0].dtype)
+    e.line(f"{e.bind('pack', _pack)}({', '.join(map(str, [buffer, *parts]))})", parts, [buffer])
+    starts = np.cumsum([0, *sizes]).tolist()
+    names = e.op.outputs["Output"]
+    layout = [(name, start, stop, part.shape) for name, start, stop, part in zip(names, starts, starts[1:], parts, strict=False)]
+    e.remember(("layout", e.op.outputs["FusedOutput"][0]), layout)
+    _show_parts(e, buffer, layout)
+
+
+def _show_parts(e: Emitter, buffer: Any, layout: list[Any]) -> None:
+    """Let the variables of a buffer be views of its newest version."""
+    for name, start, stop, shape in layout:
+        e.finals.append((name, e.view(buffer, f"{{}}[{start}:{stop}].reshape({tuple(shape)})", shape)))
+
+
+@lowering("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod")
+def _(e: Emitter) -> None:
+    if not e.on_host:
+        raise CannotLower("on a device")
+    x = e.need("X")
+    out = e.out("Out", x.shape, x.dtype, inplace=True)
+    e.line(f"{e.bind('reduce', reduce_into)}({e.bind('op', e.op)}, {x}, {out})", [x], [out], effect=True)
+    _show_parts(e, out, e.remembered(("layout", e.op.inputs["X"][0])) or [])
+
+
+@lowering("c_sync_calc_stream", "c_sync_comm_stream")
+def _(e: Emitter) -> None:
+    for index, value in enumerate(e.many("X")):
+        e.alias("Out", value, index)

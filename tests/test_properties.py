@@ -113,12 +113,24 @@ def test_strided_slice(data: st.DataObject, shape: tuple[int, ...], seed: int) -
     axes = sorted(data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True)))
     where = [slice(None)] * len(shape)
     for axis in axes:
-        dim = shape[axis]
+        dim, step = shape[axis], data.draw(st.sampled_from([1, 2, 3, -1]))
         start, end = data.draw(st.tuples(st.integers(-dim, dim - 1), st.integers(-dim, dim)))
-        where[axis] = slice(start, end, data.draw(st.sampled_from([1, 2, 3, -1, -2])))
+        where[axis] = slice(start, None if end == -1 and step < 0 else end, step)       # backwards -1 is before the first
         assume(len(range(*where[axis].indices(dim))))
     starts, ends, strides = ([getattr(where[axis], side) for axis in axes] for side in ("start", "stop", "step"))
+    ends = [-1 if end is None else end for end in ends]
     check_part(lambda x: layers.strided_slice(x, axes, starts, ends, strides), tuple(where), values(shape, seed), seed)
+
+
+# start, end, step -> the elements of 0 1 2 3 that PaddlePaddle 1.8.5 takes; NumPy counts steps from the start
+BACKWARDS = {(3, -1, -1): [3, 2, 1, 0], (-3, -1, -1): [1, 0], (3, -1, -2): [2, 0], (2, -1, -3): [0], (3, -6, -2): [2, 0], (3, -4, -3): [1],
+             (2, -4, -2): [1], (3, 0, -3): [1], (5, 1, -2): [2], (-1, -3, -2): [2], (3, -3, -1): [3, 2], (3, 0, -2): [3, 1]}
+
+
+@pytest.mark.parametrize("limits", BACKWARDS)
+def test_backward_steps_count_from_the_end(limits: tuple[int, int, int]) -> None:
+    found = BACKWARDS[limits]
+    check_part(lambda x: layers.strided_slice(x, [0], *([limit] for limit in limits)), found, np.arange(4.0), 1)
 
 
 # ------------------------------------------------------------------------------------------------ windows
@@ -153,7 +165,8 @@ def padding(window: dict[str, Any], dilation: Sequence[int] = (1, 1)) -> list[tu
 def places(dim: int, kernel: int, stride: int, pads: tuple[int, int], ceil: bool = False) -> list[range]:
     """Where each window begins and ends."""
     room = dim + sum(pads) - kernel
-    count = (-(-room // stride) if ceil else room // stride) + 1
+    # a window that is too long by less than a stride counts where it is the only one
+    count = 1 if -stride < room < 0 else (-(-room // stride) if ceil else room // stride) + 1
     return [range(step * stride - pads[0], step * stride - pads[0] + kernel) for step in range(max(count, 0))]
 
 
@@ -206,6 +219,7 @@ def test_convolution(window: dict[str, Any], groups: int, in_channels: int, out_
     pads = padding(window)
     spans = [places(*each) for each in zip(window["size"], reach, window["strides"], pads, strict=True)]
     assume(all(spans))
+    pads = [(before, max(after, side[-1].stop - dim)) for (before, after), side, dim in zip(pads, spans, window["size"], strict=True)]
     x, w = values((2, groups * in_channels, *window["size"]), seed), values((groups * out_channels, in_channels, *window["kernel"]), seed + 3)
     padded = np.pad(x, ((0, 0), (0, 0), *pads))
     out, dpadded, dw = np.zeros((2, groups * out_channels, len(spans[0]), len(spans[1]))), np.zeros_like(padded), np.zeros_like(w)

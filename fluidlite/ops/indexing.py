@@ -16,13 +16,19 @@ _RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "in
 
 
 def bound(size: int, start: int, end: int, step: int = 1) -> slice:
-    """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut."""
+    """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut.
+
+    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows, -1 to -1 by -2
+    are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
+    """
     if step > 0:
         start, end = (max(start + size, 0) if start < 0 else min(start, size)), (max(end + size, 0) if end < 0 else min(end, size))
         return slice(start, max(end, start), step)
     start = max(start + size, -1) if start < 0 else min(start, size - 1)
-    end = max(end + size, -1) if end < 0 else min(end, size - 1)
-    return slice(start, None if end < 0 else end, step) if start > end else slice(0, 0)
+    end = max(end + size, -1) if end < -1 else min(end, size - 1)
+    if start <= end:
+        return slice(0, 0)
+    return slice(start - (start - end - 1) % -step, None if end < 0 else end, step)
 
 
 def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],

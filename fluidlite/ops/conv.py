@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import ShapeError
-from fluidlite.ops.conv_geometry import channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
+from fluidlite.ops.conv_geometry import Pads, channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
 from fluidlite.ops.convolution import Geometry, conv_plan
 from fluidlite.registry import GradContext, Op, Spec
 
@@ -24,7 +24,16 @@ def geometry_of(type: str, x: Sequence[int], w: Sequence[int], attrs: Mapping[st
     same = attrs["padding_algorithm"] == "SAME"                # in Paddle SAME also means that there is no dilation
     pads = resolve_pads(type, attrs["paddings"], attrs["padding_algorithm"], x[2:], w[2:], attrs["strides"])
     dilations = (1,) * len(w[2:]) if same else tuple(attrs["dilations"])
+    reach = [dilation * (size - 1) + 1 for size, dilation in zip(w[2:], dilations, strict=True)]
+    pads = _one_window_at_least(x[2:], reach, attrs["strides"], pads)
     return Geometry(tuple(x), tuple(w), tuple(attrs["strides"]), pads, dilations, attrs["groups"])
+
+
+def _one_window_at_least(spatial: Sequence[int], reach: Sequence[int], strides: Sequence[int], pads: Pads) -> Pads:
+    """Room for a window that is too long by less than a stride: Paddle divides towards zero, and counts it."""
+    rooms = [size + sum(pad) - length for size, pad, length in zip(spatial, pads, reach, strict=True)]
+    return tuple((before, after - room) if -stride < room < 0 <= size else (before, after)
+                 for (before, after), room, stride, size in zip(pads, rooms, strides, spatial, strict=True))
 
 
 def check_ranks(type: str, Input: Spec, Filter: Spec, dims: int) -> None:

@@ -18,8 +18,9 @@ __all__ = ["PoolPlan", "Windows", "out_size"]
 
 
 def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> int:
-    """The number of windows along one dimension."""
-    return (size + sum(pad) - kernel + (stride - 1 if ceil_mode else 0)) // stride + 1
+    """The number of windows along one dimension; one that only begins inside is one where there is no other, as in Paddle."""
+    room = size + sum(pad) - kernel
+    return 1 if -stride < room < 0 else (room + (stride - 1 if ceil_mode else 0)) // stride + 1
 
 
 @dataclass(frozen=True)

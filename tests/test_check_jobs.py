@@ -140,6 +140,18 @@ def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) 
     assert tried > len(getattr(mutations, family))
 
 
+@pytest.mark.parametrize("mode", ["pserver", "grad_allreduce"])
+def test_what_the_user_feeds_or_sets_is_no_fault(mode: str) -> None:
+    def build() -> None:
+        block = fluid.default_main_program().global_block()
+        mask = block.create_var(name="mask", shape=[-1, 4], dtype="float32", stop_gradient=True)                # fed, and not declared as data
+        table = block.create_var(name="prices", shape=[4], dtype="float32", persistable=True, stop_gradient=True)      # set in the scope
+        hidden = fluid.layers.fc(fluid.data("x", [None, 4]), 4) * mask * table
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(hidden))
+    report = check(make(build, mode))
+    assert report.ok, str(report)
+
+
 def test_large_jobs_are_sampled() -> None:
     """Of a hundred trainers three are read; what the servers wait for from the others is known from those."""
     report = check(make(fit_a_line, "pserver", trainers=100))

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fluidlite.transpiler.check_facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer
-from fluidlite.transpiler.check_flow import check_flow, fed_names
+from fluidlite.transpiler.check_facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer, writes
+from fluidlite.transpiler.check_flow import check_flow, fed_names, never_written
 from fluidlite.transpiler.check_order import check_barriers, check_cycles, step_of_ranks, step_of_servers
 from fluidlite.transpiler.check_ranks import check_ranks, read_rank, sequence
 from fluidlite.transpiler.check_servers import Cluster, check_cluster
@@ -148,8 +148,9 @@ class _Check:
         """Definition before use in a trainer's programs."""
         program, startup = trainer.programs.main, trainer.programs.startup
         check_flow(self.found, trainer.role, "startup", startup, (), trainer.local)
-        check_flow(self.found, trainer.role, "main", program, trainer.initialised,
-                   fed_names(program if self.job is None else self.job.main) | trainer.local)
+        # What the original job lacks too (a variable fed, or set through the scope) is the user's to give
+        fed = fed_names(program) if self.job is None else never_written(self.job.main) - writes(self.job.startup)
+        check_flow(self.found, trainer.role, "main", program, trainer.initialised, fed | trainer.local)
 
     def check_servers(self) -> None:
         """The rules of parameter-server jobs."""

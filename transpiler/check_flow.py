@@ -12,7 +12,7 @@ from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.transpiler.check_facts import Findings, Site
 from fluidlite.transpiler.roles import Role
 
-__all__ = ["check_flow", "fed_names"]
+__all__ = ["check_flow", "fed_names", "never_written"]
 
 # Kinds that ops make on the way, or that hold no value of the program's
 _WITHOUT_VALUE = frozenset((
@@ -26,16 +26,20 @@ def fed_names(program: Program) -> set[str]:
 
     A parsed program does not say which variables are data.
     """
-    fed: set[str] = set()
+    fed = {name for block in program.blocks for name, var in block.vars.items() if var.is_data}
+    return fed or {name for name in never_written(program, _FORWARD) if not _persistable(program, name)}
+
+
+def never_written(program: Program, roles: Collection[OpRole] | None = None) -> set[str]:
+    """What ops (of these roles) read and no op writes."""
     read: set[str] = set()
     written: set[str] = set()
     for block in program.blocks:
-        fed.update(name for name, var in block.vars.items() if var.is_data)
         for op in block.ops:
             written.update(op.output_arg_names)
-            if op.role in _FORWARD:
+            if roles is None or op.role in roles:
                 read.update(op.input_arg_names)
-    return fed or {name for name in read - written if not _persistable(program, name)}
+    return read - written
 
 
 def _persistable(program: Program, name: str) -> bool:

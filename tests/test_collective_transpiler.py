@@ -145,6 +145,18 @@ def test_without_optimizer_the_end_waits() -> None:
     assert types(main)[-1] == "c_sync_comm_stream"
 
 
+def test_a_look_at_a_gradient_waits() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        pairs = fluid.append_backward(mlp())
+        with main._backward_role_guard():
+            fluid.layers.isfinite(pairs[0][1])
+        fluid.optimizer.SGD(0.1).apply_gradients(pairs)
+    transpile(GradAllReduce(bucket_bytes=1 << 20), (main, startup))
+    at = types(main).index("isfinite")
+    assert types(main)[at - 2:at] == ["c_sync_comm_stream"] * 2 and types(main).count("c_sync_comm_stream") == 2
+
+
 def test_a_distributed_parameter_stays_where_it_is() -> None:
     for mode in (GradAllReduce(), LocalSGD()):
         main, startup = trained()

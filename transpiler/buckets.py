@@ -35,22 +35,27 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Wave:
-    """What one backward pass makes: ops with the gradients that each makes, and the first op that uses them (None at the end)."""
+    """What one backward pass makes: ops with the gradients that each makes, and the op before which they must be there (None: the end)."""
 
     makers: tuple[tuple[Operator, tuple[str, ...]], ...]
     reader: Operator | None
 
 
 def waves(block: Block) -> Iterator[Wave]:
-    """The backward passes of a block, each up to the first optimizer op behind it (one, unless there are several losses)."""
+    """The backward passes of a block, each up to the first optimizer op, or the first op that reads a gradient, behind it.
+
+    There is one, unless there are several losses, or gradients are looked at while others are still to be made.
+    """
     makers: list[tuple[Operator, tuple[str, ...]]] = []
+    names: set[str] = set()
     for op in block.ops:
-        if makers and op.role & OpRole.Optimize:
+        if makers and (op.role & OpRole.Optimize or not names.isdisjoint(op.input_arg_names)):
             yield Wave(tuple(makers), op)
-            makers = []
+            makers, names = [], set()
         made = _gradients_made(block, op)
         if made:
             makers.append((op, made))
+            names.update(made)
     if makers:
         yield Wave(tuple(makers), None)
 

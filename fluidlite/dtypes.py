@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.errors import ArgumentError
+
 __all__ = ["Array", "DTypeLike", "VarType", "convert_np_dtype_to_dtype_", "is_float", "is_integer", "to_numpy", "to_vartype"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -43,6 +45,8 @@ class VarType(enum.IntEnum):
     def __str__(self) -> str:
         return f"VarType.{self.name}"
 
+    __repr__ = __str__
+
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 
@@ -57,6 +61,7 @@ _TO_NUMPY: dict[VarType, np.dtype[Any]] = {
     VarType.COMPLEX128: np.dtype(np.complex128),
 }
 _TO_VARTYPE = {dtype: vartype for vartype, dtype in _TO_NUMPY.items()}
+_TO_VARTYPE[np.dtype(np.uint16)] = VarType.INT16              # as in 1.8
 
 
 def to_numpy(dtype: DTypeLike) -> np.dtype[Any]:
@@ -77,7 +82,7 @@ def to_vartype(dtype: DTypeLike) -> VarType:
     try:
         return _TO_VARTYPE[np.dtype(dtype)]
     except (KeyError, TypeError):
-        raise ValueError(f"Not supported numpy dtype {dtype}") from None
+        raise ArgumentError(f"Not supported numpy dtype {dtype}") from None
 
 
 convert_np_dtype_to_dtype_ = to_vartype

@@ -70,6 +70,11 @@ class AttrType(enum.IntEnum):
     BOOL = 6                                  # the names that Paddle's Python knows them by
     BOOLS = 7
 
+    def __str__(self) -> str:
+        return f"AttrType.{self.name.replace('EAN', '')}"
+
+    __repr__ = __str__
+
 
 _REQUIRED: Any = object()
 
@@ -133,6 +138,8 @@ def infer_attr_type(value: Any) -> AttrType:
     if isinstance(value, (list, tuple)):
         kinds = {infer_attr_type(item) for item in value} or {AttrType.INT}
         widest = AttrType.FLOAT if kinds == {AttrType.INT, AttrType.FLOAT} else max(kinds)
+        if widest not in _LIST_TYPES or (AttrType.STRING in kinds and len(kinds) > 1):
+            raise TypeError(f"an attribute cannot hold {value!r}")
         return _LIST_TYPES[widest]
     for python_type, attr_type in _SCALAR_TYPES:
         if isinstance(value, python_type):

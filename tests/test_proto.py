@@ -101,7 +101,8 @@ def test_attributes_keep_values_and_types() -> None:
     op._set_attr("sub", inner)
     op._set_attr("subs", [inner])
     again = block(parse_program(serialize_program(program))).ops[0]
-    assert {name: again.attr(name) for name in values} == values
+    assert {name: again.attrs[name] for name in values} == values
+    assert again.attr("f") == float(np.float32(0.1))
     assert {name: again.attr_type(name) for name in values} == {name: op.attr_type(name) for name in values}
     assert again.attr("sub") is again.block.program.blocks[1]
     assert again.attr("subs") == [again.block.program.blocks[1]]
@@ -112,7 +113,7 @@ def test_float_attributes_are_the_shortest_decimals() -> None:
     program = fluid.Program()
     block(program).create_var(name="x", shape=[2], is_data=True)
     block(program).append_op(type="scale", inputs={"X": ["x"]}, outputs={"Out": ["x"]}, attrs={"scale": 0.1})
-    assert block(parse_program(serialize_program(program))).ops[0].attr("scale") == 0.1
+    assert block(parse_program(serialize_program(program))).ops[0].attrs["scale"] == 0.1
 
 
 def test_user_location_comes_back() -> None:

@@ -65,22 +65,22 @@ class Context:
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot of the forward op."""
-        return self.op.input(slot)
+        return list(self.op.inputs.get(slot, ()))
 
     def output(self, slot: str) -> list[str]:
         """Names in an output slot of the forward op."""
-        return self.op.output(slot)
+        return list(self.op.outputs.get(slot, ()))
 
     def out_grad(self, slot: str) -> list[str]:
         """Names of the gradients of an output slot."""
-        names = self.op.output(slot)
+        names = self.output(slot)
         self.grad_of.update((grad_name(name), name) for name in names if name != EMPTY_VAR)
         return [EMPTY_VAR if name == EMPTY_VAR else grad_name(name) for name in names]
 
     def in_grad(self, slot: str) -> list[str]:
         """Names of the gradients of an input slot, EMPTY_VAR where none must be made."""
         names = []
-        for name in self.op.input(slot):
+        for name in self.input(slot):
             wanted = name != EMPTY_VAR and grad_name(name) not in self.no_grad
             names.append(grad_name(name) if wanted else EMPTY_VAR)
             if wanted:
@@ -111,7 +111,7 @@ class Context:
         assert self.op.definition is not None
         gradient = registry.get(self.op.definition.grad_type)
         inputs = {slot: names for slot in gradient.inputs if (names := self._source(slot))}
-        outputs = {grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.op.input(slot)}
+        outputs = {grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.input(slot)}
         return self.emit(gradient.type, inputs, outputs)
 
     def _source(self, slot: str) -> list[str]:

@@ -12,7 +12,7 @@ from fluidlite.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, copy_operator
-from fluidlite.ir.restore import STAMPS, exact_value
+from fluidlite.ir.restore import exact_value
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType, Spec
 
@@ -170,7 +170,7 @@ class BlockDesc(_View):
 
 def _blank(block: Block) -> Operator:
     op = Operator(block, type="")
-    op.attrs.update({name: list(value) if isinstance(value, list) else value for name, value in STAMPS.items()})
+    op.where = None
     return op
 
 
@@ -295,11 +295,15 @@ class OpDesc(_View):
         """The block that the op stands in."""
         return BlockDesc(self.target.block)
 
+    def become(self, op: Operator) -> None:
+        """Show, where this op stands, a copy of another one."""
+        block = self.target.block
+        self.target.__dict__.update(copy_operator(op, block).__dict__)
+        block.program.bump_version()
+
     def copy_from(self, other: OpDesc) -> None:
         """Become a copy of another op."""
-        block = self.target.block
-        self.target.__dict__.update(copy_operator(other.target, block).__dict__)
-        block.program.bump_version()
+        self.become(other.target)
 
     # ------------------------------------------------------------------ slots
     def input(self, slot: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Operators: one step of a block, by op type, slots of variable names, and attributes."""
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 import linecache
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fluidlite
 from fluidlite import registry
 from fluidlite.dtypes import VarType
-from fluidlite.errors import EnforceNotMet, ShapeError, SlotError, did_you_mean
+from fluidlite.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
+from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType, Op, Spec
 
@@ -26,6 +28,7 @@ ROLE_VAR_ATTR = "op_role_var"
 NAMESCOPE_ATTR = "op_namescope"
 CALLSTACK_ATTR = "op_callstack"
 DEVICE_ATTR = "op_device"
+_ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))         # the roles that 1.8.5 lets an op have
 _COMMON_TYPES = {ROLE_ATTR: AttrType.INT, ROLE_VAR_ATTR: AttrType.STRINGS, NAMESCOPE_ATTR: AttrType.STRING,
                  CALLSTACK_ATTR: AttrType.STRINGS, DEVICE_ATTR: AttrType.STRING}
 
@@ -41,6 +44,11 @@ class OpRole(enum.IntFlag):
     LRSched = 16
     Loss = 256
     NotSpecified = 4096
+
+    def __str__(self) -> str:
+        return f"OpRole.{self.name}"
+
+    __repr__ = __str__
 
 
 class Where(NamedTuple):
@@ -112,13 +120,44 @@ def _plain(value: Any) -> Any:
     """Attribute values as plain Python, so that NumPy scalars do not leak into programs."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, enum.IntEnum):
+    if isinstance(value, (enum.IntEnum, enum.IntFlag)):
         return int(value)
+    if isinstance(value, bytes):
+        return value.decode()
     if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
         return value.item()
     if hasattr(value, "tolist") and hasattr(value, "dtype") and not isinstance(value, Variable):
         return value.tolist()
     return value
+
+
+# attribute type -> what its values, or the items of its lists, may be given as, and what they become
+_SCALARS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
+    AttrType.INT: ((int,), int), AttrType.LONG: ((int,), int), AttrType.FLOAT: ((int, float), float),
+    AttrType.BOOLEAN: ((int, float), bool), AttrType.STRING: ((str,), str)}
+_LISTS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
+    AttrType.INTS: ((int,), int), AttrType.LONGS: ((int, float), int), AttrType.FLOATS: ((int, float), float),
+    AttrType.BOOLEANS: ((int, float), bool), AttrType.STRINGS: ((str,), str)}
+
+
+def _typed(value: Any, attr_type: AttrType) -> Any:
+    """`value` as that type has it, 1 as 1.0 for FLOAT; TypeError for what Paddle does not take for one."""
+    if attr_type in (AttrType.BLOCK, AttrType.BLOCKS):
+        return value
+    items = value if attr_type in _LISTS else [value]
+    kinds, make = _LISTS.get(attr_type) or _SCALARS[attr_type]
+    if not isinstance(items, list) or not all(isinstance(item, kinds) for item in items):
+        raise TypeError(f"a value of type {attr_type} cannot be {value!r}")
+    if attr_type in (AttrType.INT, AttrType.INTS) and not all(-2**31 <= item < 2**31 for item in items):
+        raise TypeError(f"{value!r} does not fit into 32 bits")
+    return [make(item) for item in items] if attr_type in _LISTS else make(value)
+
+
+def _as_32_bits(value: Any, attr_type: AttrType) -> Any:
+    """What a FLOAT holds: programs keep 0.1, and those who ask get 0.10000000149011612, as kernels do."""
+    if attr_type == AttrType.FLOAT:
+        return ctypes.c_float(value).value
+    return [ctypes.c_float(item).value for item in value] if attr_type == AttrType.FLOATS else value
 
 
 class Operator:
@@ -127,10 +166,20 @@ class Operator:
     Made by `Block.append_op` and its like, which check the slots, fill in defaults and infer the outputs' shapes.
     """
 
+    OP_WITHOUT_KERNEL_SET = frozenset((
+        "c_comm_init", "c_gen_nccl_id", "c_sync_calc_stream", "c_sync_comm_stream", "checkpoint_notify", "conditional_block", "feed",
+        "fetch", "fl_listen_and_serv", "gen_nccl_id", "go", "listen_and_serv", "ncclInit", "recurrent", "recv", "rnn_memory_helper_grad",
+        "select", "send", "while"))
+
     def __init__(self, block: Block, desc: Any = None, type: str | None = None, inputs: Mapping[str, Any] | None = None,
                  outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
         if type is None:
             raise ValueError("`type` to initialized an Operator can not be None.")
+        if desc is not None:                       # Paddle's way: a checked op, which the description then shows
+            self.__dict__.update(Operator.build(block, type, inputs, outputs, attrs).__dict__)
+            self.infer()
+            desc.become(self)
+            return
         self.block = block
         self.type = type
         self.where = user_location()
@@ -146,6 +195,8 @@ class Operator:
         """A checked op of a registered type, with defaults and the program's current role filled in."""
         op = cls(block, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
         definition = registry.get(op.type)
+        op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
+        op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
         op._check_slots(definition)
         op._fill_attrs(definition)
         return op
@@ -160,20 +211,22 @@ class Operator:
                 if found and len(found) > 1 and not slot.many:
                     raise SlotError(f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
                                      f"in operator {self.type!r}\n  built at {self.where}")
-            for name in given:
-                if name not in slots:
-                    raise SlotError(f'operator "{self.type}" has no {kind} slot {name!r}{did_you_mean(name, slots)}\n'
-                                     f"  built at {self.where}")
 
     def _fill_attrs(self, definition: Op) -> None:
+        """Give missing attributes their defaults, and those that are there their types."""
         for name, attr in definition.attr_defs.items():
             if name not in self.attrs:
                 if attr.required:
                     raise SlotError(f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}')
                 self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
-            elif attr.type == AttrType.FLOAT and isinstance(self.attrs[name], int):
-                self.attrs[name] = float(self.attrs[name])
         self.block.program.stamp(self)
+        for name, value in self.attrs.items():
+            try:
+                self.attrs[name] = _typed(value, self.attr_type(name))
+            except TypeError as error:
+                raise SlotError(f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}') from None
+        if self.attrs[ROLE_ATTR] not in _ROLES:
+            raise SlotError(f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}')
 
     def infer(self) -> None:
         """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""
@@ -184,7 +237,13 @@ class Operator:
             specs = definition.infer({slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()}, self.attrs)
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
-        except (IndexError, ZeroDivisionError) as error:
+        except (AttributeError, TypeError, IndexError, ZeroDivisionError) as error:
+            for name in self.input_arg_names:
+                if name != registry.EMPTY_VAR and self.block._find_var_recursive(name) is None:
+                    raise NotFoundError(f"op {self.type!r} reads {name!r}, which no block around it declares"
+                                        f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}") from None
+            if not isinstance(error, (IndexError, ZeroDivisionError)):
+                raise
             raise ShapeError(f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}") from error
         for slot, names in self.outputs.items():
             for name, spec in zip(names, specs.get(slot, ()), strict=False):
@@ -210,8 +269,11 @@ class Operator:
     # ------------------------------------------------------------------ Paddle's reading interface
     @property
     def idx(self) -> int:
-        """This op's position in its block."""
-        return next(i for i, op in enumerate(self.block.ops) if op is self)
+        """This op's position in its block; ValueError for one that was removed."""
+        for index, op in enumerate(self.block.ops):
+            if op is self:
+                return index
+        raise ValueError(f"Can't find op {self.type!r} itself in its block.")
 
     @property
     def desc(self) -> Any:
@@ -220,12 +282,17 @@ class Operator:
         return OpDesc(self)
 
     def input(self, name: str) -> list[str]:
-        """Names in the input slot `name`; empty where the slot is absent."""
-        return list(self.inputs.get(name, ()))
+        """Names in the input slot `name`; SlotError for a slot that the op neither has nor could have."""
+        return self._slot("input", name, self.inputs, None if self.definition is None else self.definition.inputs)
 
     def output(self, name: str) -> list[str]:
-        """Names in the output slot `name`; empty where the slot is absent."""
-        return list(self.outputs.get(name, ()))
+        """Names in the output slot `name`; SlotError for a slot that the op neither has nor could have."""
+        return self._slot("output", name, self.outputs, None if self.definition is None else self.definition.outputs)
+
+    def _slot(self, kind: str, name: str, given: Mapping[str, list[str]], known: Mapping[str, Any] | None) -> list[str]:
+        if name not in given and name not in (known or ()):
+            raise SlotError(f"{kind.capitalize()} {name} cannot be found in Op {self.type}{did_you_mean(name, [*given, *(known or ())])}")
+        return list(given.get(name, ()))
 
     @property
     def input_names(self) -> list[str]:
@@ -250,38 +317,51 @@ class Operator:
     @property
     def attr_names(self) -> list[str]:
         """Names of all attributes, the op's defaults included."""
-        return [*self.attrs, CALLSTACK_ATTR] if CALLSTACK_ATTR not in self.attrs else list(self.attrs)
+        return [*self.attrs, *(name for name in (CALLSTACK_ATTR, *kept_attrs(self.type)) if name not in self.attrs and self.has_attr(name))]
 
     def has_attr(self, name: str) -> bool:
         """Whether the op carries the attribute `name`."""
-        return name in self.attrs or name == CALLSTACK_ATTR
+        return name in self.attrs or (name == CALLSTACK_ATTR and self.where is not None) or name in kept_attrs(self.type)
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; a sub-block comes as a Block."""
+        """The value of an attribute; a sub-block comes as a Block, and 0.1 as the 32-bit number that is next to it."""
         if name in self.attrs:
-            return self.attrs[name]
+            return _as_32_bits(self.attrs[name], self.attr_type(name))
         if name == CALLSTACK_ATTR:
             return self.where.callstack() if self.where else []
+        if name in kept_attrs(self.type):
+            return kept_attrs(self.type)[name].default
         raise SlotError(f"operator {self.type!r} has no attribute {name!r}{did_you_mean(name, self.attrs)}")
 
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute."""
+        declared = self._declared_type(name)
+        return registry.infer_attr_type(self.attrs[name] if name in self.attrs else self.attr(name)) if declared is None else declared
+
+    def _declared_type(self, name: str) -> AttrType | None:
+        """The type that the attribute has by a file, or by the op's declaration; None where the value decides."""
         if name in self.attr_types:
             return self.attr_types[name]
         if name in _COMMON_TYPES:
             return _COMMON_TYPES[name]
         if self.definition is not None and name in self.definition.attr_defs:
             return self.definition.attr_defs[name].type
-        return registry.infer_attr_type(self.attr(name))
+        kept = kept_attrs(self.type).get(name)
+        return None if kept is None else kept.type
 
     def all_attrs(self) -> dict[str, Any]:
         """All attributes, name -> value."""
         return {name: self.attr(name) for name in self.attr_names}
 
     def _set_attr(self, name: str, value: Any) -> None:
-        self.attrs[name] = _plain(value)
-        if name in self.attr_types and self.attr_types[name] != AttrType.LONGS:
-            del self.attr_types[name]
+        value = _plain(value)
+        if self.attr_types.get(name) != AttrType.LONGS:
+            self.attr_types.pop(name, None)
+        declared = self._declared_type(name)
+        try:
+            self.attrs[name] = _typed(value, registry.infer_attr_type(value) if declared is None else declared)
+        except TypeError:                          # as in Paddle, the type then is the value's
+            self.attrs[name], self.attr_types[name] = value, registry.infer_attr_type(value)
         self.block.program.bump_version()
 
     _update_desc_attr = _set_attr
@@ -292,17 +372,23 @@ class Operator:
         self.block.program.bump_version()
 
     def _block_attr(self, name: str) -> Block:
-        block: Block = self.attrs[name]
+        block: Block = self.attr(name)
         return block
 
     def _block_attr_id(self, name: str) -> int:
-        return int(self.attrs[name].idx)
+        return int(self.attr(name).idx)
 
     def _blocks_attr(self, name: str) -> list[Block]:
-        return list(self.attrs[name])
+        return list(self.attr(name))
 
     def _blocks_attr_ids(self, name: str) -> list[int]:
-        return [int(block.idx) for block in self.attrs[name]]
+        return [int(block.idx) for block in self.attr(name)]
+
+    def _has_kernel(self, op_type: str) -> bool:
+        return op_type not in self.OP_WITHOUT_KERNEL_SET
+
+    def _is_optimize_op(self) -> bool:
+        return bool(self.role & OpRole.Optimize)
 
     def sub_blocks(self) -> list[Block]:
         """Blocks that this op runs."""

@@ -281,12 +281,12 @@ def _write_op(desc: Any, op: Operator) -> None:
     for slots, fields in ((op.inputs, desc.inputs), (op.outputs, desc.outputs)):
         for slot, names in slots.items():
             fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
-    for name in sorted(op.attr_names):
+    for name in sorted({*op.attrs, CALLSTACK_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         try:
             _write_attr(attr, AttrType.STRINGS if name == CALLSTACK_ATTR else op.attr_type(name), op.attr(name))
         except (TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"op {op.type!r}: attribute {name!r} cannot hold {op.attr(name)!r}: {error}\n"
+            raise ValueError(f"op {op.type!r}: attribute {name!r} cannot hold {op.attrs.get(name)!r}: {error}\n"
                              f"  built at {op.where}") from error
 
 

@@ -195,7 +195,7 @@ class Program:
 
     def _prune_with_input(self, feeded_var_names: Sequence[str], targets: Any) -> Program:
         from fluidlite.ir.prune import prune
-        return prune(self, targets, feeded_var_names)
+        return prune(self, targets, [feeded_var_names] if isinstance(feeded_var_names, str) else feeded_var_names)
 
     def _inference_optimize(self, prune_read_op: bool = True) -> Program:
         from fluidlite.ir.prune import inference_copy

@@ -62,6 +62,9 @@ def needed_ops(ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[
 
 def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
     """A copy that computes `targets` from `feeds` and holds nothing else."""
+    for name in feeds:
+        if not isinstance(name, str):
+            raise ValueError(f"All feeded_var_names of Program._prune_with_input() can only be str, but received {type(name)}.")
     names = target_names(program, targets)
     roots = [target for target in (targets if isinstance(targets, (list, tuple)) else [targets]) if isinstance(target, Operator)]
     block = program.global_block()
@@ -83,25 +86,35 @@ def _keep_ops(block: Block, ops: list[Operator], extra: set[str]) -> None:
 
 
 def prune_backward(program: Program) -> None:
-    """Drop the ops of the backward pass and of the optimizer, and the variables that only they used (in place)."""
+    """Drop the ops of the backward pass, the optimizer and the learning rate, and what only they used (in place).
+
+    A program that has none of those keeps all its variables, used or not.
+    """
     block = program.global_block()
-    dropped = OpRole.Backward | OpRole.Optimize
+    dropped = OpRole.Backward | OpRole.Optimize | OpRole.LRSched
     kept = [op for op in block.ops if not op.role & dropped]
     if len(kept) == len(block.ops):
         return
-    before = {name for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
-    after = {name for op in kept for name in (*op.input_arg_names, *op.output_arg_names, *reads(op), *writes(op))}
-    block.ops[:] = kept
-    block.vars = {name: var for name, var in block.vars.items()
-                  if name in after or name not in before or (var.persistable and not var.name.endswith("@GRAD"))}
     for op in kept:
-        _forget_dead_sub_blocks(op)
-    program.bump_version()
+        op.attrs.pop("grad_block", None)
+    _keep_ops(block, kept, set())
+    _drop_unused_blocks(program)
 
 
-def _forget_dead_sub_blocks(op: Operator) -> None:
-    for name in ("grad_block",):
-        op.attrs.pop(name, None)
+def _drop_unused_blocks(program: Program) -> None:
+    """Drop the blocks that no op runs, and number the rest anew."""
+    used: list[Block] = []
+    stack = [program.global_block()]
+    while stack:
+        used.append(stack.pop())
+        stack += [inner for op in used[-1].ops for inner in op.sub_blocks()]
+    kept = [block for block in program.blocks if any(block is other for other in used)]
+    numbers = {block.idx: number for number, block in enumerate(kept)}
+    for block in kept:
+        block.idx, block.parent_idx = numbers[block.idx], numbers.get(block.parent_idx, -1)
+        block.forward_block_idx = numbers.get(block.forward_block_idx, -1)
+    program.blocks = kept
+    program.current_block_idx = numbers.get(program.current_block_idx, 0)
 
 
 def set_test_mode(program: Program) -> None:
@@ -117,6 +130,7 @@ def set_test_mode(program: Program) -> None:
 def inference_copy(program: Program, prune_read_op: bool = True) -> Program:
     """A copy in test mode, without the ops in front of the last `read` op when `prune_read_op`, and with plain reads."""
     copy = program.clone()
+    copy.random_seed = 0
     block = copy.global_block()
     if prune_read_op:
         reads_at = [i for i, op in enumerate(block.ops) if op.type == "read"]

@@ -130,7 +130,7 @@ class _Gradient:
         self.slices = [name for _, name in wanted_gradients(op, "inputs")]
         self.shared = wanted_gradients(op, "parameters")
         self.outputs = {grad_name(name): builder.env[outer] for name, outer in
-                        zip(op.input("outputs"), op.input("outputs@GRAD"), strict=True) if outer in builder.env}
+                        zip(op.input("outputs"), op.input("outputs@GRAD"), strict=False) if outer in builder.env}
         self.pairs = [(grad_name(ex), grad_name(state), state) for ex, state in zip(op.attrs["ex_states"], op.attrs["states"], strict=True)]
         self.length = _length(_values(builder, op, "inputs"))[0]
 

@@ -126,7 +126,7 @@ def _gradient_frame(ctx: Any, step: Any, own: Iterable[str], values: Mapping[str
 def wanted_gradients(op: Operator, slot: str) -> list[tuple[int, str]]:
     """Positions of the variables in `slot` whose gradient is wanted, with its name inside the sub-block."""
     return [(index, grad_name(name)) for index, (name, gradient) in
-            enumerate(zip(op.input(slot), op.output(grad_name(slot)), strict=True)) if gradient != EMPTY_VAR]
+            enumerate(zip(op.input(slot), op.output(grad_name(slot)), strict=False)) if gradient != EMPTY_VAR]
 
 
 # ---------------------------------------------------------------------- while
@@ -404,7 +404,7 @@ def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], paramet
     op, rows = ctx.op, dict[int, dict[str, Any]]()
     slices, shared = [name for _, name in wanted_gradients(op, "inputs")], [name for _, name in wanted_gradients(op, "parameters")]
     own = [*slices, *shared, *map(grad_name, ex_states)]
-    outputs = [(grad_name(name), value) for name, value in zip(op.input("outputs"), doutputs, strict=True) if value is not None]
+    outputs = [(grad_name(name), value) for name, value in zip(op.input("outputs"), doutputs, strict=False) if value is not None]
     memory: list[Any] = [None] * len(states)
     totals: dict[str, Any] = {}
     for step in reversed(_order(len(inputs[0]), reverse)):

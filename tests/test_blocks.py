@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import random_blocks
 from flowtools import RNG, constant, data, fresh_program, op, repeat, rows  # noqa: F401
 
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.errors import EnforceNotMet, FluidError, NanInfError, UninitializedError
+from fluidlite.executor import feeding
 
 Made = tuple[Any, dict[str, Any]]
 
@@ -158,6 +160,17 @@ def test_gradients_of_construct(make: Callable[[], Made]) -> None:
     found = both(names, feeds)
     assert all(np.abs(gradient).max() > 0 for gradient in found)
     assert "interpreter" not in source(names, feeds)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed: int) -> None:
+    random_blocks.check(seed)
+
+
+@pytest.mark.parametrize("seed", range(16, 24))
+def test_random_programs_without_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "MAX_FORMS", 0)
+    random_blocks.check(seed)
 
 
 # ---------------------------------------------------------------------- how often a loop runs

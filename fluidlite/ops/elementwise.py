@@ -54,7 +54,7 @@ def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int)
     return (xp.sum(grad, axis=axes, dtype=grad.dtype) if axes else grad).reshape(shape)
 
 
-def _back(xp: Any, full: Array, like: Array, shape: tuple[int, ...], axis: int) -> Array:
+def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) -> Array:
     """A gradient in the shape of `like`, or one that can be broadcast to it, summed back to an operand of `shape`."""
     return sum_back(xp, full if full.shape == like.shape else xp.broadcast_to(full, like.shape), shape, like.ndim, axis)
 

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test lint gpu-test bench peers clean
+.PHONY: demo test lint mpi-test gpu-test bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,10 @@ lint: $(STAMP)
 	$(BIN)/python -m ruff check .
 	rm -rf build/lint && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
 	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
+
+mpi-test: $(STAMP)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[mpi]'
+	$(PYTEST) -m mpi
 
 gpu-test: $(STAMP)
 	$(PYTEST) -m gpu

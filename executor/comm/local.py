@@ -95,7 +95,7 @@ class LocalLink:
         return value
 
     # ------------------------------------------------------------------ a server
-    def listen(self, endpoint: str) -> None:
+    def listen(self, endpoint: str, trainers: int = 0) -> None:
         """Be the server at `endpoint`; CommunicatorError where another role is."""
         with self.network.changed:
             owner = self.network.serving.setdefault(endpoint, self.role)

@@ -46,7 +46,7 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
 
 def _session(op: Operator) -> Session:
     """The connections that `op` talks through; CommunicatorError where there are none."""
-    session = current() or (of_process() if op.type in _SERVED else None)
+    session = current() or of_process(op.type in _SERVED)
     if session is None:
         raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
                                 f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")
@@ -158,7 +158,7 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
 def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Be a server until all trainers have left."""
     from fluidlite.executor.comm.server import Server
-    session.link.listen(context.op.attrs["endpoint"])
+    session.link.listen(context.op.attrs["endpoint"], context.op.attrs["Fanin"])
     Server(context, session.link).run()
     return {}
 

@@ -46,8 +46,8 @@ class Link(Protocol):
     def answer(self, endpoint: str) -> Any:
         """The next answer of the server at `endpoint`."""
 
-    def listen(self, endpoint: str) -> None:
-        """Be the server at `endpoint` from now on."""
+    def listen(self, endpoint: str, trainers: int) -> None:
+        """Be the server at `endpoint` from now on, for so many trainers."""
 
     def next_message(self) -> tuple[Any, Message]:
         """For a server: the next message, and what `reply` needs to answer it."""
@@ -110,13 +110,18 @@ def current() -> Session | None:
 _of_process: list[Session] = []
 
 
-def of_process() -> Session:
-    """The TCP session of a process that was started by hand, made when it is first needed."""
+def of_process(served: bool) -> Session | None:
+    """The session of a whole process, made when it is first needed: MPI under `mpirun`, else TCP, which only `served` ops can use."""
     if not _of_process:
+        from fluidlite.executor.comm.mpi import MpiSession, under_mpi
         from fluidlite.executor.comm.tcp import TcpSession
-        _of_process.append(TcpSession(flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0))
-        atexit.register(leave_process)
-    return _of_process[0]
+        deadline = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
+        if under_mpi():
+            _of_process.append(MpiSession(deadline))
+        elif served:
+            _of_process.append(TcpSession(deadline))
+            atexit.register(leave_process)
+    return _of_process[0] if _of_process else None
 
 
 def leave_process() -> None:

@@ -133,7 +133,7 @@ class TcpLink:
         return socket
 
     # ------------------------------------------------------------------ a server
-    def listen(self, endpoint: str) -> None:
+    def listen(self, endpoint: str, trainers: int = 0) -> None:
         """Bind to the address that was given, and to no other; CommunicatorError where the port is taken."""
         self.socket = self.context.socket(self.zmq.ROUTER)
         try:

@@ -178,6 +178,23 @@ def recv_renamed(roles: Roles) -> Iterator[Edit]:
             yield setter(op, "varnames", [name + "x" for name in op.output("Out")])
 
 
+@breaks("undefined", SERVERS, ASYNC)
+def gradient_op_dropped(roles: Roles) -> Iterator[Edit]:
+    return (remover(block, number) for block, number, op in ops(roles, "main") if op.type.endswith("_grad") and op.role_vars)
+
+
+@breaks("shared-name", SERVERS)
+def sent_as_another_trainers(roles: Roles) -> Iterator[Edit]:
+    sends = list(ops(roles, "main", "send"))
+    for _, _, op in sends:
+        for _, _, other in sends:
+            if other.block is not op.block and other.attrs["epmap"] == op.attrs["epmap"] and other.role_vars[0] == op.role_vars[0]:
+                def send(op: Any = op, other: Any = other) -> None:
+                    op.inputs["X"] = other.input("X")
+                    op.block.vars.update({name: other.block.var(name) for name in other.input("X")})
+                yield send
+
+
 # ---------------------------------------------------------------------- shapes and types
 def trainer_vars(roles: Roles) -> Iterator[Any]:
     for block, _, op in ops(roles, "main", "send"):

@@ -154,9 +154,9 @@ def test_any_mutation_anywhere(data: st.DataObject) -> None:
 
 
 # ---------------------------------------------------------------------- what is reported
-def test_every_rule_is_declared() -> None:
-    rules = {rule for family in (mutations.SERVERS, mutations.ASYNC, mutations.RANKS, mutations.SNAPSHOTS) for rule, _ in family.values()}
-    assert rules <= set(RULES)
+def test_every_rule_catches_something() -> None:
+    families = [value for name, value in vars(mutations).items() if name.isupper() and isinstance(value, dict)]
+    assert {rule for family in families for rule, _ in family.values()} == set(RULES)
 
 
 def test_the_docs_list_the_rules() -> None:

@@ -55,23 +55,10 @@ NETS = {"line": line, "convolution": convolution, "words": words}
 @pytest.mark.parametrize("net", NETS)
 def test_equal_to_one_process(net: str, mode: str) -> None:
     main, startup, feeds = NETS[net]()
-    if net == "words" and mode != "pserver":
-        main = dense_again(main)
     proof = verify(main, startup, feeds, mode, trainers=4)
     assert proof.ok, str(proof)
     assert f"{mode}, 4 trainers, 4 steps: equal to one process" in str(proof)
     assert sum(proof.traffic.values()) > 0
-
-
-def dense_again(main: fluid.Program) -> fluid.Program:
-    """The same program with dense gradients of its table: ranks can only reduce these."""
-    for op in main.global_block().ops:
-        if op.has_attr("is_sparse"):
-            op._set_attr("is_sparse", False)
-    for var in main.list_vars():
-        if var.type == fluid.core.VarDesc.VarType.SELECTED_ROWS:
-            var.type = fluid.core.VarDesc.VarType.LOD_TENSOR
-    return main
 
 
 def test_a_wrong_job_is_not_proven() -> None:

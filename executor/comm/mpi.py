@@ -72,11 +72,15 @@ class MpiRing:
         return found
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Every rank's value."""
+        """Every rank's value; they may differ in their first dimension."""
         source = _sendable(value)
-        found = np.empty((self.size, *source.shape), source.dtype)
-        self.comm.Allgather(source, found)
-        return list(found)
+        rows = np.empty(self.size, np.int64)
+        self.comm.Allgather(np.array([len(source) if source.ndim else 1], np.int64), rows)
+        width = int(np.prod(source.shape[1:]))
+        found = np.empty(int(rows.sum()) * width, source.dtype)
+        self.comm.Allgatherv(source, [found, (rows * width).tolist()])
+        return [part.reshape(source.shape if not source.ndim else (-1, *source.shape[1:]))
+                for part in np.split(found, np.cumsum(rows * width)[:-1])]
 
     def send(self, value: Any, peer: int) -> None:
         """Give a value to rank `peer`."""

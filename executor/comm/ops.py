@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.session import Session, current, of_process
+from fluidlite.executor.comm.session import Ring, Session, current, of_process
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import Argument, Op
 from fluidlite.tensor import SelectedRows, host
@@ -189,11 +189,21 @@ def join(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
 def all_reduce(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """The reduction over all ranks, for each of them; in place where the op says so, for gradients may be views of what is reduced."""
     op, value = context.op, values["X"][0]
+    if isinstance(value, SelectedRows):
+        return {"Out": [_all_rows(session.ring(op.attrs["ring_id"]), op, value)]}
     total = session.ring(op.attrs["ring_id"]).all_reduce(value, op.type.rpartition("_")[2])
     if op.input("X") == op.output("Out"):
         value[...] = total
         total = value
     return {"Out": [total]}
+
+
+def _all_rows(ring: Ring, op: Operator, rows: SelectedRows) -> SelectedRows:
+    """The sum of sparse gradients: the rows of all ranks, for a row may occur more than once."""
+    if op.type != "c_allreduce_sum":
+        raise CommunicatorError(f"op {op.type!r} cannot reduce rows of a table: only sums can")
+    ids, parts = ring.all_gather(rows.ids), ring.all_gather(rows.array)
+    return SelectedRows(np.concatenate(ids), rows.height(), np.concatenate(parts))
 
 
 def reduce_into(op: Operator, source: Any, target: Any) -> None:

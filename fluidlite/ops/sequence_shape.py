@@ -142,7 +142,7 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
     skipped, kept = host(Offset).reshape(-1).astype(np.int64), host(Length).reshape(-1).astype(np.int64)
     _same_count("sequence_slice", len(offsets) - 1, len(skipped), "Offset")
     _same_count("sequence_slice", len(offsets) - 1, len(kept), "Length")
-    wrong = np.flatnonzero((skipped < 0) | (kept <= 0) | (skipped + kept > np.diff(offsets)))
+    wrong = np.flatnonzero((skipped < 0) | (kept < 0) | (skipped + kept > np.diff(offsets)))
     if len(wrong):
         i = wrong[0]
         raise ShapeError(f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are asked for of sequence {i}, which has "

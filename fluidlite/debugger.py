@@ -1,17 +1,18 @@
-"""`fluid.debugger`: programs as pseudo-code and as drawings."""
+"""`fluid.debugger`: programs as pseudo-code and as drawings, and runs that stop at the first NaN or infinity."""
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fluidlite import flags
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.text import operator_text, variable_text
 from fluidlite.ir.variable import Parameter
 
-__all__ = ["draw_block_graphviz", "pprint_block_codes", "pprint_program_codes"]
+__all__ = ["draw_block_graphviz", "pprint_block_codes", "pprint_program_codes", "prepare_fast_nan_inf_debug", "run_fast_nan_inf_debug"]
 
 _FILL = {"op": "#303A3A", "param": "#148b97", "value": "#dddddd", "highlight": "orange"}
 
@@ -35,6 +36,26 @@ def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
     lines = [f"// block-{block.idx}  parent-{block.parent_idx}", "// variables"]
     lines += [variable_text(var) for var in block.vars.values() if var.name not in hidden]
     return "\n".join([*lines, "", "// operators", *map(operator_text, ops)]) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------ NaN and infinity
+def prepare_fast_nan_inf_debug(_program: Program) -> None:
+    """Nothing needs to be prepared: every program can be run by `run_fast_nan_inf_debug`. TypeError for what is no program."""
+    if not isinstance(_program, Program):
+        raise TypeError(f"prepare_fast_nan_inf_debug takes a Program, not {type(_program).__name__}")
+
+
+def run_fast_nan_inf_debug(executor: Any, program: Program | None = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
+                           fetch_var_name: str = "fetch", scope: Any = None, return_numpy: bool = True, use_program_cache: bool = False,
+                           dump_core: bool = True) -> Any:
+    """`executor.run` op by op; NanInfError names the first op whose result holds a NaN or an infinity (there is no core to dump)."""
+    flag = "FLAGS_check_nan_inf"
+    before = flags.get_flags(flag)
+    flags.set_flags({flag: True})
+    try:
+        return executor.run(program, feed, fetch_list, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache)
+    finally:
+        flags.set_flags(before)
 
 
 # ------------------------------------------------------------------------------------------------ drawings

@@ -24,7 +24,7 @@ from fluidlite.errors import FormatError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import MAX_BLOCKS, add_operator, add_variable, check_blocks, check_parents, exact_value
+from fluidlite.ir.restore import MAX_BLOCKS, STAMPS, add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.text import DTYPE_NAMES
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.registry import AttrType, Spec
@@ -131,11 +131,17 @@ def _read_block(block: Block, data: Any) -> None:
     for item in _get(data, "vars", list):
         _read_variable(block, item)
     for item in _get(data, "ops", list):
-        where = item.get("where")
-        add_operator(block, _get(item, "type", str), _slots(item, "inputs"), _slots(item, "outputs"),
-                     {name: _read_attr(block, name, attr) for name, attr in _get(item, "attrs", dict, {}).items()},
-                     Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>")) if where else None,
-                     defaults=False)
+        _read_op(block, item)
+
+
+def _read_op(block: Block, data: Any) -> None:
+    attrs = {name: _read_attr(block, name, attr) for name, attr in _get(data, "attrs", dict, {}).items()}
+    where = data.get("where")
+    line = Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>")) if where else None
+    op = add_operator(block, _get(data, "type", str), _slots(data, "inputs"), _slots(data, "outputs"), attrs, line, defaults=False)
+    for name in STAMPS:
+        if name not in attrs:
+            del op.attrs[name]
 
 
 def _read_variable(block: Block, data: Any) -> None:

@@ -117,8 +117,19 @@ class Job:
         """What `role` runs. The original programs stay as they are."""
         if role not in self._made:
             from fluidlite.transpiler.modes import make_programs
-            self._made[role] = make_programs(self, role)
+            self._made[role] = self._in_the_users_lines(make_programs(self, role))
         return self._made[role]
+
+    @cached_property
+    def _lines(self) -> frozenset[Any]:
+        return frozenset(op.where for program in (self.main, self.startup) for block in program.blocks for op in block.ops)
+
+    def _in_the_users_lines(self, made: Programs) -> Programs:
+        """Ops that stand for none of the original's have no line: else it would be that of whoever asked for the programs first."""
+        for program in (made.main, made.startup):
+            for op in (op for block in program.blocks for op in block.ops):
+                op.where = op.where if op.where in self._lines else None
+        return made
 
     def trainer(self, index: int = 0) -> Programs:
         """What trainer `index` runs."""

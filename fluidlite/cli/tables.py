@@ -75,8 +75,9 @@ def _plan_parts(plan: Plan, colour: bool) -> Iterator[str]:
                                                              for link in links], 2, colour)
     if len(links) < len(plan.links):
         yield f"... and {len(plan.links) - len(links)} more links\n"
-    yield (f"a step takes about {seconds(plan.step_s)}: {seconds(plan.compute_s)} of it computing on a trainer, "
-           f"{plan.bottleneck} is busy longest (port: {seconds(plan.link.latency_s)} a message, {amount(plan.link.bytes_per_s)}/s)\n")
+    computing = f", {seconds(plan.compute_s)} of it computing" if plan.compute_s else " on the links alone"
+    yield (f"a step takes about {seconds(plan.step_s)}{computing}; {plan.bottleneck} is busy longest "
+           f"(port: {seconds(plan.link.latency_s)} a message, {amount(plan.link.bytes_per_s)}/s)\n")
     yield table(("mode", "trainers", "step", "sent", "received", "samples a second"), [
         (row.mode, str(row.trainers), seconds(row.seconds), amount(row.bytes_out), amount(row.bytes_in), f"{row.samples_per_s:,.0f}")
         for row in plan.scaling()], colour=colour)

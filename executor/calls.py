@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from fluidlite.errors import EOFException, FluidError, KernelError
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.executor.kernels import Context, Kernel, detach, unpack
@@ -26,7 +28,7 @@ class KernelCall:
         position = {name: index for index, name in enumerate(inputs)}
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
-        self.outputs = list(outputs)
+        self.count, self.outputs = len(inputs), list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
         self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
         self.picks = self._picks()
@@ -44,20 +46,28 @@ class KernelCall:
                           Frame(self.op.block, interpreter.scope))
         context.interpreter = interpreter
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
-        namespace.update(xp=interpreter.xp, ctx=context, function=self.kernel.function, failed=self._failed,
+        namespace.update(xp=interpreter.xp, ctx=context, ndarray=np.ndarray, function=self.kernel.function, failed=self._failed,
                          finish=self._finish_one if self._has_one_output() else self._finish_each if self.picks else self._finish)
         exec(self._source(), namespace)
         self.call = namespace["call"]
-
-    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = (), likes: Sequence[Lod] = ()) -> Sequence[Any]:
-        return self.call(values, lods, likes)
 
     # ------------------------------------------------------------------ on the way in
     def _source(self) -> str:
         """The generated call: `finish(function(X=values[0], ...), values, lods, likes)`."""
         arguments = ", ".join(f"{name}={self._text(name, kind, key)}" for name, kind, key in self.kernel.arguments)
-        return (f"def call(values, lods, likes):\n    try:\n        returned = function({arguments})\n"
-                "    except Exception as error:\n        failed(error, values)\n    return finish(returned, values, lods, likes)\n")
+        return (f"def call(values, lods=(), likes=()):\n    try:\n        returned = function({arguments})\n"
+                f"    except Exception as error:\n        failed(error, values)\n{self._shortcut()}"
+                "    return finish(returned, values, lods, likes)\n")
+
+    def _shortcut(self) -> str:
+        """What is left to do for most ops, which return one array of their own."""
+        if not self._has_one_output():
+            return ""
+        known = " or ".join(f"returned is values[{index}]" for index in range(self.count)) or "False"
+        shared = self.slots.get(self.shared[0] or "")
+        lod = (f"lods[{shared[0]}]" if shared[0] >= 0 else "()") if shared else "likes[0] if likes else ()"
+        result = f"(returned, {lod})" if self.with_lod else "(returned,)"
+        return f"    if type(returned) is ndarray and returned.base is None and not ({known}):\n        return {result}\n"
 
     def _text(self, name: str, kind: str, key: str) -> str:
         definition = self.kernel.definition
@@ -171,7 +181,8 @@ class BlockCall:
         """Fix scope, place and random source."""
         self.interpreter = interpreter
 
-    def __call__(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+    def call(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+        """Values, then lods, by position in and out."""
         frame = Frame(self.op.block, self.interpreter.scope)
         for index, (name, value) in enumerate(zip(self.inputs, values, strict=True)):
             var = self.op.block._find_var_recursive(name)

@@ -236,6 +236,7 @@ def _own(thing: Any, interpreter: Interpreter) -> Any:
     if isinstance(thing, (KernelCall, BlockCall)):
         thing = copy.copy(thing)
         thing.bind(interpreter)
+        return thing.call
     return thing
 
 

@@ -329,6 +329,15 @@ def test_check_nan_inf_inside_loops() -> None:
         fluid.set_flags({"FLAGS_check_nan_inf": False})
 
 
+def test_profiles_count_ops_inside_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    out, feeds = a_while()
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.profiler.profiler("CPU", "total"):
+        exe.run(fluid.default_main_program(), feeds, [out], scope=fluid.Scope())
+    counts = {line.split()[0]: line.split()[1] for line in capsys.readouterr().err.splitlines() if len(line.split()) > 1}
+    assert counts["mul"] == "4" and counts["tanh"] == "5"
+
+
 def test_the_source_names_ops_and_lines() -> None:
     out, feeds = a_branch_in_a_while()
     text = source([out], feeds)

@@ -249,6 +249,7 @@ def test_scaling_shows_where_servers_are_full() -> None:
 
 # ---------------------------------------------------------------------- size and mistakes
 def test_ten_thousand_trainers_and_a_thousand_servers() -> None:
+    """Processor time, which other people on the machine do not lengthen."""
     code = """
 import resource, time
 import fluidlite as fluid
@@ -258,10 +259,10 @@ x = fluid.data("x", [None, 2000])
 for _ in range(10):
     x = fluid.layers.fc(x, 2000, act="relu")
 fluid.optimizer.Adam(0.01).minimize(fluid.layers.mean(fluid.layers.fc(x, 1)))
-start = time.perf_counter()
+start = time.process_time()
 found = plan(make_job(fluid.default_main_program(), fluid.default_startup_program(), "pserver", 10000, 1000), flops=1e12)
 lines = found.scaling()
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.table()), len(lines))
+print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.table()), len(lines))
 """
     seconds, megabytes, rows, lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(seconds) < 5 and float(megabytes) < 1024

@@ -38,7 +38,7 @@ def small_program() -> fluid.Program:
     program = fluid.Program()
     program.random_seed = 7
     block = program.global_block()
-    block.create_var(name="img", shape=[-1, 3], is_data=True, need_check_feed=True, stop_gradient=True)
+    block.create_var(name="img", shape=[-1, 3], dtype="float32", is_data=True, need_check_feed=True, stop_gradient=True)
     block.create_parameter(name="fc.w", shape=[3, 4], dtype="float32", trainable=False, optimize_attr={"learning_rate": 0.5})
     block.create_var(name="out")
     with fluid.name_scope("net"), fluid.device_guard("cpu"):

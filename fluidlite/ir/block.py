@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.dtypes import VarType, to_vartype
 from fluidlite.errors import NotFoundError, ProgramEditError, did_you_mean
 from fluidlite.ir.operator import Operator
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import PARAMETER_FIELDS, Parameter, Variable, check_switches
 
 if TYPE_CHECKING:
     from fluidlite.ir.program import Program
@@ -115,7 +115,6 @@ class Block:
         var = self.vars.get(attrs.get("name") or "")
         if var is None:
             var = Variable(self, *args, **attrs)
-            self.vars[var.name] = var
             self.program.bump_version()
         else:
             _check_same_declaration(var, attrs)
@@ -127,12 +126,13 @@ class Block:
         """A parameter in the global block; its `initializer` writes the op that fills it."""
         home = self.program.global_block()
         initializer = attrs.pop("initializer", None)
+        if attrs.get("name") in home.vars:
+            _check_same_declaration(home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")})
         param = Parameter(home, *args, **attrs)
-        home.vars[param.name] = param
         self.program.bump_version()
         if initializer is not None and not self._already_initialized(param):
             param.op = initializer(param, self)
-            param.stop_gradient = False
+        param.stop_gradient = False
         return param
 
     def _already_initialized(self, param: Parameter) -> bool:
@@ -142,7 +142,8 @@ class Block:
             raise RuntimeError(f"param {param.name} is inited by multiple init ops {[op.type for op in writers]}")
         return len(writers) == 1
 
-    def _rename_var(self, name: str, new_name: str) -> Variable:
+    def _rename_var(self, name: str | bytes, new_name: str | bytes) -> Variable:
+        name, new_name = (text.decode() if isinstance(text, bytes) else text for text in (name, new_name))
         if name not in self.vars:
             raise ValueError(f"var {name} is not in current block{did_you_mean(name, self.vars)}")
         var = self.vars.pop(name)
@@ -154,7 +155,21 @@ class Block:
         return var
 
     def _remove_var(self, name: str) -> None:
-        self.vars.pop(name, None)
+        if name not in self.vars:
+            raise NotFoundError(f"there is no variable {name!r} to remove{did_you_mean(name, self.vars)}")
+        del self.vars[name]
+        self.program.bump_version()
+
+    def _copy_param_info_from(self, other: Block) -> None:
+        """Make variables parameters again that are some in `other`, as they are there."""
+        if not isinstance(other, Block):
+            raise TypeError(f"_copy_param_info_from takes a Block, not {type(other)}")
+        for param in other.iter_parameters():
+            mine = self.vars.get(param.name)
+            if mine is not None:
+                fields = {name: getattr(param, name) for name in PARAMETER_FIELDS}
+                Parameter(self, mine.shape, mine.dtype, type=mine.type, name=mine.name, lod_level=mine.lod_level,
+                          stop_gradient=param.stop_gradient, error_clip=param.error_clip, **fields)
         self.program.bump_version()
 
     def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
@@ -214,6 +229,9 @@ class Block:
         del self.ops[index]
         self.program.bump_version()
 
+    def _slice_ops(self, start: int, end: int) -> list[Operator]:
+        return self.ops[start:end]
+
     def _sync_with_cpp(self) -> None:
         """Say that the block may have been edited behind its back; see `Program._sync_with_cpp`."""
         self.program.bump_version()
@@ -221,11 +239,12 @@ class Block:
     # ------------------------------------------------------------------ printing
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This block's text, which `fluidlite.ir.text.parse` reads back as part of a program."""
-        from fluidlite.ir.text import block_text
-        return block_text(self)
+        check_switches(throw_on_error=throw_on_error, with_details=with_details)
+        return repr(self)
 
     def __repr__(self) -> str:
-        return self.to_string()
+        from fluidlite.ir.text import block_text
+        return block_text(self)
 
     __str__ = __repr__
 
@@ -246,5 +265,7 @@ def _check_same_declaration(var: Variable, attrs: Mapping[str, Any]) -> None:
     if level is not None and level != var.lod_level:
         raise ValueError(f"Variable '{var.name}' has been created before. The previous lod_level is {var.lod_level}, "
                          f"the new lod_level is {level}. They are not matched")
-    if attrs.get("persistable") and not var.persistable:
-        var.persistable = True
+    persistable = attrs.get("persistable")
+    if persistable is not None and persistable != var.persistable:
+        raise ValueError(f"Variable '{var.name}' has been created before. The previous persistable is {var.persistable}, "
+                         f"the new persistable is {persistable}. They are not matched")

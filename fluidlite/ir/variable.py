@@ -1,18 +1,41 @@
 """Variables and parameters: what a program says about a value before it exists."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.errors import EnforceNotMet
 from fluidlite.registry import Spec
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
     from fluidlite.ir.operator import Operator
 
-__all__ = ["Parameter", "Variable"]
+__all__ = ["PARAMETER_FIELDS", "Parameter", "Variable", "check_switches"]
+
+
+PARAMETER_FIELDS = ("trainable", "optimize_attr", "regularizer", "gradient_clip_attr", "do_model_average", "need_clip", "is_distributed")
+"""What a parameter knows beyond what a variable does."""
+_TENSORS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY)
+
+
+def _dygraph(method: str) -> Callable[..., Any]:
+    """A method that only values have, not their declarations."""
+    def refuse(self: Variable, *unused: Any) -> Any:
+        raise AssertionError(f"{method!r} of variable {self.name!r}: a program declares variables, and only dygraph mode has their values; "
+                             "fetch the variable with Executor.run")
+    refuse.__name__ = method
+    refuse.__doc__ = "AssertionError: there is no value while a program is built."
+    return refuse
+
+
+def check_switches(**switches: Any) -> None:
+    """AssertionError unless all are True or False."""
+    for name, value in switches.items():
+        assert isinstance(value, bool), f"The type of {name} parameter is wrong, expected bool, but received {type(value)}."
 
 
 class Variable:
@@ -29,10 +52,10 @@ class Variable:
         self.block = block
         self.type = VarType(type)
         self.name = unique_name.generate("_generated_var") if name is None else name
-        self._shape = () if shape is None else tuple(int(dim) for dim in shape)
+        self._shape = () if shape is None else tuple(operator.index(dim) for dim in shape)
         self._dtype = None if dtype is None else to_vartype(dtype)
-        if self._dtype is None and self.type in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY):
-            self._dtype = VarType.FP32
+        if self._dtype is None and self.type in _TENSORS:
+            self._dtype = VarType.BOOL                        # Paddle's first, until an op says otherwise
         self._lod_level = lod_level or 0
         self._persistable = bool(persistable)
         self.error_clip = error_clip
@@ -40,8 +63,10 @@ class Variable:
         self.is_data = is_data
         self.need_check_feed = need_check_feed
         self.belong_to_optimizer = belong_to_optimizer
+        self._info: dict[str, Any] = {}
         self.reader_specs = tuple(reader_specs)               # of a READER: what it reads, tensor by tensor
         self.op: Operator | None = None
+        block.vars[self.name] = self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,8 +80,9 @@ class Variable:
 
     @property
     def dtype(self) -> VarType:
-        """The element type."""
-        assert self._dtype is not None, f"variable {self.name} of kind {self.type} has no element type"
+        """The element type; EnforceNotMet for a kind of variable that has none."""
+        if self._dtype is None:
+            raise EnforceNotMet(f"variable {self.name} of kind {self.type} has no element type")
         return self._dtype
 
     @dtype.setter
@@ -112,7 +138,7 @@ class Variable:
     @property
     def spec(self) -> Spec:
         """Shape, dtype, level of detail and kind in one value."""
-        return Spec(self._shape, VarType.FP32 if self._dtype is None else self._dtype, self._lod_level, self.type)
+        return Spec(self._shape, VarType.BOOL if self._dtype is None else self._dtype, self._lod_level, self.type)
 
     def set_spec(self, spec: Spec) -> None:
         """Take over what a shape rule found."""
@@ -125,15 +151,26 @@ class Variable:
     def _set_error_clip(self, error_clip: Any) -> None:
         self.error_clip = error_clip
 
+    def _set_info(self, key: str, value: Any) -> None:
+        self._info[key] = value
+
+    def _get_info(self, key: str) -> Any:
+        return self._info.get(key)
+
+    numpy, set_value, detach = _dygraph("numpy"), _dygraph("set_value"), _dygraph("detach")
+    backward, gradient, clear_gradient = _dygraph("backward"), _dygraph("gradient"), _dygraph("clear_gradient")
+
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This variable's declaration, as it stands in the text of a program."""
+        check_switches(throw_on_error=throw_on_error, with_details=with_details)
+        return repr(self)
+
+    def __repr__(self) -> str:
         from fluidlite.ir.text import variable_text
         return variable_text(self)
 
-    def __repr__(self) -> str:
-        return self.to_string()
-
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
     # Comparison operators build ops (fluidlite.layers.math_op_patch), so identity must stay usable for hashing.
     __hash__ = object.__hash__

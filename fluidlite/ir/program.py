@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import Parameter, Variable, check_switches
 
 __all__ = ["Program"]
 
@@ -61,9 +61,9 @@ class Program:
         op.attrs.setdefault(DEVICE_ATTR, current_device())
 
     @property
-    def op_role(self) -> int:
+    def op_role(self) -> OpRole:
         """The role that new ops get."""
-        return int(self._current_role)
+        return self._current_role
 
     @op_role.setter
     def op_role(self, role: int) -> None:
@@ -185,7 +185,29 @@ class Program:
         """Say that the program may have been edited behind its back (Paddle's Python and C++ hold two copies; here is one)."""
         self.bump_version()
 
+    def _construct_from_desc(self, desc: Any) -> Program:
+        return Program.parse_from_string(desc.serialize_to_string())
+
+    def _version(self) -> int:
+        from fluidlite.ir.proto import PROGRAM_VERSION
+        return PROGRAM_VERSION
+
+    def _copy_param_info_from(self, other: Program) -> None:
+        """Make variables parameters again that are some in `other`: bytes of Paddle do not say so."""
+        _check_program("_copy_param_info_from", other)
+        self.global_block()._copy_param_info_from(other.global_block())
+
+    def _copy_data_info_from(self, other: Program) -> None:
+        """Mark variables as data, and as without gradient, that are so in `other`."""
+        _check_program("_copy_data_info_from", other)
+        for source in other.global_block().vars.values():
+            var = self.global_block().vars.get(source.name)
+            if var is not None:
+                var.is_data, var.need_check_feed = var.is_data or source.is_data, var.need_check_feed or source.need_check_feed
+                var.stop_gradient = var.stop_gradient or source.stop_gradient
+
     def _copy_dist_param_info_from(self, other: Program) -> None:
+        _check_program("_copy_dist_param_info_from", other)
         for key in ("_is_distributed", "_is_chief", "_parameters_on_pservers", "_endpoints", "_ps_endpoint",
                     "_distributed_lookup_table"):
             setattr(self, key, getattr(other, key))
@@ -221,17 +243,23 @@ class Program:
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This program's text; `fluidlite.ir.text.parse` reads it back."""
-        from fluidlite.ir.text import program_text
-        return program_text(self)
+        check_switches(throw_on_error=throw_on_error, with_details=with_details)
+        return repr(self)
 
     def _repr_html_(self) -> str:
         from fluidlite.show.notebook import program_cell
         return program_cell(self)
 
     def __repr__(self) -> str:
-        return self.to_string()
+        from fluidlite.ir.text import program_text
+        return program_text(self)
 
     __str__ = __repr__
+
+
+def _check_program(method: str, other: Any) -> None:
+    if not isinstance(other, Program):
+        raise TypeError(f"Program.{method}() needs a Program, but received {type(other)}")
 
 
 def copy_variable(var: Variable, block: Block) -> Variable:
@@ -351,13 +379,9 @@ def current_name_scope() -> str:
 
 @contextlib.contextmanager
 def device_guard(device: str | None = None) -> Iterator[None]:
-    """Ops made inside the `with` carry `device` ("cpu", "gpu", "gpu:1") in `op_device`."""
-    name, _, index = (device or "").partition(":")
-    if name == "cpu" and index:
-        raise ValueError("Should not set device id for cpu.")
-    if name not in ("cpu", "gpu", ""):
-        raise ValueError("The Attr(device) should be 'cpu' 'npu' or 'gpu', and it can also be empty string or None when there "
-                         f"is no need to specify device. But received {device}")
+    """Ops made inside the `with` carry `device` ("cpu" or "gpu") in `op_device`."""
+    if device not in ("cpu", "gpu", "", None):
+        raise ValueError(f"device_guard takes 'cpu', 'gpu', '' or None, but received {device!r}")
     old, _defaults.device = _defaults.device, device or ""
     try:
         yield

@@ -29,7 +29,7 @@ __all__ = ["COLLECTIVE_MODES", "Collective", "GradAllReduce", "LocalSGD", "Multi
            "transpile_collective"]
 
 SNAPSHOT = "@SNAPSHOT"
-_UPDATE_SLOTS = {"Param", "Grad", "LearningRate"}
+_UPDATE_SLOTS = {"Param", "Grad"}                # adadelta has no learning rate
 _STARTUP_MARKS = {"c_comm_init", "c_comm_init_all", "gen_nccl_id", "recv"}
 _MAIN_MARKS = {"c_sync_comm_stream", "send", "recv", "listen_and_serv"}
 

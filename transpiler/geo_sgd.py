@@ -6,13 +6,13 @@ it as `<param>.delta`, and receives the servers' parameter, to which all trainer
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fluidlite.dtypes import VarType
 from fluidlite.errors import TranspilerError
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.collective import check_programs, last_updates
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
@@ -21,7 +21,7 @@ from fluidlite.transpiler.insertions import Insertions
 from fluidlite.transpiler.layout import Layout, place
 from fluidlite.transpiler.roles import Programs
 from fluidlite.transpiler.trainer import Controls, receive_at_start
-from fluidlite.transpiler.training import Training, Update
+from fluidlite.transpiler.training import Training, Update, is_clipping_alone
 
 __all__ = ["DELTA", "geo_layout", "is_sparse", "make_geo_server", "make_geo_trainer", "sparse_lookups"]
 
@@ -47,12 +47,18 @@ def geo_layout(main: Program, startup: Program, endpoints: Sequence[str], traine
     missing = [name for name in updates if name not in gradients]
     if missing:
         raise TranspilerError(f"no op of the program says that it makes the gradient of {missing[0]!r}\n  built at {updates[missing[0]].where}")
-    training = Training(main, tuple(Update(name, gradients[name], ()) for name in updates), ())
+    training = Training(main, tuple(Update(name, gradients[name], ()) for name in _by_first_op(main, updates)), ())
     config = config.copy()
     config.slice_var_up = True
     layout = place(training, startup, endpoints, trainers, False, config)
     unseen = {op.input("W")[0] for op in sparse_lookups(layout) if op.type == "lookup_table"}
     return replace(layout, slices=tuple(replace(piece, sparse=piece.param in unseen) for piece in layout.slices))
+
+
+def _by_first_op(main: Program, updates: Iterable[str]) -> list[str]:
+    """The parameters in the order in which optimizer ops first speak of them: a decay or a clip may come before all updates."""
+    spoken_of = dict.fromkeys(name for op in main.global_block().ops if op.role & OpRole.Optimize for name in op.role_vars[::2])
+    return list(dict.fromkeys([*filter(set(updates).__contains__, spoken_of), *updates]))
 
 
 def _gradients(main: Program) -> dict[str, str]:
@@ -75,8 +81,10 @@ def make_geo_trainer(layout: Layout, startup: Program, trainer: int) -> Programs
     for op in main.global_block().ops:
         if op.type == "lookup_table":
             op._set_attr("remote_prefetch", False)          # the whole table is here
-    looked_up = sparse_lookups(layout)
-    _notify(main, [op.input("Ids")[0] for op in looked_up], [op.input("W")[0] for op in looked_up])
+        if is_clipping_alone(op):
+            op.attrs[ROLE_ATTR] = int(OpRole.Backward)
+    looked_up = dict.fromkeys((op.input("Ids")[0], op.input("W")[0]) for op in sparse_lookups(layout))
+    _notify(main, [ids for ids, _ in looked_up], [table for _, table in looked_up])
     receive_at_start(layout, first, trainer)
     for param in layout.by_param:
         declare_like(first.global_block(), main.global_block().var(param + DELTA), persistable=False)
@@ -120,9 +128,8 @@ def make_geo_server(layout: Layout, endpoint: str, threads: ServerRuntimeConfig 
         change = declare_like(block, origin._var_recursive(piece.grad), piece.param_name + DELTA, piece.shape, persistable=False)
         change.is_data = True                               # it comes from the trainers
         _block(program).append_op("sum", {"X": [piece.param_name, piece.param_name + DELTA]}, {"Out": piece.param_name})
-    blocks = program.blocks[1:] or [_block(program)]
     block.append_op("listen_and_serv", {}, {}, {
-        "optimize_blocks": blocks, "endpoint": endpoint, "Fanin": layout.trainers, "distributed_mode": int(DistributedMode.GEO),
+        "optimize_blocks": program.blocks[1:], "endpoint": endpoint, "Fanin": layout.trainers, "distributed_mode": int(DistributedMode.GEO),
         "grad_to_block_id": [f"{piece.param_name}{DELTA}:{index}" for index, piece in enumerate(held, 1)],
         "sparse_grad_to_param": [f"{piece.param_name}{DELTA}:{piece.param_name}" for piece in held if is_sparse(layout, piece.param)],
         "rpc_get_thread_num": threads._rpc_get_thread_num, "rpc_send_thread_num": threads._rpc_send_thread_num,

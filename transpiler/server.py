@@ -184,9 +184,11 @@ class _Server:
             "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num})
 
     def sparse_gradients(self) -> list[str]:
-        """`gradient:parameter` for the slices whose gradients are rows."""
-        return [f"{piece.grad_name}:{piece.param_name}" for piece in self.held.values()
-                if self.block.var(piece.grad_name).type == VarType.SELECTED_ROWS]
+        """`gradient:parameter` for the slices whose updates read rows: a penalty makes a dense gradient of them."""
+        origin = self.origin.global_block()
+        read = {param: [name for op in self.layout.updates[param].ops for name in op.inputs.get("Grad", ())] for param in self.held}
+        return [f"{piece.grad_name}:{piece.param_name}" for param, piece in self.held.items()
+                if any(origin._var_recursive(name).type == VarType.SELECTED_ROWS for name in read[param])]
 
 
 def _without_blocks(op: Operator) -> Operator:

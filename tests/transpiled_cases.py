@@ -182,6 +182,11 @@ def geo() -> Cases:
     return {
         **grid("geo_", builds, mode="geo", config=GEO, sync=False, ids=(0, 1), pairs=True),
         **grid("geo_config_", {name: builds[name] for name in ("sgd", "table")}, config=GEO, sync=False),
+        "geo_idle_server": Case(trained(sgd, sources.one_fc), mode="geo", config=GEO, sync=False, endpoints=FIVE, pairs=True),
+        "geo_clip_old": Case(PENALTIES["clip_global_norm_old"], mode="geo", config=GEO, sync=False, pairs=True),
+        "geo_table_twice": Case(TABLES["table_twice"], mode="geo", config=GEO, sync=False, pairs=True),
+        "geo_adadelta": Case(trained(OPTIMIZERS["adadelta"]), mode="geo", config=GEO, sync=False, pairs=True),
+        "geo_decay": Case(trained(scheduled(SCHEDULES["piecewise"])), mode="geo", config=GEO, sync=False, pairs=True),
         "geo_whole": Case(trained(sgd), mode="geo", config={**GEO, "slice_var_up": False}, sync=False, seed=5, pairs=True),
     }
 

@@ -9,7 +9,6 @@ DIFFERENT = {
     r"(sync|async)_adadelta/.*": "1.8.5's servers leave adadelta out",
     r"(sync|async)_whole_clip_(value|norm|norm_l2)/.*": "1.8.5 sends gradients that nothing computes",
     r"(sync|async)_whole_clip_global_norm/.*": "refused: a norm over all parameters on servers",
-    r"(sync|async)_sparse_l2/.*": "1.8.5 forgets that the gradient is sparse",
     r"place_one_trainer(_adam)?/.*": "with one trainer, 1.8.5's server waits for a name that nobody sends",
     r"step_never_async/.*": "1.8.5's servers wait for barriers that asynchronous trainers do not send",
     r"odd_(forward|backward)/.*": "refused: no optimizer",

@@ -33,7 +33,7 @@ function blockLayout(items) {           // {nodes: [{item, x, y}], edges, width,
 function layout(program) {              // blocks side by side, in lines of about the height of the tallest
   if (layoutCache.has(program)) return layoutCache.get(program);
   const ops = flat(program), blocks = D.programs[program].map(([block]) => ({ block, ...blockLayout(ops.filter((item) => item.block === block)) }));
-  const limit = Math.max(1400, Math.sqrt(blocks.reduce((sum, one) => sum + one.width * one.height, 0)) * 1.4);
+  const limit = Math.max(1000, Math.sqrt(blocks.reduce((sum, one) => sum + one.width * one.height, 0)) * 1.4);
   let x = 0, y = 0, high = 0, wide = 0;
   for (const one of blocks) {
     if (x && x + one.width > limit) { x = 0; y += high + 30; high = 0; }

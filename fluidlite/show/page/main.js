@@ -83,6 +83,9 @@ document.addEventListener("pointerdown", (event) => { if (!event.target.closest(
 const KEYS = [["/", "search; Enter, n and N go from hit to hit"], ["j k ↓ ↑", "next and previous op; Enter opens it"], ["[ ]", "previous and next role"],
   ["m", "main or startup program"], ["g", "graph or list"], ["d", "differences only"], ["+ − 0", "zoom the graphs, show them whole"], ["t", "light or dark"], ["Esc", "close"]];
 byId("keys").append(el("h2", {}, "Keyboard"), el("table", {}, ...KEYS.map(([keys, text]) => el("tr", {}, el("td", {}, el("kbd", {}, keys)), el("td", {}, text)))));
+const COLOURS = [["forward", "forward"], ["backward", "backward"], ["optimize", "update"], ["schedule", "learning rate"], ["comm", "communication"]];
+byId("keys").append(el("h2", { style: "margin-top:16px" }, "Colours of ops"), el("div", { className: "colours" }, ...COLOURS.map(([key, text]) =>
+  el("span", {}, el("i", { className: "dot", style: `background:var(--${key})` }), text))));
 byId("help").onclick = () => byId("keys").showModal();
 byId("keys").onclick = () => byId("keys").close();
 const setTheme = (theme) => { document.documentElement.dataset.theme = theme; renderPlaces(); };

@@ -1,14 +1,30 @@
 """Edits of a whole program that the modes share."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 
-__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "names_in_use", "rename_variables"]
+__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "names_in_use", "rename_variables",
+           "without_collector"]
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """A program for a thousand trainers is a hundred thousand objects, none of them garbage: looking for some takes twice as long as
+    making them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:

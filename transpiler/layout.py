@@ -16,6 +16,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.edits import without_collector
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.slices import rows_of_pieces
 from fluidlite.transpiler.training import Training, Update
@@ -92,6 +93,7 @@ class Layout:
         return block.var(steps[0].output("Out")[0]) if steps else None
 
 
+@without_collector()
 def place(training: Training, startup: Program, endpoints: Sequence[str], trainers: int, sync_mode: bool,
           config: DistributeTranspilerConfig) -> Layout:
     """Cut the parameters up and give the pieces to servers."""

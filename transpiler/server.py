@@ -11,7 +11,7 @@ from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy
+from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy, without_collector
 from fluidlite.transpiler.layout import Layout, distributed_tables
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.trainer import count_at_start
@@ -29,6 +29,7 @@ def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
     return DistributedMode.ASYNC if config.runtime_split_send_recv else DistributedMode.HALF_ASYNC
 
 
+@without_collector()
 def make_server(layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None) -> Program:
     """The main program of the server at `endpoint`: `listen_and_serv`, and a block for each slice that it holds.
 
@@ -205,6 +206,7 @@ def _is_unread(op: Operator, name: str) -> bool:
 
 
 # ---------------------------------------------------------------------- the startup program
+@without_collector()
 def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: Program) -> Program:
     """The startup program of the server at `endpoint`: those ops of the whole job's that fill what it holds."""
     program = Program()

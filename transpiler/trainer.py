@@ -9,7 +9,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, names_in_use, rename_variables
+from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, names_in_use, rename_variables, without_collector
 from fluidlite.transpiler.insertions import Insertions
 from fluidlite.transpiler.layout import Layout, remote_tables
 from fluidlite.transpiler.remote_tables import fake_tables, fetch_rows_remotely
@@ -19,6 +19,7 @@ from fluidlite.transpiler.training import is_clipping_alone, is_scheduling, is_u
 __all__ = ["Controls", "make_trainer", "receive_at_start"]
 
 
+@without_collector()
 def make_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
     """The programs of trainer number `trainer`."""
     main, first = layout.training.program.clone(), startup.clone()

@@ -90,3 +90,19 @@ def test_gradient_descriptions(program: fluid.Program) -> None:
     made, of = core.get_grad_op_desc(op, {"x@GRAD"}, [])
     assert [one.type() for one in made] == ["mul_grad"]
     assert made[0].output("Y@GRAD") == ["fc_0.w_0@GRAD"] and of["fc_0.w_0@GRAD"] == "fc_0.w_0"
+
+
+# ------------------------------------------------------------------------------------------------ fluid.graphviz
+def test_graphs_by_hand(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fluidlite.graphviz import GraphPreviewGenerator
+    monkeypatch.setenv("PATH", str(tmp_path))                # without Graphviz there is a text, but no picture
+    drawing = GraphPreviewGenerator("my title")
+    op = drawing.add_op("mul")
+    drawing.add_edge(drawing.add_param('w"', "float32[3]", highlight=True), op, highlight=True)
+    group = drawing.graph.rank_group("same", 1)
+    drawing.add_edge(op, drawing.graph.node("y", "arg", rank=group, shape="box"))
+    drawing(str(tmp_path / "g.dot"))
+    text = (tmp_path / "g.dot").read_text()
+    assert text.startswith('digraph G {\ntitle = "my title"\nlayout="dot";') and text.endswith("}")
+    assert f"{op.name} [label=<<B>mul</B>>,shape=" in text and 'label="w\\"\\nfloat32[3]"' in text and "{rank=same;arg_" in text
+    assert '[color="orange"]' in text and '[color="#00000"]' in text

@@ -122,6 +122,18 @@ def test_code_is_what_fluid_prints() -> None:
     assert "sub_block = block[1]" in program_code(looping()) and "{ // block 1\n" in program_code(looping())
 
 
+def test_fluids_functions_write_the_listing(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+    from fluidlite.transpiler import details
+    main, _ = training(10)
+    details.program_to_code(main)
+    assert capsys.readouterr().out == program_code(main)
+    with (tmp_path / "code").open("w") as file:
+        details.block_to_code(main.global_block(), 0, fout=file, skip_op_callstack=True)
+    assert (tmp_path / "code").read_text() == program_code(main) and capsys.readouterr().out == ""
+    assert details.op_to_code(main.global_block().ops[0]) in program_code(main)
+    assert details.variable_to_code(main.global_block().vars["x"]) == "var x : fluid.VarType.LOD_TENSOR.shape(-1, 10).astype(VarType.FP32)"
+
+
 def test_graphs_have_every_op_and_escape_names() -> None:
     program = looping()
     for name, op_mark, link in (("dot", "[shape=box, label=", "-> op1_0 [style=dashed"), ("mermaid", ":::op", "-.-> block1")):

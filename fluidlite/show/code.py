@@ -8,7 +8,8 @@
 """
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import IO, Any
 
 from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
@@ -17,7 +18,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.registry import AttrType
 
-__all__ = ["block_code", "op_code", "program_code", "variable_code"]
+__all__ = ["block_code", "block_to_code", "op_code", "program_code", "program_to_code", "variable_code"]
 
 _SHAPED = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
 
@@ -58,3 +59,14 @@ def _attr(op: Operator, name: str) -> Any:
     if kind == AttrType.BLOCK:
         return f"block[{value.idx}]"
     return f"blocks[{', '.join(str(block.idx) for block in value)}]" if kind == AttrType.BLOCKS else value
+
+
+# ------------------------------------------------------------------------------------------------ fluid's functions
+def program_to_code(prog: Program, fout: IO[str] | None = None, skip_op_callstack: bool = True) -> None:
+    """Write the whole program to `fout`, or to stdout."""
+    (fout or sys.stdout).write(program_code(prog, skip_op_callstack))
+
+
+def block_to_code(block: Block, block_idx: int, fout: IO[str] | None = None, skip_op_callstack: bool = False) -> None:
+    """Write one block to `fout`, or to stdout."""
+    (fout or sys.stdout).write(block_code(block, skip_op_callstack))

@@ -4,23 +4,35 @@ Each is a thin view: it holds no state, and what is set through it is set on the
 """
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fluidlite import dtypes, registry
 from fluidlite.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.errors import EnforceNotMet
+from fluidlite.ir import proto
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, copy_operator
-from fluidlite.ir.restore import exact_value
+from fluidlite.ir.proto import PROGRAM_VERSION
 from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType, Spec
 
 __all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc"]
 
 
+_TENSORS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY)
+
+
 def _text(name: str | bytes) -> str:
     return name.decode() if isinstance(name, bytes) else name
+
+
+def _texts(names: Sequence[str | bytes]) -> list[str]:
+    if not all(isinstance(name, (str, bytes)) for name in names):
+        raise TypeError(f"a slot takes names, not {list(names)!r}")
+    return [_text(name) for name in names]
 
 
 class _View:
@@ -41,6 +53,8 @@ class _View:
 
 class ProgramDesc(_View):
     """A program; made from nothing, from bytes, or as a copy of another one."""
+
+    version = PROGRAM_VERSION
 
     def __init__(self, source: Program | ProgramDesc | bytes | None = None) -> None:
         if isinstance(source, ProgramDesc):
@@ -68,12 +82,17 @@ class ProgramDesc(_View):
 
     def serialize_to_string(self) -> bytes:
         """The program as Paddle's bytes."""
-        from fluidlite.ir.proto import serialize_program
-        return serialize_program(self.target)
+        return proto.serialize_program(self.target)
 
     def parse_from_string(self, data: bytes) -> None:
         """Become the program that `data` describes."""
         self.target.adopt(Program.parse_from_string(data))
+
+    def _version(self) -> int:
+        return self.version
+
+    def _set_version(self, version: int = PROGRAM_VERSION) -> None:
+        self.version = version
 
     def flush(self) -> None:
         """Nothing waits to be written here, as it does in Paddle."""
@@ -110,6 +129,10 @@ class BlockDesc(_View):
 
     def _set_forward_block_idx(self, index: int) -> None:
         self.target._set_forward_block_idx(index)
+
+    def serialize_to_string(self) -> bytes:
+        """The block as Paddle's bytes."""
+        return proto.serialize_block(self.target)
 
     # ------------------------------------------------------------------ variables
     def var(self, name: str | bytes) -> VarDesc:
@@ -200,33 +223,51 @@ class VarDesc(_View):
 
     def set_type(self, kind: dtypes.VarType) -> None:
         """Set the kind."""
-        self.target.type = VarType(kind)
+        if not isinstance(kind, VarType):
+            raise TypeError(f"set_type takes a VarType, not {kind!r}")
+        self.target.type = kind
+
+    def serialize_to_string(self) -> bytes:
+        """The variable as Paddle's bytes."""
+        return proto.serialize_variable(self.target)
+
+    def _need(self, what: str, *kinds: dtypes.VarType) -> None:
+        if self.target.type not in kinds:
+            raise EnforceNotMet(f"variable {self.target.name!r} of kind {self.target.type} has no {what}")
 
     def dtype(self) -> dtypes.VarType:
         """The element type."""
+        self._need("element type", *_TENSORS)
         found: dtypes.VarType = self.target.dtype
         return found
 
     def set_dtype(self, dtype: DTypeLike) -> None:
         """Set the element type."""
+        if not isinstance(dtype, VarType):
+            raise TypeError(f"set_dtype takes a VarType, not {dtype!r}")
+        self._need("element type", *_TENSORS)
         self.target.dtype = dtype
 
     def shape(self) -> list[int]:
         """The dimensions, -1 for an unknown one."""
+        self._need("shape", *_TENSORS)
         return list(self.target.shape)
 
     get_shape = shape
 
     def set_shape(self, shape: Sequence[int]) -> None:
         """Set the dimensions."""
+        self._need("shape", *_TENSORS)
         self.target.shape = shape
 
     def lod_level(self) -> int:
         """The number of levels of detail."""
+        self._need("level of detail", VarType.LOD_TENSOR, VarType.LOD_TENSOR_ARRAY)
         return int(self.target.lod_level)
 
     def set_lod_level(self, level: int) -> None:
         """Set the number of levels of detail."""
+        self._need("level of detail", VarType.LOD_TENSOR, VarType.LOD_TENSOR_ARRAY)
         self.target.lod_level = level
 
     def persistable(self) -> bool:
@@ -248,6 +289,7 @@ class VarDesc(_View):
     # ------------------------------------------------------------------ of a reader
     def shapes(self) -> list[list[int]]:
         """The shapes of what a reader reads."""
+        self._need("shapes", VarType.READER)
         return [list(spec.shape) for spec in self.target.reader_specs]
 
     def set_shapes(self, shapes: Iterable[Sequence[int]]) -> None:
@@ -256,6 +298,7 @@ class VarDesc(_View):
 
     def dtypes(self) -> list[Any]:
         """The element types of what a reader reads."""
+        self._need("element types", VarType.READER)
         return [spec.dtype for spec in self.target.reader_specs]
 
     def set_dtypes(self, dtypes: Iterable[DTypeLike]) -> None:
@@ -264,6 +307,7 @@ class VarDesc(_View):
 
     def lod_levels(self) -> list[int]:
         """The levels of detail of what a reader reads."""
+        self._need("levels of detail", VarType.READER)
         return [spec.lod_level or 0 for spec in self.target.reader_specs]
 
     def set_lod_levels(self, levels: Iterable[int]) -> None:
@@ -271,9 +315,10 @@ class VarDesc(_View):
         self._set_reader("lod_level", [int(level) for level in levels])
 
     def _set_reader(self, field: str, values: list[Any]) -> None:
-        known = list(self.target.reader_specs) or [Spec((), VarType.FP32, 0)] * len(values)
+        self._need(f"{field}s", VarType.READER)
+        known = list(self.target.reader_specs)
         if len(known) != len(values):
-            raise ValueError(f"reader {self.target.name!r} reads {len(known)} tensors, and {len(values)} values were given")
+            known = [Spec((), VarType.BOOL, 0)] * len(values)
         self.target.reader_specs = tuple(spec._replace(**{field: value}) for spec, value in zip(known, values, strict=True))
 
 
@@ -286,6 +331,10 @@ class OpDesc(_View):
     def type(self) -> str:
         """The op type."""
         return str(self.target.type)
+
+    def serialize_to_string(self) -> bytes:
+        """The op as Paddle's bytes."""
+        return proto.serialize_operator(self.target)
 
     def set_type(self, op_type: str) -> None:
         """Set the op type."""
@@ -340,11 +389,11 @@ class OpDesc(_View):
 
     def set_input(self, slot: str, names: Sequence[str]) -> None:
         """Set the names in an input slot."""
-        self.target.set_input(slot, [_text(name) for name in names])
+        self.target.set_input(slot, _texts(names))
 
     def set_output(self, slot: str, names: Sequence[str]) -> None:
         """Set the names in an output slot."""
-        self.target.set_output(slot, [_text(name) for name in names])
+        self.target.set_output(slot, _texts(names))
 
     def _rename_input(self, old: str, new: str) -> None:
         self.target._rename_input(old, new)
@@ -390,10 +439,12 @@ class OpDesc(_View):
         self.target._set_attr(name, [block.target for block in blocks])
 
     def _block_attr_id(self, name: str) -> int:
-        return int(exact_value(self.target.attrs[name], AttrType.BLOCK))
+        index: int = self.target._block_attr_id(name)
+        return index
 
     def _blocks_attr_ids(self, name: str) -> list[int]:
-        return list(exact_value(self.target.attrs[name], AttrType.BLOCKS))
+        indices: list[int] = self.target._blocks_attr_ids(name)
+        return indices
 
     # ------------------------------------------------------------------ checks
     def check_attrs(self) -> None:
@@ -401,10 +452,13 @@ class OpDesc(_View):
         self.target._fill_attrs(registry.get(self.target.type))
 
     def infer_var_type(self, block: BlockDesc) -> None:
-        """`infer_shape` sets the types too."""
+        """Set the outputs' kinds and dtypes from the inputs', whose shapes need not fit yet."""
+        with contextlib.suppress(EnforceNotMet):
+            self.target.infer()
 
     def infer_shape(self, block: BlockDesc) -> None:
-        """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""
+        """Set the outputs' shapes, dtypes and levels of detail from the inputs'; UnknownOpError for a type that is not registered."""
+        registry.get(self.target.type)
         self.target.infer()
 
     def set_is_target(self, is_target: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
 
-__all__ = ["ProgramDesc", "TensorDesc", "attr_type_name"]
+__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "TensorDesc", "attr_type_name"]
 
 _PACKAGE = "paddle.framework.proto"
 _ENUMS = {
@@ -91,5 +91,7 @@ def _message(name: str) -> Any:
 
 ProgramDesc = _message("ProgramDesc")
 """A whole program."""
+BlockDesc, OpDesc, VarDesc = _message("BlockDesc"), _message("OpDesc"), _message("VarDesc")
+"""Its parts."""
 TensorDesc = _message("TensorDesc")
 """The element type and dimensions in front of a tensor's data in a file."""

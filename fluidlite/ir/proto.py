@@ -16,14 +16,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from fluidlite.dtypes import VarType
 from fluidlite.errors import FormatError
 from fluidlite.ir.block import Block
-from fluidlite.ir.framework_pb import ProgramDesc, attr_type_name
+from fluidlite.ir.framework_pb import BlockDesc, OpDesc, ProgramDesc, VarDesc, attr_type_name
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.registry import AttrType, Spec
 
-__all__ = ["MAX_BYTES", "PROGRAM_VERSION", "parse_program", "serialize_program"]
+__all__ = ["MAX_BYTES", "PROGRAM_VERSION", "parse_program", "serialize_block", "serialize_operator", "serialize_program", "serialize_variable"]
 
 MAX_BYTES = 1 << 26
 PROGRAM_VERSION = 1008005
@@ -237,6 +237,27 @@ def serialize_program(program: Program) -> bytes:
     desc.version.version = PROGRAM_VERSION
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
+    data: bytes = desc.SerializeToString(deterministic=True)
+    return data
+
+
+def serialize_block(block: Block) -> bytes:
+    """The bytes of a BlockDesc."""
+    return _bytes_of(BlockDesc(), _write_block, block)
+
+
+def serialize_variable(var: Variable) -> bytes:
+    """The bytes of a VarDesc."""
+    return _bytes_of(VarDesc(), _write_variable, var)
+
+
+def serialize_operator(op: Operator) -> bytes:
+    """The bytes of an OpDesc."""
+    return _bytes_of(OpDesc(), _write_op, op)
+
+
+def _bytes_of(desc: Any, write: Callable[[Any, Any], None], source: Any) -> bytes:
+    write(desc, source)
     data: bytes = desc.SerializeToString(deterministic=True)
     return data
 

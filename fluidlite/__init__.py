@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 # name -> module that has it; imported at first use, so that `import fluidlite` stays fast
 _NAMES = {
     "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program default_startup_program device_guard "
-                           "name_scope program_guard in_dygraph_mode",
+                           "name_scope program_guard in_dygraph_mode load_op_library",
     "fluidlite.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
     "fluidlite.scope": "Scope global_scope scope_guard",
     "fluidlite.tensor": "LoDTensor LoDTensorArray SelectedRows",

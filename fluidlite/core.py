@@ -6,9 +6,11 @@ from typing import Any
 
 from fluidlite import flags, registry
 from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import EnforceNotMet, EOFException, did_you_mean
+from fluidlite.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
 from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
+from fluidlite.ir.restore import STAMPS
 from fluidlite.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
 from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.scope import Scope
@@ -108,7 +110,7 @@ def kZeroVarSuffix() -> str:
 
 def loaded_var_suffix() -> str:
     """The suffix of a variable that a loaded model brings."""
-    return ".load"
+    return "@LOADED"
 
 
 # ------------------------------------------------------------------------------------------------ ops
@@ -118,9 +120,12 @@ def get_all_op_names() -> list[str]:
 
 
 def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:
-    """Attribute -> default value of an op type."""
-    op = registry.get(op_type.decode() if isinstance(op_type, bytes) else op_type)
-    return {name: attr.default for name, attr in op.attr_defs.items() if not attr.required}
+    """Attribute -> default value of an op type; nothing for a type that is not registered."""
+    op = registry.find(op_type.decode() if isinstance(op_type, bytes) else op_type)
+    if op is None:
+        return {}
+    defaults = {name: attr.default for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items() if not attr.required}
+    return {**defaults, **STAMPS, ROLE_ATTR: int(OpRole.NotSpecified), NAMESCOPE_ATTR: "", CALLSTACK_ATTR: []}
 
 
 def has_grad_op_maker(op_type: str) -> bool:
@@ -162,10 +167,20 @@ class _Globals:
     def __contains__(self, name: object) -> bool:
         return name in flags.known_flags()
 
+    def _check(self, name: str) -> None:
+        if name not in self:
+            raise NotFoundError(f"there is no global variable {name!r}{did_you_mean(name, self)}")
+
     def __getitem__(self, name: str) -> Any:
+        self._check(name)
         return flags.get_flags(name)[name]
 
+    def is_public(self, name: str) -> bool:
+        """Whether programs may read and set the flag."""
+        return name in self
+
     def __setitem__(self, name: str, value: Any) -> None:
+        self._check(name)
         flags.set_flags({name: value})
 
     def get(self, name: str, default: Any = None) -> Any:

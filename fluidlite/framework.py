@@ -1,16 +1,21 @@
 """`fluid.framework`: the IR's classes and guards under the names that fluid programs import them by."""
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from fluidlite import registry, unique_name
 from fluidlite.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
+from fluidlite.errors import EnforceNotMet
 from fluidlite.flags import get_flags, require_version, set_flags
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.kept_attrs import kept_attrs
+from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
 from fluidlite.ir.program import (
     Program,
     current_device,
+    current_name_scope,
     default_main_program,
     default_startup_program,
     device_guard,
@@ -26,7 +31,8 @@ __all__ = [
     "Block", "OpProtoHolder", "OpRole", "Operator", "Parameter", "Program", "Variable", "convert_np_dtype_to_dtype_", "cpu_places",
     "cuda_pinned_places", "cuda_places", "current_device", "default_main_program", "default_startup_program", "device_guard",
     "dtype_is_floating", "generate_control_dev_var_name", "get_flags", "grad_var_name", "in_dygraph_mode", "is_compiled_with_cuda",
-    "name_scope", "program_guard", "require_version", "set_flags", "switch_main_program", "switch_startup_program", "unique_name",
+    "dygraph_not_support", "dygraph_only", "get_all_op_protos", "load_op_library", "name_scope", "program_guard", "require_version",
+    "set_flags", "switch_main_program", "switch_startup_program", "unique_name",
 ]
 
 EMPTY_VAR_NAME = registry.EMPTY_VAR
@@ -61,9 +67,90 @@ def _current_expected_place() -> Place:
     return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
 
 
+def __getattr__(name: str) -> Any:
+    if name in ("_main_program_", "_startup_program_"):
+        return default_main_program() if name == "_main_program_" else default_startup_program()
+    raise AttributeError(f"module 'fluidlite.framework' has no attribute {name!r}")
+
+
+def _full_name_scope() -> str:
+    return current_name_scope()
+
+
+def _cpu_num() -> int:
+    return int(os.environ.get("CPU_NUM", 1))
+
+
+def _dygraph_tracer() -> None:
+    """None, which is what says that no tracer is at work."""
+
+
+def dygraph_only(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate what only dygraph mode has: AssertionError when it is called."""
+    def refuse(*unused: Any, **options: Any) -> Any:
+        raise AssertionError(f"{function.__name__} is for dygraph mode, and FluidLite is the static graph")
+    return refuse
+
+
+_dygraph_only_ = dygraph_only
+
+
+def dygraph_not_support(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate what dygraph mode lacks: nothing changes here."""
+    return function
+
+
+_dygraph_not_support_ = dygraph_not_support
+
+
+def load_op_library(lib_filename: str) -> None:
+    """EnforceNotMet: compiled libraries hold Paddle's C++; declare an op with `fluidlite.registry.Op` instead."""
+    raise EnforceNotMet(f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.registry.Op")
+
+
 def _get_var(name: str, program: Program | None = None) -> Variable:
     """The variable `name` of `program`'s global block."""
+    assert program is None or isinstance(program, Program), f"{program!r} is no Program"
     return (program or default_main_program()).global_block().var(name)
+
+
+class VarProto(NamedTuple):
+    """One slot of an op type."""
+
+    name: str
+    duplicable: bool
+    intermediate: bool
+    dispensable: bool
+
+
+class AttrProto(NamedTuple):
+    """One attribute of an op type."""
+
+    name: str
+    type: int
+    generated: bool = False
+
+
+class OpProto(NamedTuple):
+    """What an op type takes and makes, under the names of Paddle's OpProto."""
+
+    type: str
+    inputs: list[VarProto]
+    outputs: list[VarProto]
+    attrs: list[AttrProto]
+    comment: str
+
+
+def _op_proto(op: registry.Op) -> OpProto:
+    attrs = {**{name: attr.type for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()}, **COMMON_TYPES}
+    return OpProto(op.type, [VarProto(slot.name, slot.many, False, slot.optional) for slot in op.inputs.values()],
+                   [VarProto(slot.name, slot.many, slot.optional, False) for slot in op.outputs.values()],
+                   [AttrProto(name, int(kind)) for name, kind in attrs.items()], op.__doc__ or "")
+
+
+def get_all_op_protos() -> list[OpProto]:
+    """What is known of every op type."""
+    return [_op_proto(registry.get(op_type)) for op_type in registry.known_types()]
 
 
 class OpProtoHolder:
@@ -74,12 +161,20 @@ class OpProtoHolder:
     @classmethod
     def instance(cls) -> OpProtoHolder:
         """The one holder there is."""
-        cls._instance = cls._instance or cls()
+        cls._instance = cls._instance or object.__new__(cls)
         return cls._instance
 
-    def get_op_proto(self, type: str) -> Any:
-        """What is known of an op type (`fluidlite.registry.Op`); UnknownOpError for a type that is not registered."""
-        return registry.get(type)
+    def __init__(self) -> None:
+        raise AssertionError("Please use `instance()` to get the OpProtoHolder object")
+
+    @property
+    def op_proto_map(self) -> dict[str, OpProto]:
+        """Op type -> what is known of it."""
+        return {proto.type: proto for proto in get_all_op_protos()}
+
+    def get_op_proto(self, type: str) -> OpProto:
+        """What is known of an op type; UnknownOpError for a type that is not registered."""
+        return _op_proto(registry.get(type))
 
     def has_op_proto(self, type: str) -> bool:
         """Whether an op type is registered."""

@@ -16,6 +16,8 @@ class UniqueNameGenerator:
         self.prefix = prefix or ""
 
     def __call__(self, key: str) -> str:
+        if not isinstance(key, str):
+            raise TypeError(f"a name starts with a string, not with {key!r}")
         number = self.ids[key]
         self.ids[key] += 1
         return f"{self.prefix}{key}_{number}"

@@ -21,7 +21,7 @@ from fluidlite.registry import AttrType, Op, Spec
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
 
-__all__ = ["OpRole", "Operator", "ROLE_ATTR", "ROLE_VAR_ATTR", "Where", "user_location"]
+__all__ = ["COMMON_TYPES", "OpRole", "Operator", "ROLE_ATTR", "ROLE_VAR_ATTR", "Where", "user_location"]
 
 ROLE_ATTR = "op_role"
 ROLE_VAR_ATTR = "op_role_var"
@@ -29,7 +29,7 @@ NAMESCOPE_ATTR = "op_namescope"
 CALLSTACK_ATTR = "op_callstack"
 DEVICE_ATTR = "op_device"
 _ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))         # the roles that 1.8.5 lets an op have
-_COMMON_TYPES = {ROLE_ATTR: AttrType.INT, ROLE_VAR_ATTR: AttrType.STRINGS, NAMESCOPE_ATTR: AttrType.STRING,
+COMMON_TYPES = {ROLE_ATTR: AttrType.INT, ROLE_VAR_ATTR: AttrType.STRINGS, NAMESCOPE_ATTR: AttrType.STRING,
                  CALLSTACK_ATTR: AttrType.STRINGS, DEVICE_ATTR: AttrType.STRING}
 
 
@@ -342,8 +342,8 @@ class Operator:
         """The type that the attribute has by a file, or by the op's declaration; None where the value decides."""
         if name in self.attr_types:
             return self.attr_types[name]
-        if name in _COMMON_TYPES:
-            return _COMMON_TYPES[name]
+        if name in COMMON_TYPES:
+            return COMMON_TYPES[name]
         if self.definition is not None and name in self.definition.attr_defs:
             return self.definition.attr_defs[name].type
         kept = kept_attrs(self.type).get(name)
@@ -394,6 +394,9 @@ class Operator:
         """Blocks that this op runs."""
         found: list[Block] = []
         for name, value in self.attrs.items():
+            first = value[0] if isinstance(value, (list, tuple)) and value else value
+            if isinstance(first, (bool, int, float, str, list, tuple)):
+                continue                                  # most attributes: finding their type takes longer
             if self.attr_type(name) == AttrType.BLOCK:
                 found.append(value)
             elif self.attr_type(name) == AttrType.BLOCKS:

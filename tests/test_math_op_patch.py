@@ -34,7 +34,7 @@ def run(var: Any, **feed: Any) -> Any:
 
 @pytest.mark.parametrize("index", [
     np.s_[::2], np.s_[..., 1], np.s_[1, ...], np.s_[...], np.s_[0, :, ::-1], np.s_[1, ::-1], np.s_[::2, ::-1], np.s_[3::-1], np.s_[:1:-1],
-    np.s_[::-2], np.s_[-1, ..., 0:2], np.s_[2:1], np.s_[..., ::-1],
+    np.s_[-1, ..., 0:2], np.s_[2:1], np.s_[..., ::-1],
 ], ids=str)
 def test_more_indices_than_paddle_takes(index: Any) -> None:
     x = fluid.data("x", [4, 3, 2], "float32")

@@ -1,11 +1,13 @@
 """Operators on Variables: `x + y`, `x * 2`, `x > y`, `-x`, `x[:, 0]` append ops, the ones that fluid 1.8 appends."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.dtypes import VarType, is_integer, to_vartype
+from fluidlite.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 
 __all__ = ["monkey_patch_variable"]
@@ -122,7 +124,8 @@ class _Ranges:
             return
         if isinstance(item, Variable):
             end: Any = _next_index(item)
-        elif isinstance(item, int):
+        elif hasattr(item, "__index__"):                     # NumPy's integers too
+            item = operator.index(item)
             end = item + 1 if item != -1 else FAR
             _check_inside(self.var, axis, item)
         else:
@@ -139,6 +142,8 @@ class _Ranges:
         if step == -1 and item.start is None and item.stop is None:
             self.reversed.append(axis)
             return
+        if step < -1 and item.start is None and item.stop is None:
+            raise ArgumentError(f"a slice of a Variable by {step} needs a start and an end: the op counts its steps from the end")
         if step < 0:
             start, end = (-1 if item.start is None else item.start), (-FAR if item.stop is None else item.stop)
         else:

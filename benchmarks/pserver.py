@@ -41,9 +41,13 @@ def job(system: str, python: str, steps: int) -> float:
                 env["RESULT"] = os.path.join(folder, f"{role}{number}")
                 started.append(subprocess.Popen([python, str(WORKER), system, role, str(number), endpoints, "2", str(steps)], env=dict(env),
                                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        for process in started:
+        servers, trainers = started[:2], started[2:]
+        for process in trainers:
             if process.wait(300):
                 raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
+        for process in servers:                          # 1.8.5's servers outlive their trainers
+            process.terminate()
+            process.wait(30)
         with open(os.path.join(folder, "trainer0")) as source:
             return float(json.load(source))
 

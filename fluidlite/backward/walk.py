@@ -9,6 +9,7 @@ from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected, keep_overwritten
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import Context, forward_name, is_gradient, reads_of
+from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
@@ -181,9 +182,11 @@ def _infer(op: Operator, new: Sequence[str]) -> None:
 
 
 def like_forward(gradient: str, block: Block) -> None:
-    """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to."""
+    """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to, float32 without one."""
     var, forward = block.vars[gradient], block._find_var_recursive(forward_name(gradient))
-    if forward is not None and forward is not var:
+    if forward is None:
+        var.dtype = VarType.FP32
+    elif forward is not var:
         var.shape = forward.shape
         if forward._dtype is not None:
             var.dtype = forward.dtype

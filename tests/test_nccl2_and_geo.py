@@ -186,3 +186,35 @@ def test_geo_refuses_programs() -> None:
         to_geo(transpile(GradAllReduce(), trained()))
     with pytest.raises(TranspilerError, match="no server at"):
         to_geo(trained()).get_pserver_program("127.0.0.1:6176")
+
+
+def test_fluids_own_example() -> None:
+    """The example of fluid's documentation transpiles the default programs for servers, and then for nccl2."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
+        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+        fluid.optimizer.SGD(0.001).minimize(loss)
+        places = "192.168.0.1:6174,192.168.0.2:6174"
+        t = fluid.DistributeTranspiler()
+        t.transpile(0, pservers=places, trainers=4)
+        server = t.get_pserver_program("192.168.0.1:6174")
+        assert t.get_startup_program("192.168.0.1:6174", server).global_block().ops
+        config = fluid.DistributeTranspilerConfig()
+        config.mode = "nccl2"
+        t = fluid.DistributeTranspiler(config=config)
+        t.transpile(trainer_id=0, trainers=places, current_endpoint="192.168.0.1:6174")
+        assert fluid.default_startup_program().global_block().ops[-1].type == "gen_nccl_id"
+        with pytest.raises(TranspilerError, match="transpiled already"):
+            t.transpile(trainer_id=0, trainers=places, current_endpoint="192.168.0.1:6174")
+
+
+@pytest.mark.parametrize("mode", ["grad_allreduce", "local_sgd", "single_process_multi_thread"])
+def test_the_methods_that_fluids_documents_name(mode: str) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1)))
+        fluid.DistributeTranspiler()._transpile_collective(mode, 0, "a:1,b:2", "a:1", startup_program=startup, main_program=main)
+    assert any(op.type.startswith("c_") for op in main.global_block().ops)
+    other = fluid.Program()
+    fluid.DistributeTranspiler()._transpile_nccl2(1, "a:1,b:2", "b:2", startup_program=other)
+    assert other.global_block().ops[-1].type == "gen_nccl_id"

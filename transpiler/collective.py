@@ -30,8 +30,9 @@ __all__ = ["COLLECTIVE_MODES", "Collective", "GradAllReduce", "LocalSGD", "Multi
 
 SNAPSHOT = "@SNAPSHOT"
 _UPDATE_SLOTS = {"Param", "Grad"}                # adadelta has no learning rate
-_STARTUP_MARKS = {"c_comm_init", "c_comm_init_all", "gen_nccl_id", "recv"}
-_MAIN_MARKS = {"c_sync_comm_stream", "send", "recv", "listen_and_serv"}
+_SERVER_OPS = frozenset({"send", "recv", "listen_and_serv"})
+_STARTUP_MARKS = frozenset({"c_comm_init", "c_comm_init_all", "gen_nccl_id", "recv"})
+_MAIN_MARKS = frozenset({"c_sync_comm_stream", *_SERVER_OPS})
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class Rank:
 
 
 # ---------------------------------------------------------------------- guards
-def check_programs(main: Program, startup: Program) -> None:
-    """TranspilerError where a program is transpiled already or has ops without a role."""
-    for program, marks, what in ((startup, _STARTUP_MARKS, "startup"), (main, _MAIN_MARKS, "main")):
+def check_programs(main: Program, startup: Program, served: bool = False) -> None:
+    """TranspilerError where a program is transpiled already or has ops without a role; with `served`, one of a job with servers may be."""
+    allowed = _SERVER_OPS if served else frozenset()
+    for program, marks, what in ((startup, _STARTUP_MARKS - allowed, "startup"), (main, _MAIN_MARKS - allowed, "main")):
         for op in (op for block in program.blocks for op in block.ops):
             if op.type in marks:
                 raise TranspilerError(f"the {what} program is transpiled already: it has an op {op.type!r}; transpile a fresh copy "

@@ -116,6 +116,23 @@ class DistributeTranspiler:
         transpile_collective(self.origin_program, self.startup_program, self.trainer_id, str(self.trainer_num), current_endpoint,
                              self.config)
 
+    def _transpile_nccl2(self, trainer_id: int, trainers: str, current_endpoint: str, startup_program: Program | None = None,
+                         wait_port: bool = True) -> None:
+        """The mode "nccl2", whatever the configuration says."""
+        from fluidlite.transpiler.nccl2 import transpile_nccl2
+        startup = default_startup_program() if startup_program is None else startup_program
+        transpile_nccl2(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)
+
+    def _transpile_collective(self, collective_mode: str, trainer_id: int, trainers: str, current_endpoint: str,
+                              startup_program: Program | None = None, main_program: Program | None = None, wait_port: bool = True) -> None:
+        """The mode "collective" with this `collective_mode`, whatever the configuration says."""
+        from fluidlite.transpiler.collective import transpile_collective
+        config = self.config.copy()
+        config.collective_mode = collective_mode
+        transpile_collective(default_main_program() if main_program is None else main_program,
+                             default_startup_program() if startup_program is None else startup_program, trainer_id, trainers,
+                             current_endpoint, config)
+
     # ------------------------------------------------------------------ what a process runs
     @property
     def layout(self) -> Layout:

@@ -78,7 +78,7 @@ def transpile_nccl2(main: Program, startup: Program, trainer_id: int, trainers: 
     """
     known = parse_endpoints(trainers, "trainers")
     rank = Rank(rank_of(trainer_id, known, current_endpoint), known)
-    check_programs(main, startup)
+    check_programs(main, startup, served=True)           # fluid's own example asks for both kinds of job in turn
     new = rewrite_nccl2(startup, rank, config)
     startup.take_over(new)
     describe_nccl2(main, rank, config)

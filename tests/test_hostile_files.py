@@ -29,11 +29,11 @@ MODEL = pathlib.Path(__file__).parent / "golden" / "models" / "mlp"
 def refused(read: Callable[[], Any], match: str = "", seconds: float = 2.0, megabytes: float = 64) -> None:
     """`read` raises a FormatError within the limits."""
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with pytest.raises(FormatError, match=match or None):
             read()
-        assert time.perf_counter() - start < seconds
+        assert time.process_time() - start < seconds
         assert tracemalloc.get_traced_memory()[1] < megabytes * 2**20
     finally:
         tracemalloc.stop()
@@ -203,9 +203,9 @@ def test_many_unknown_ops_are_looked_up_fast() -> None:
     program = desc()
     for number in range(2000):
         program.blocks[0].ops.add(type=b"unknown_%d" % number + b"_grad" * 40)
-    start = time.perf_counter()
+    start = time.process_time()
     parse_program(program.SerializeToString())
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 # ------------------------------------------------------------------------------------------------ tensors

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.ir.operator import OpRole
 from fluidlite.ops.scalar import FUNCTIONS, PREDICATES
 
 __all__ = ["FusedKernel", "Graph", "Namespace", "group", "kernel_text"]
@@ -19,6 +21,7 @@ C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "lo
            "int8": "signed char", "int16": "short"}
 THREADS = 256
 MAX_BLOCKS = 4096
+MAX_POINTERS = 400                                # a launch takes 4 KB of arguments
 _FLOAT_ONLY = frozenset(("mod", "floordiv", "fmod", "pow"))
 
 
@@ -42,7 +45,73 @@ def group(steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -
             run.extend([step] if _fusible(step) else [])
             result.extend([] if run else [step])
     close()
+    return _side_by_side(result, bound)
+
+
+def _side_by_side(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
+    """Steps with the updates of many parameters in few launches: what knows nothing of each other goes side by side."""
+    result: list[Step] = []
+    updates: list[Step] = []
+    for step in [*steps, None]:
+        if step is not None and _is_update(step, bound):
+            updates.append(step)
+            continue
+        if step is not None and step.is_view and not any(step.reads[0].root is value.root for other in updates for value in other.writes):
+            result.append(step)
+            continue
+        for level in _levels(updates):
+            result += _in_launches(level, bound)
+        updates.clear()
+        result += [step] if step is not None else []
     return result
+
+
+def _levels(steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps by how many others must have run before them."""
+    levels: list[list[Step]] = []
+    for step in steps:
+        depth = next((number for number in range(len(levels), 0, -1) if not all(_independent(other, step) for other in levels[number - 1])), 0)
+        levels += [[]] * (depth == len(levels))
+        levels[depth] = [*levels[depth], step]
+    return levels
+
+
+def _in_launches(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
+    """Independent launches, as few as the number of pointers that one takes allows."""
+    result: list[Step] = []
+    for step in steps:
+        last = result[-1] if result else None
+        if last is not None and sum(len(found) for each in (last, step) for found in (each.reads, each.writes)) <= MAX_POINTERS:
+            result[-1] = _merged(last, step, bound)
+        else:
+            result.append(step)
+    return result
+
+
+def _is_update(step: Step, bound: dict[str, Any]) -> bool:
+    """Whether a step launches the kernel of an optimizer op."""
+    if step.op is None or not step.op.role & OpRole.Optimize or not step.lines:
+        return False
+    return isinstance(bound.get(step.lines[0].partition("(")[0]), FusedKernel)
+
+
+def _independent(first: Step, second: Step) -> bool:
+    """Whether two launches may run at the same time."""
+    def roots(values: Sequence[Value]) -> set[Any]:
+        return {(value.root.storage, value.root.name) if value.root.storage == Storage.PARAM else value.root for value in values}
+
+    return not (roots(first.writes) & roots([*second.reads, *second.writes]) or roots(second.writes) & roots(first.reads))
+
+
+def _merged(first: Step, second: Step, bound: dict[str, Any]) -> Step:
+    names = [step.lines[0].partition("(")[0] for step in (first, second)]
+    parts = [part for name in names for part in bound.pop(name).parts]
+    bound[names[0]] = FusedKernel(names[0], parts)
+    reads, writes = list(dict.fromkeys([*first.reads, *second.reads])), [*first.writes, *second.writes]
+    arguments = ", ".join(str(value) for part in parts for value in (*part.inputs, *part.outputs))
+    kinds = ", ".join(dict.fromkeys(step.op.type for step in (first, second) if step.op is not None))
+    return Step(first.op, reads, writes, [f"{names[0]}({arguments})"], effect=first.effect or second.effect,
+                note=f"{len(parts)} updates side by side ({kinds})")
 
 
 def _contiguous(value: Value) -> bool:
@@ -72,28 +141,58 @@ def _launch(run: list[Step], steps: Sequence[Step], kept: Sequence[Value], bound
     outputs = [step.writes[0] for step in run if step.writes[0] in needed or step.writes[0].storage == Storage.PARAM]
     inputs = list(dict.fromkeys(value for step in run for value in step.reads if value not in made))
     name = f"fused_{run[0].writes[0].number}"
-    bound[name] = FusedKernel(name, kernel_text(name, run, inputs, outputs), run[0].writes[0].size)
+    bound[name] = FusedKernel(name, [Part(tuple(run), tuple(inputs), tuple(outputs))])
     arguments = ", ".join(map(str, [*inputs, *outputs]))
     kinds = ", ".join(dict.fromkeys(step.op.type for step in run if step.op is not None))
     return Step(run[0].op, inputs, outputs, [f"{name}({arguments})"], effect=any(step.effect for step in run),
                 note=f"{len(run)} element-wise steps fused ({kinds})")
 
 
-def kernel_text(name: str, run: Sequence[Step], inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
-    """CUDA C of a run of element-wise steps over static shapes: one thread an element, in a grid-stride loop."""
-    shape = run[0].writes[0].shape or ()
-    parameters = [f"const {C_TYPES[str(value.dtype)]}* p{value.number}" for value in inputs]
-    parameters += [f"{C_TYPES[str(value.dtype)]}* q{value.number}" for value in outputs]
-    lines = [f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
-             f"  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < {math.prod(shape)}LL; "
-             "i += (long long)gridDim.x * blockDim.x) {"]
-    for value in inputs:
-        lines.append(f"    const {C_TYPES[str(value.dtype)]} v{value.number} = p{value.number}[{_index(value.shape or (), shape)}];")
-    for step in run:
-        out = step.writes[0]
-        lines.append(f"    const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(step)};")
-    lines += [f"    q{value.number}[i] = v{value.number};" for value in outputs]
-    return "\n".join([*lines, "  }", "}", ""])
+@dataclass(frozen=True)
+class Part:
+    """A run of element-wise steps of one shape: one loop of a kernel."""
+
+    run: tuple[Step, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.run[0].writes[0].size
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of threads share the elements."""
+        return min(-(-self.size // THREADS), MAX_BLOCKS)
+
+    def parameters(self, suffix: str) -> list[str]:
+        """The declarations of the pointers."""
+        return [*(f"const {C_TYPES[str(value.dtype)]}* p{value.number}{suffix}" for value in self.inputs),
+                *(f"{C_TYPES[str(value.dtype)]}* q{value.number}{suffix}" for value in self.outputs)]
+
+    def loop(self, suffix: str) -> list[str]:
+        """One thread an element, in a grid-stride loop over this part's blocks."""
+        shape = self.run[0].writes[0].shape or ()
+        first, stride = "block * (long long)blockDim.x + threadIdx.x", f"{self.blocks}LL * blockDim.x"
+        lines = [f"    for (long long i = {first}; i < {self.size}LL; i += {stride}) {{"]
+        for value in self.inputs:
+            place = f"p{value.number}{suffix}[{_index(value.shape or (), shape)}]"
+            lines.append(f"      const {C_TYPES[str(value.dtype)]} v{value.number} = {place};")
+        for step in self.run:
+            out = step.writes[0]
+            lines.append(f"      const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(step)};")
+        return [*lines, *(f"      q{value.number}{suffix}[i] = v{value.number};" for value in self.outputs), "    }"]
+
+
+def kernel_text(name: str, parts: Sequence[Part]) -> str:
+    """CUDA C of one kernel for all parts: each has blocks of its own, behind those of the parts before it."""
+    suffixes = [""] if len(parts) == 1 else [f"_{number}" for number in range(len(parts))]
+    parameters = [text for part, suffix in zip(parts, suffixes, strict=True) for text in part.parameters(suffix)]
+    lines = [f'extern "C" __global__ void {name}({", ".join(parameters)}) {{', "  long long block = blockIdx.x;"]
+    for part, suffix in zip(parts, suffixes, strict=True):
+        lines += [f"  if (block < {part.blocks}LL) {{", *part.loop(suffix), "    return;", "  }", f"  block -= {part.blocks}LL;"]
+    return "\n".join([*lines, "}", ""])
 
 
 def _index(shape: Sequence[int], out: Sequence[int]) -> str:
@@ -138,9 +237,10 @@ def _operand(item: Any, dtype: Any) -> str:
 class FusedKernel:
     """A generated kernel; compiled when a plan is first bound on a device, launched by calling it with arrays."""
 
-    def __init__(self, name: str, text: str, size: int) -> None:
-        self.name, self.text = name, text
-        self.blocks = min(-(-size // THREADS), MAX_BLOCKS)
+    def __init__(self, name: str, parts: Sequence[Part]) -> None:
+        self.name, self.parts = name, list(parts)
+        self.text = kernel_text(name, parts)
+        self.blocks = sum(part.blocks for part in parts)
         self.raw: Any = None
 
     def compile(self, cupy: Any) -> None:
@@ -198,6 +298,7 @@ class Graph:
         self.graph: Any = None
         self.result: Any = None
         self.inputs: list[Any] = []
+        self.pinned: dict[int, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         with self.stream:
@@ -217,11 +318,19 @@ class Graph:
         if not self.inputs:
             self.inputs = [self.cupy.array(item) for item in arguments]
             return
-        for place, item in zip(self.inputs, arguments, strict=True):
+        for number, (place, item) in enumerate(zip(self.inputs, arguments, strict=True)):
             if isinstance(item, np.ndarray):
-                place.set(item, stream=self.stream)
+                place.set(self._pin(number, item), stream=self.stream)
             else:
                 self.cupy.copyto(place, item)
+
+    def _pin(self, number: int, item: Any) -> Any:
+        """A copy in page-locked memory, which the device fetches by itself; the step before has ended, so nobody reads the old one."""
+        if number not in self.pinned:
+            memory = self.cupy.cuda.alloc_pinned_memory(max(item.nbytes, 1))
+            self.pinned[number] = np.frombuffer(memory, item.dtype, item.size).reshape(item.shape)
+        np.copyto(self.pinned[number], item)
+        return self.pinned[number]
 
     def _capture(self) -> None:
         self.stream.begin_capture()

@@ -49,10 +49,9 @@ class Arrays:
         made = self.made
         if self.next >= len(made):
             self.next = 0
-        if made:
-            if _references(made, self.next) == UNUSED:
-                self.next += 1
-                return made[self.next - 1]
+        if made and _references(made, self.next) == UNUSED:
+            self.next += 1
+            return made[self.next - 1]
         array = self.xp.empty(self.shape, self.dtype)
         if self.xp is np and (len(made) + 1) * array.nbytes <= MOST:
             made.insert(self.next, array)

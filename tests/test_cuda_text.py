@@ -92,3 +92,20 @@ def test_every_function_has_cuda_text() -> None:
         body.append(f"  out[{index}] = {text.format(*(list(operands) + list(names))[:3])};  // {function}")
     source = 'extern "C" __global__ void all(float a, float b, float c, float* out) {\n' + "\n".join(body) + "\n}\n"
     compile_text(source)
+
+
+def test_updates_of_many_parameters_are_one_kernel() -> None:
+    main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [8, 6], "float32")
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.fc(fluid.layers.fc(x, 300), 200), 1))
+        fluid.optimizer.Adam(0.1).minimize(loss)
+    fluid.Executor(fluid.CPUPlace()).run(startup, scope=scope)
+    found = kernels(main, {"x": FeedSpec((8, 6), np.dtype("float32"))}, [loss.name], scope)
+    updates = [kernel for kernel in found if kernel.parts[0].run[0].op.type == "adam"]
+    assert len(updates) <= 3                     # step sizes, then moments and parameters, then powers
+    assert sorted(part.size for part in max(updates, key=lambda kernel: sum(part.size for part in kernel.parts)).parts)[-5:] == [
+        200, 200, 300, 1800, 60000]
+    for kernel in updates:
+        assert kernel.blocks == sum(part.blocks for part in kernel.parts)
+        compile_text(kernel.text)

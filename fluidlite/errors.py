@@ -3,7 +3,7 @@
     FluidError
     ├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
     │   ├── ShapeError           shapes or dtypes do not fit an op
-    │   ├── SlotError            also ValueError, AssertionError: an op's slots or attributes are not those of its type
+    │   ├── SlotError            also ValueError, TypeError, AssertionError: an op's slots or attributes are not those of its type
     │   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
     │   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
     │   ├── UninitializedError   a variable is read before anything wrote it
@@ -48,7 +48,7 @@ class ShapeError(EnforceNotMet, ValueError):
     """The shapes or dtypes of an op's inputs do not fit together."""
 
 
-class SlotError(EnforceNotMet, ValueError, AssertionError):
+class SlotError(EnforceNotMet, ValueError, TypeError, AssertionError):
     """An op's slots or attributes are not what its type declares (Paddle raises one or another of these)."""
 
 

@@ -46,9 +46,13 @@ class LayerHelper:
 
     # ------------------------------------------------------------------ arguments
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
-        """The layer's input as a list."""
-        inputs = self.kwargs.get(input_param_name, [])
-        return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        """The layer's input as a list; TypeError where one is no Variable."""
+        given = self.kwargs.get(input_param_name, [])
+        inputs = list(given) if isinstance(given, (list, tuple)) else [given]
+        for value in inputs:
+            if not isinstance(value, Variable):
+                raise TypeError(f"The type of input value is invalid, expected type is 'Variable', but received {type(value)}")
+        return inputs
 
     def input(self, input_param_name: str = "input") -> Variable:
         """The layer's only input."""

@@ -106,7 +106,8 @@ def zeros(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> 
 
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
     """Zeros of the shape and dtype of `x`."""
-    check_variable_and_dtype(x, "x", ["bool", *_NUMBERS], "ones_like")
+    for key, var in (("x", x), ("out", out)) if out is not None else (("x", x),):
+        check_variable_and_dtype(var, key, ["bool", *_NUMBERS], "ones_like")
     return one_op("fill_zeros_like", {"X": [x]}, dtype=x.dtype, layer="zeros_like", out=out, stop_gradient=True)
 
 

@@ -73,6 +73,7 @@ def label_smooth(label: Variable, prior_dist: Variable | None = None, epsilon: f
     """(1 - epsilon) label + epsilon prior, where the prior is uniform unless given; ValueError for epsilon outside 0 to 1."""
     if epsilon > 1.0 or epsilon < 0.0:
         raise ValueError("The value of epsilon must be between 0 and 1.")
+    check_variable_and_dtype(label, "label", ["float32", "float64"], "label_smooth")
     helper = LayerHelper("label_smooth", name=name)
     label.stop_gradient = True
     smoothed = helper.create_variable_for_type_inference(dtype)

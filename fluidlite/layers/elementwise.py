@@ -112,6 +112,7 @@ def clip(x: Variable, min: float, max: float, name: str | None = None) -> Variab
 def clip_by_norm(x: Variable, max_norm: float, name: str | None = None) -> Variable:
     """`x` shrunk to an L2 norm of `max_norm` where its norm is larger."""
     check_variable_and_dtype(x, "X", ["float32"], "clip_by_norm")
+    check_type(max_norm, "max_norm", float, "clip_by_norm")
     return _named_unary("clip_by_norm", x, {"max_norm": max_norm}, name)
 
 

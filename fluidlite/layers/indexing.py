@@ -159,16 +159,19 @@ def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable
 
     `overwrite` is for the gradient: whether a row taken twice gets the last gradient, or else the sum of both.
     """
+    check_type(input, "input", Variable, "gather")
     return one_op("gather", {"X": input, "Index": index}, {"overwrite": overwrite}, dtype=input.dtype)
 
 
 def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
     """`input[i, j, ...]` for each (i, j, ...) in the last dimension of `index`."""
+    check_type(input, "input", Variable, "gather_nd")
     return one_op("gather_nd", {"X": input, "Index": index}, dtype=input.dtype, name=name)
 
 
 def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
     """`input` with the rows numbered by `index` replaced by `updates`; without `overwrite`, by the sum of their updates."""
+    check_type(input, "input", Variable, "scatter")
     return one_op("scatter", {"X": input, "Ids": index, "Updates": updates}, {"overwrite": overwrite}, dtype=input.dtype, name=name)
 
 
@@ -186,8 +189,12 @@ def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: s
 
 def multiplex(inputs: Sequence[Variable], index: Variable) -> Variable:
     """Row i is row i of `inputs[index[i]]`; index [n, 1] holds int32 or int64."""
-    if not isinstance(inputs, list) or len(inputs) < 2:
+    check_type(inputs, "inputs", list, "multiplex")
+    if len(inputs) < 2:
         raise ValueError("inputs should be a list object with at least 2 elements.")
+    for number, var in enumerate(inputs):
+        check_variable_and_dtype(var, f"input[{number}]", ["float32", "float64", "int32", "int64"], "multiplex")
+    check_variable_and_dtype(index, "index", ["int32", "int64"], "multiplex")
     return one_op("multiplex", {"X": inputs, "Ids": index}, dtype=inputs[0].dtype)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -147,6 +147,7 @@ def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str
     helper = LayerHelper("kldiv_loss", name=name)
     check_variable_and_dtype(x, "x", _WIDE_FLOATS, "kldiv_loss")
     check_variable_and_dtype(target, "target", _WIDE_FLOATS, "kldiv_loss")
+    check_type(reduction, "reduction", str, "kldiv_loss")
     loss = helper.create_variable_for_type_inference(dtype=x.dtype)
     helper.append_op(type="kldiv_loss", inputs={"X": x, "Target": target}, outputs={"Loss": loss}, attrs={"reduction": reduction})
     return loss

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.initializer import Constant, Normal
 from fluidlite.ir.variable import Variable
@@ -226,6 +226,9 @@ def spectral_norm(weight: Variable, dim: int = 0, power_iters: int = 1, eps: flo
     """weight / its largest singular value as a matrix whose rows are dimension `dim`, by power iteration."""
     helper = LayerHelper("spectral_norm", name=name)
     check_variable_and_dtype(weight, "weight", ["float32", "float64"], "spectral_norm")
+    check_type(dim, "dim", int, "spectral_norm")
+    check_type(power_iters, "power_iters", int, "spectral_norm")
+    check_type(eps, "eps", float, "spectral_norm")
     dtype = weight.dtype
     height = weight.shape[dim]
     inputs = {"Weight": weight}

@@ -167,6 +167,8 @@ def random_crop(x: Variable, shape: Sequence[int], seed: int | Variable | None =
 
     seed: a number, an int64 Variable, or None: then NumPy's global generator draws it.
     """
+    check_variable_and_dtype(x, "x", ["float32", "float64", "uint8", "int16", "int32"], "random_crop")
+    check_type(shape, "shape", (list, Variable), "random_crop")
     helper = LayerHelper("random_crop", x=x, shape=shape, seed=seed)
     out = helper.create_variable_for_type_inference(x.dtype)
     if seed is None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -36,6 +36,7 @@ def _initial(h_0: Variable | None, c_0: Variable | None, h_size: int, c_size: in
     """The slots of the initial states that are given; AssertionError where one is not [batch, size]."""
     given = [(slot, value, size) for slot, value, size in (("H0", h_0, h_size), ("C0", c_0, c_size)) if value is not None]
     for slot, value, size in given:
+        check_type(value, slot.lower(), Variable, "the initial state of a recurrent layer")
         if len(value.shape) != 2 or value.shape[1] != size:
             raise AssertionError(f"The shape of {slot.lower()} should be (batch_size, {size}), but it is {value.shape}")
     return {slot: value for slot, value, _ in given}

@@ -146,6 +146,8 @@ def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = 
 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
     """Whole beams from the tokens and parent beams of each step; all of shape [steps, batch, beams]."""
+    for key, var in (("ids", ids), ("parents", parents)):
+        check_variable_and_dtype(var, key, ["int32", "int64"], "gather_tree")
     return one_op("gather_tree", {"Ids": ids, "Parents": parents}, dtype=ids.dtype)
 
 

@@ -242,6 +242,8 @@ def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
 
 def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
     """`x` repeated until it has the shape of `target_tensor`."""
+    for key, var in (("x", x), ("target_tensor", target_tensor)):
+        check_variable_and_dtype(var, key, ["float32", "float64", "int32", "int64", "bool"], "expand_as")
     helper = LayerHelper("expand_as", input=x, name=name)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
     helper.append_op(type="expand_as", inputs={"X": x, "target_tensor": target_tensor}, outputs={"Out": out})

@@ -59,11 +59,13 @@ def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
 
 def has_inf(x: Variable) -> Variable:
     """Whether any element is infinite; of shape [1]."""
+    check_type(x, "x", Variable, "has_inf")
     return one_op("isinf", {"X": x}, dtype=x.dtype)
 
 
 def has_nan(x: Variable) -> Variable:
     """Whether any element is not a number; of shape [1]."""
+    check_type(x, "x", Variable, "has_nan")
     return one_op("isnan", {"X": x}, dtype=x.dtype)
 
 

@@ -25,6 +25,7 @@ def _apply(helper: LayerHelper, type: str, inputs: dict[str, Any], dtype: Any, a
 # ------------------------------------------------------------------ padding
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:
     """x within `pad_value`; `paddings` holds before and after for each dimension, one after the other."""
+    check_variable_and_dtype(x, "x", ["float16", "float32", "float64", "int32", "int64"], "pad")
     helper = LayerHelper("pad", input=x, name=name)
     return _apply(helper, "pad", {"X": x}, helper.input_dtype(), {"paddings": paddings, "pad_value": float(pad_value)})
 

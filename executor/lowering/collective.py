@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.comm.ops import reduce_into
+from fluidlite.executor.comm.ring_ops import reduce_into
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 
 

@@ -1,0 +1,33 @@
+"""The table of what each op that communicates does: the families of ops fill it, `fluidlite.executor.comm.ops` uses it."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.session import Session, current, of_process
+from fluidlite.ir.operator import Operator
+
+__all__ = ["ACTIONS", "Action", "Values", "action", "session_for"]
+
+Values: TypeAlias = "Mapping[str, list[Any]]"
+Action: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
+
+ACTIONS: dict[str, Action] = {}
+
+
+def action(*types: str) -> Callable[[Action], Action]:
+    """Declare what ops of these types do with the session, the context and the values of the input slots."""
+    def declare(function: Action) -> Action:
+        ACTIONS.update(dict.fromkeys(types, function))
+        return function
+    return declare
+
+
+def session_for(op: Operator, served: bool = False) -> Session:
+    """The connections that `op` talks through, over TCP only where it is `served`; CommunicatorError where there are none."""
+    session = current() or of_process(served)
+    if session is None:
+        raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
+                                f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")
+    return session

@@ -29,7 +29,8 @@ _MODULES = frozenset((
     "backward", "average", "clip", "core", "data_feeder", "debugger", "evaluator", "executor", "framework", "initializer", "io",
     "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
     "unique_name", "compiler", "contrib", "parallel_executor", "input", "install_check", "scope",
-    "transpiler"))
+    "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed", "graphviz", "layer_helper_base", "log_helper", "op",
+    "proto", "wrapped_decorator"))
 
 
 def __getattr__(name: str) -> Any:

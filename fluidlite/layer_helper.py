@@ -2,43 +2,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.dtypes import VarType
-from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.param_attr import ParamAttr, WeightNormParamAttr
+from fluidlite.layer_helper_base import LayerHelperBase
+from fluidlite.param_attr import ParamAttr
 
 __all__ = ["LayerHelper"]
 
 
-class LayerHelper:
+class LayerHelper(LayerHelperBase):
     """Appends a layer of type `layer_type` to the default main program; `kwargs` are the layer's arguments."""
 
     def __init__(self, layer_type: str, **kwargs: Any) -> None:
-        self.layer_type = layer_type
         self.kwargs = kwargs
         name = kwargs.get("name")
-        self.name: str = unique_name.generate(layer_type) if name is None else name
-
-    @property
-    def main_program(self) -> Program:
-        """Where ops go."""
-        return default_main_program()
-
-    @property
-    def startup_program(self) -> Program:
-        """Where initialisers go."""
-        return default_startup_program()
-
-    @property
-    def block(self) -> Block:
-        """The block that is being written."""
-        return self.main_program.current_block()
+        super().__init__(unique_name.generate(layer_type) if name is None else name, layer_type)
 
     def append_op(self, **op: Any) -> Operator:
         """Append an op to the block that is being written."""
@@ -97,65 +80,12 @@ class LayerHelper:
         if not isinstance(self.kwargs.get(param_name), cls):
             raise TypeError(f"The input {param_name} parameter of method {self.layer_type} must be {cls}")
 
-    # ------------------------------------------------------------------ parameters and variables
-    def create_parameter(self, attr: Any, shape: Sequence[int], dtype: Any = None, is_bias: bool = False,
-                         default_initializer: Any = None, stop_gradient: bool = False,
-                         type: VarType = VarType.LOD_TENSOR) -> Any:
-        """A parameter of the main program, initialised in the startup program; None when `attr` is False."""
-        attr = copy.deepcopy(attr)
-        attr = ParamAttr._to_attr(attr)
-        if not attr:
-            return None
-        suffix = "b" if is_bias else "w"
-        if attr.name is None:
-            attr.name = unique_name.generate(".".join([self.name, suffix]))
-        if default_initializer is None and attr.initializer is None:
-            attr._set_default_bias_initializer() if is_bias else attr._set_default_param_initializer()
-        else:
-            attr._set_default_initializer(default_initializer)
-        if isinstance(attr, WeightNormParamAttr):
-            from fluidlite.layers.weight_norm import create_weight_normalized
-            return create_weight_normalized(self, attr, shape, dtype)
-        self.startup_program.global_block().create_parameter(
-            dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True))
-        param = self.main_program.global_block().create_parameter(dtype=dtype, shape=shape, type=type, **attr._to_kwargs())
-        param.stop_gradient = stop_gradient
-        return param
-
     def get_parameter(self, name: str) -> Parameter:
         """The parameter called `name`; ValueError where it is none."""
         param = self.main_program.global_block().var(name)
         if not isinstance(param, Parameter):
             raise ValueError(f"no Parameter name {name} found")
         return param
-
-    def create_variable_for_type_inference(self, dtype: Any, stop_gradient: bool = False,
-                                           shape: Sequence[int] | None = None) -> Variable:
-        """A temporary `<layer>.tmp_N`, whose shape the op that writes it will set."""
-        return self.block.create_var(name=unique_name.generate(".".join([self.name, "tmp"])), dtype=dtype, shape=shape,
-                                     type=VarType.LOD_TENSOR, persistable=False, stop_gradient=stop_gradient)
-
-    create_tmp_variable = create_variable_for_type_inference
-
-    def create_variable(self, *args: Any, **kwargs: Any) -> Variable:
-        """A variable of the block that is being written."""
-        return self.block.create_var(*args, **kwargs)
-
-    def create_global_variable(self, persistable: bool = False, *args: Any, **kwargs: Any) -> Variable:
-        """A variable of the global block."""
-        return self.main_program.global_block().create_var(*args, persistable=persistable, **kwargs)
-
-    def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Variable, bool]:
-        """The global variable `name`, and whether it is new."""
-        block = self.main_program.global_block()
-        if block.has_var(name):
-            return block.var(name), False
-        return self.create_global_variable(*args, name=name, **kwargs), True
-
-    def set_variable_initializer(self, var: Variable, initializer: Any) -> Variable:
-        """Initialise `var` in the startup program; returns the startup program's variable."""
-        return self.startup_program.global_block().create_var(
-            type=var.type, name=var.name, dtype=var.dtype, shape=var.shape, persistable=True, initializer=initializer)
 
     # ------------------------------------------------------------------ what many layers end with
     def append_bias_op(self, input_var: Variable, dim_start: int = 1, dim_end: int | None = None) -> Variable:

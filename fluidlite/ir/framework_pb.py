@@ -1,7 +1,8 @@
 """The messages of Paddle's framework.proto, built in a pool of their own so that they never meet Paddle's.
 
 Field numbers are those that PaddlePaddle 1.8.5 and 2.6.2 declare. Strings are declared as bytes, which the wire does not
-tell apart: a call stack may hold source lines of any encoding, and decoding is `fluidlite.ir.proto`'s business.
+tell apart: a call stack may hold source lines of any encoding, and decoding is `fluidlite.ir.proto`'s business. Programs that
+read descriptions by themselves get them with text, from `fluid.proto.framework_pb2`.
 """
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
 
-__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "TensorDesc", "attr_type_name"]
+__all__ = ["ATTR_TYPES", "BlockDesc", "OpDesc", "ProgramDesc", "TensorDesc", "VarDesc", "attr_type_name", "declared"]
 
 _PACKAGE = "paddle.framework.proto"
 _ENUMS = {
@@ -31,10 +32,10 @@ _MESSAGES = {
                    "8 strings* bytes, 10 b bool, 11 bools* bool, 12 block_idx int32, 13 l int64, 14 blocks_idx* int32, "
                    "15 longs* int64, 16 float64s* double, 17 var_name bytes, 18 vars_name* bytes, 19 float64 double, "
                    "20 scalar Scalar, 21 scalars* Scalar",
-    "VarType": "1 type! VarType.Type, 2 selected_rows TensorDesc, 3 lod_tensor VarType.LoDTensorDesc, "
+    "VarType": "1 type! VarType.Type, 2 selected_rows VarType.TensorDesc, 3 lod_tensor VarType.LoDTensorDesc, "
                "4 tensor_array VarType.LoDTensorDesc, 5 reader VarType.ReaderDesc",
-    "TensorDesc": "1 data_type! VarType.Type, 2 dims* int64",
-    "VarType.LoDTensorDesc": "1 tensor! TensorDesc, 2 lod_level int32",
+    "VarType.TensorDesc": "1 data_type! VarType.Type, 2 dims* int64",
+    "VarType.LoDTensorDesc": "1 tensor! VarType.TensorDesc, 2 lod_level int32",
     "VarType.ReaderDesc": "1 lod_tensor* VarType.LoDTensorDesc",
     "VarDesc": "1 name! bytes, 2 type! VarType, 3 persistable bool, 4 need_check_feed bool, 5 is_parameter bool, "
                "6 stop_gradient bool",
@@ -43,55 +44,56 @@ _MESSAGES = {
 }
 
 
+ATTR_TYPES = {name: number for number, name in enumerate(_ENUMS["AttrType"].split())}
+"""The members of the enumeration AttrType, which are more than fluid's."""
+
+
 def attr_type_name(number: int) -> str:
-    """The name of a number of the enumeration AttrType, which has more members than fluid's."""
-    return _ENUMS["AttrType"].split()[number]
+    """The name of a number of the enumeration AttrType."""
+    return list(ATTR_TYPES)[number]
 
 
-def _flat(name: str) -> str:
-    """Nested types are declared side by side: names are not on the wire."""
-    return name.replace(".", "")
-
-
-def _add_field(message: Any, text: str) -> None:
+def _add_field(message: Any, text: str, strings: str) -> None:
     number, name, type_name = text.split()
     field = message.field.add(name=name.rstrip("!*"), number=int(number))
     field.label = field.LABEL_REQUIRED if "!" in name else field.LABEL_REPEATED if "*" in name else field.LABEL_OPTIONAL
     if type_name in _MESSAGES or type_name in _ENUMS:
         field.type = field.TYPE_ENUM if type_name in _ENUMS else field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{_flat(type_name)}"
+        field.type_name = f".{_PACKAGE}.{type_name}"
     else:
-        field.type = getattr(field, f"TYPE_{type_name.upper()}")
+        field.type = getattr(field, f"TYPE_{(strings if type_name == 'bytes' else type_name).upper()}")
     if field.name == "forward_block_idx":
         field.default_value = "-1"
 
 
-def _file() -> Any:
+def _file(strings: str) -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="fluidlite/framework.proto", package=_PACKAGE, syntax="proto2")
+    messages: dict[str, Any] = {}
+    for name, fields in _MESSAGES.items():
+        outer, _, inner = name.rpartition(".")
+        message = messages[name] = messages[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=name)
+        for text in fields.split(", "):
+            _add_field(message, text, strings)
     for name, values in _ENUMS.items():
-        enum = file.enum_type.add(name=_flat(name))
+        outer, _, inner = name.rpartition(".")
+        enum = (messages[outer] if outer else file).enum_type.add(name=inner)
         for number, value in enumerate(values.split()):
             if not value.startswith("_"):
-                # values of one package share a namespace, and AttrType and VarType both have a STRING
-                enum.value.add(name=f"{_flat(name)}_{value}", number=number)
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=_flat(name))
-        for text in fields.split(", "):
-            _add_field(message, text)
+                enum.value.add(name=value, number=number)
     return file
 
 
-_pool = descriptor_pool.DescriptorPool()
-_pool.Add(_file())
+def declared(strings: str = "bytes") -> dict[str, Any]:
+    """Message name -> class, for the messages that stand for themselves; their text is of the protobuf type `strings`."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(_file(strings))
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES if "." not in name}
 
 
-def _message(name: str) -> Any:
-    return message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-
-
-ProgramDesc = _message("ProgramDesc")
+_declared = declared()
+ProgramDesc = _declared["ProgramDesc"]
 """A whole program."""
-BlockDesc, OpDesc, VarDesc = _message("BlockDesc"), _message("OpDesc"), _message("VarDesc")
+BlockDesc, OpDesc, VarDesc = _declared["BlockDesc"], _declared["OpDesc"], _declared["VarDesc"]
 """Its parts."""
-TensorDesc = _message("TensorDesc")
+TensorDesc = _declared["VarType"].TensorDesc
 """The element type and dimensions in front of a tensor's data in a file."""

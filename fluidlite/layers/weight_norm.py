@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite import unique_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.layer_helper import LayerHelper
+from fluidlite.layer_helper_base import LayerHelperBase
 from fluidlite.layers.elementwise import elementwise_div, elementwise_mul
 from fluidlite.layers.shaping import reshape
 from fluidlite.param_attr import WeightNormParamAttr
@@ -16,7 +16,7 @@ from fluidlite.param_attr import WeightNormParamAttr
 __all__ = ["create_weight_normalized"]
 
 
-def create_weight_normalized(helper: LayerHelper, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any) -> Variable:
+def create_weight_normalized(helper: LayerHelperBase, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any) -> Variable:
     """w of `shape` with parameters `<name>_v`, initialised as w would be, and `<name>_g`, which begins as |v|.
 
     The norm is taken over all dimensions but `attr.dim`, or over all of them where it is None.
@@ -40,7 +40,7 @@ def create_weight_normalized(helper: LayerHelper, attr: WeightNormParamAttr, sha
     return w
 
 
-def _normalized(helper: LayerHelper, g: Variable, v: Variable, dim: int | None, dtype: Any) -> Variable:
+def _normalized(helper: LayerHelperBase, g: Variable, v: Variable, dim: int | None, dtype: Any) -> Variable:
     steps = _Steps(helper, helper.block, dtype)
     scale = elementwise_div(x=g, y=steps.norm(v, dim, steps.variable("norm")))
     if dim is None:
@@ -51,7 +51,7 @@ def _normalized(helper: LayerHelper, g: Variable, v: Variable, dim: int | None, 
 class _Steps:
     """Appends ops to one block; their results are named `<layer>.weight_norm_<op>_N`."""
 
-    def __init__(self, helper: LayerHelper, block: Block, dtype: Any) -> None:
+    def __init__(self, helper: LayerHelperBase, block: Block, dtype: Any) -> None:
         self.helper, self.block, self.dtype = helper, block, dtype
 
     def variable(self, what: str) -> Variable:

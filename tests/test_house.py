@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import pathlib
 import subprocess
 import sys
@@ -110,3 +111,12 @@ def test_nothing_is_a_stub() -> None:
     marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
     found = [f"{path.relative_to(ROOT)}: {mark}" for path in SOURCES for mark in marks if mark in path.read_text(encoding="utf8")]
     assert not found
+
+
+def test_every_package_is_installed() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = set(config["options"]["packages"].split())
+    homes = {"fluidlite": ROOT / "fluidlite", "fluidlite.executor": ROOT / "executor", "fluidlite.transpiler": ROOT / "transpiler"}
+    found = {".".join([name, *path.parent.relative_to(home).parts]) for name, home in homes.items() for path in home.rglob("__init__.py")}
+    assert listed == found

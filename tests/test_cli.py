@@ -197,6 +197,8 @@ def test_differences_plans_and_checks(train: pathlib.Path) -> None:
     assert code == 0 and out.count(" program against the original\n") == 4 and "\n+ send_barrier(" in out and "\x1b" not in out
     code, out, _ = call(train, "--plan", "--batch", 8)
     assert code == 0 and "activations" in out and "a step takes about" in out and "samples a second" in out
+    code, out, _ = call(train, "--plan", "--gbits", 25, "--latency-us", 10, "--compute-ms", 5)
+    assert code == 0 and "5 ms of it computing" in out and "(port: 10 us a message, 3.12 GB/s)" in out
     code, out, _ = call(train, "--check", "--diff", "--role", "trainer1")
     assert code == 0 and "trainer1: main program" in out and "\nok: " in out
 
@@ -234,7 +236,8 @@ def test_asynchronous_and_configured(train: pathlib.Path) -> None:
     (["--trainers", "0"], "'0' is no number"), (["--trainers", "9" * 30], "is no number"), (["--trainers"], "expected one argument"),
     (["--pservers", "two"], "'two' is no number"), (["--pservers", "1", "--endpoints", "a:1"], "say the same"),
     (["--endpoints", "127.0.0.1:6174,127.0.0.1:6174"], "twice"), (["--endpoints", "127.0.0.1"], "127.0.0.1"),
-    (["--mode", "nccl2", "--pservers", "2"], "has no servers"),
+    (["--mode", "nccl2", "--pservers", "2"], "has no servers"), (["--plan", "--gbits", "-1"], "'-1' is no positive number"),
+    (["--plan", "--gflops", "1", "--compute-ms", "1"], "say the same"),
     (["--mode", "nccl2", "--trainers", "3", "--endpoints", "a:1,b:1"], "3 trainers"),
     (["other.py"], "one SOURCE is enough"), (["--completion", "fsh"], "did you mean 'fish'?"),
     (["-o", "/proc/none/x"], "cannot write to /proc/none/x"),

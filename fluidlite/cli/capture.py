@@ -126,8 +126,8 @@ class _Watch:
     @contextlib.contextmanager
     def executors(self) -> Iterator[None]:
         """Inside the `with`, running anything ends the script."""
-        from fluidlite.compiler import ParallelExecutor
         from fluidlite.executor.executor import Executor
+        from fluidlite.parallel_executor import ParallelExecutor
         from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
         doors: list[tuple[type, str, Callable[..., Any]]] = [
             (Executor, "__init__", _no_device), (Executor, "run", self._run), (ParallelExecutor, "run", self._run_parallel),

@@ -23,7 +23,7 @@ examples:
   fluidlite-transpile train.py --role pserver0 --format text      what one process runs
   fluidlite-transpile train.py --diff --role trainer0             what became of the original
   fluidlite-transpile train.py -o out --format html               one page to look at all of them
-  fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --plan
+  fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --plan --gbits 25 --gflops 500
   fluidlite-transpile saved/__model__ --startup saved/__startup__ --check && echo fits
   cat program.txt | fluidlite-transpile - --async --config enable_dc_asgd=true --check
 
@@ -63,6 +63,7 @@ def parser() -> Parser:
     made.add_argument("--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}")
     _add_job(made.add_argument_group("the job"))
     _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
+    _add_machines(made.add_argument_group("the machines that --plan is for"))
     return made
 
 
@@ -89,6 +90,24 @@ def _add_output(group: Any) -> None:
     group.add_argument("--batch", type=_count, default=32, metavar="N", help="samples a step and trainer, for bytes and times (default: 32)")
 
 
+def _add_machines(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--gbits", type=_speed, metavar="X", help="each machine's port: 10^9 bits a second, each way (default: 10)")
+    group.add_argument("--latency-us", type=_speed, metavar="X", help="what each message takes beside its bytes (default: 50)")
+    group.add_argument("--gflops", type=_speed, metavar="X", help="10^9 multiplications and additions that a trainer does in a second")
+    group.add_argument("--compute-ms", type=_speed, metavar="X", help="or: what a trainer's forward and backward pass takes")
+    group.add_argument("--sequence", type=_count, default=1, metavar="N", help="mean steps of a sample that is a sequence (default: 1)")
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+    return value
+
+
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
@@ -109,6 +128,8 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     made.choose(options, "completion", SHELLS)
     if options.source is None and options.completion is None:
         raise UsageError("which program? Give a script, module:function, a saved program, or - (see --help)")
+    if options.gflops and options.compute_ms:
+        raise UsageError("--gflops and --compute-ms say the same: give one of them")
     if options.trainer_id is not None:
         if options.role not in (None, f"trainer{options.trainer_id}"):
             raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")

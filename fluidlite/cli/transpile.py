@@ -5,10 +5,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.errors import FluidError
 from fluidlite.transpiler.roles import Job, Role
+
+if TYPE_CHECKING:
+    from fluidlite.transpiler.plan import Plan
 
 __all__ = ["main"]
 
@@ -83,8 +87,7 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         sys.stdout.writelines(_diffs(job, options, colour))
     if options.plan:
         from fluidlite.cli.tables import plan_text
-        from fluidlite.transpiler.plan import plan
-        sys.stdout.write(plan_text(plan(job, batch=options.batch), colour))
+        sys.stdout.write(plan_text(_plan(job, options), colour))
     if options.check:
         from fluidlite.transpiler.check import check
         report = check(job)
@@ -92,9 +95,18 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         return 0 if report.ok else 1
     if not (options.diff or options.plan):
         from fluidlite.cli.tables import roles_text
-        from fluidlite.transpiler.plan import plan
-        sys.stdout.write(roles_text(job, plan(job, batch=options.batch), options.role, colour))
+        sys.stdout.write(roles_text(job, _plan(job, options), options.role, colour))
     return 0
+
+
+def _plan(job: Job, options: argparse.Namespace) -> Plan:
+    """The plan for the machines that were described."""
+    from fluidlite.transpiler.plan import Link, plan
+    usual = Link()
+    link = Link(options.latency_us * 1e-6 if options.latency_us else usual.latency_s,
+                options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s)
+    return plan(job, link, options.batch, options.sequence, options.compute_ms / 1e3 if options.compute_ms else None,
+                options.gflops * 1e9 if options.gflops else None)
 
 
 def _colour() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -45,11 +46,15 @@ class Executor:
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
         self.naive = False               # run op by op in the interpreter: slow, and what a plan is held against
+        self.companions: WeakSet[Any] = WeakSet()       # what ends with this executor: the devices of data parallel programs
+        self.threads: int | None = None  # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
         self._closed = True
         self._plans.clear()
+        for companion in list(self.companions):
+            companion.close()
         leave()
 
     def run(self, program: Any = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
@@ -93,6 +98,7 @@ class Executor:
             feed = {}
         elif not isinstance(feed, dict):
             feed = merge_feed_list(feed)
+        scope.runs += 1
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)
             return []
@@ -151,9 +157,9 @@ class Executor:
             found.clear()
             block = program.global_block()
             ops = block.ops if prune_to is None else pruned(block.ops, signature.fetches, prune_to, signature.names)
-            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, feeding.blas_threads(), recorder.active,
-                                self.xp is np)
-        bound = BoundPlan(plan, scope, self.place, self.random)
+            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, self.threads or feeding.blas_threads(),
+                                recorder.active, self.xp is np)
+        bound = BoundPlan(plan, scope, self.place, self.random, switches=self.threads is None)
         bound.lock.acquire()
         found.append(bound)
         return bound

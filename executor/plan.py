@@ -129,9 +129,10 @@ class Ticker:
 class BoundPlan:
     """A plan with its buffers, and with the arrays of one scope: `run(arguments)` is one step."""
 
-    def __init__(self, plan: Plan, scope: Scope, place: Place, random: Any) -> None:
+    def __init__(self, plan: Plan, scope: Scope, place: Place, random: Any, switches: bool = True) -> None:
         self.plan, self.scope, self.place, self.random = plan, scope, place, random
         self.xp = array_module(place)
+        self.switch = thread_switch() if switches and plan.single_thread and self.xp is np else None     # of BLAS's threads
         self.lock = threading.Lock()
         self.buffers = self._buffers()
         self.arrays: dict[str, Any] = {}
@@ -208,7 +209,7 @@ class BoundPlan:
         ticker = self.plan.bound.get("tick")
         if ticker is not None:
             ticker.start()
-        switch = thread_switch() if self.plan.single_thread and self.xp is np else None
+        switch = self.switch
         if switch is not None:
             switch[0](1)
         try:

@@ -1,87 +1,20 @@
-"""`CompiledProgram` and its strategies: how a program is compiled for one or more devices."""
+"""`CompiledProgram`: how a program is compiled for one or more devices, and run on them."""
 from __future__ import annotations
 
-import enum
+import pathlib
 import warnings
-from collections.abc import Mapping
-from copy import copy
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-from fluidlite.errors import EnforceNotMet, did_you_mean
+from fluidlite.errors import EnforceNotMet
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CUDAPlace, cpu_places, cuda_places, is_compiled_with_cuda
+from fluidlite.place import CUDAPlace, Place, cpu_places, cuda_places
+from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy, ReduceStrategy, ignored
 
-__all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "ParallelExecutor"]
+__all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]
 
-
-class ReduceStrategy(enum.IntEnum):
-    """How gradients come together."""
-
-    AllReduce = 0
-    Reduce = 1
-    _NoReduce = 2
-
-
-class GradientScaleStrategy(enum.IntEnum):
-    """What the loss gradient of each device starts from."""
-
-    CoeffNumDevice = 0
-    One = 1
-    Customized = 2
-
-
-class _Options:
-    """Options by name; each keeps the type of its default (a switch takes any number for a truth value)."""
-
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self) -> None:
-        for name, value in self._DEFAULTS.items():
-            super().__setattr__(name, copy(value))
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{did_you_mean(name, self._DEFAULTS)}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._DEFAULTS:
-            self.__getattr__(name)
-        kind = type(self._DEFAULTS[name])
-        if kind is bool and (value is None or isinstance(value, (int, np.bool_))):
-            value = bool(value)
-        elif kind is int and isinstance(value, np.integer):
-            value = int(value)
-        elif kind not in (type(None), set) and not isinstance(value, kind):
-            raise TypeError(f"{type(self).__name__}.{name} is of type {kind.__name__}, not {value!r}")
-        super().__setattr__(name, value)
-
-
-class BuildStrategy(_Options):
-    """Options of compiling, under fluid's names; those that a generated plan makes meaningless change nothing."""
-
-    ReduceStrategy = ReduceStrategy
-    GradientScaleStrategy = GradientScaleStrategy
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "reduce_strategy": ReduceStrategy.AllReduce, "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
-        "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": [], "is_distribution": False, "async_mode": False,
-        "nccl_comm_num": 1, "use_hierarchical_allreduce": False, "hierarchical_allreduce_inter_nranks": 0, "sync_batch_norm": False,
-        "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False, "fuse_broadcast_ops": True,
-        "fuse_all_optimizer_ops": False, "fuse_all_reduce_ops": True, "enable_auto_fusion": False,
-        "memory_optimize": None, "enable_inplace": True, "cache_runtime_context": False, "remove_unnecessary_lock": True,
-        "enable_sequential_execution": False, "enable_backward_optimizer_op_deps": True,
-        "debug_graphviz_path": "", "mkldnn_enabled_op_types": set(),
-    }
-
-
-class ExecutionStrategy(_Options):
-    """Options of running, under fluid's names."""
-
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "use_thread_barrier": False,
-        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True,
-    }
+_told: set[str] = set()                # the options of which the user knows that they change nothing
 
 
 class CompiledProgram:
@@ -89,10 +22,11 @@ class CompiledProgram:
 
     def __init__(self, program_or_graph: Any, build_strategy: BuildStrategy | None = None) -> None:
         if not isinstance(program_or_graph, Program):
-            raise TypeError(f"The type of program_to_graph parameter is wrong, expected Program, but received {type(program_or_graph)}")
+            raise TypeError("The type of program_to_graph parameter is wrong, expected Graph or Program, "
+                            f"but received {type(program_or_graph)}")
         self._program = program_or_graph
-        self._build_strategy = build_strategy or BuildStrategy()
-        self._exec_strategy = ExecutionStrategy()
+        self._build_strategy = build_strategy
+        self._exec_strategy: ExecutionStrategy | None = None
         self._is_data_parallel = False
         self._is_inference = False
         self._loss_name: str | None = None
@@ -100,28 +34,33 @@ class CompiledProgram:
         self._share_vars_from: CompiledProgram | None = None
         self._scope: Any = None                     # scope and place of the first run, to which it is bound
         self._place: Any = None
+        self._runner: Any = None                    # what runs it on several devices
 
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,
                            exec_strategy: ExecutionStrategy | None = None, share_vars_from: CompiledProgram | None = None,
                            places: Any = None) -> CompiledProgram:
-        """Split each batch over `places` (default: all CUDA devices, or CPU_NUM CPU devices) and average the gradients."""
-        if self._is_data_parallel:
-            raise AssertionError("Already compiled with parallel, cannot be recompiled.")
-        if self._is_inference:
-            raise AssertionError("Cannot compile with both data parallel and inference.")
+        """Split each batch over `places` (default: all CUDA devices, or CPU_NUM CPU devices) and average the gradients.
+
+        AssertionError for a program compiled already, and for one that makes gradients when there is no `loss_name`.
+        """
+        from fluidlite.device_programs import has_backward
+        assert not self._is_data_parallel, "Already compiled with parallel, cannot be recompiled."
+        assert not self._is_inference, "Cannot compile with both data parallel and inference."
         self._is_data_parallel = True
         self._loss_name = loss_name.name if isinstance(loss_name, Variable) else loss_name
         self._build_strategy = build_strategy or self._build_strategy
-        self._exec_strategy = exec_strategy or self._exec_strategy
+        self._exec_strategy = exec_strategy
         self._share_vars_from = share_vars_from
         if places is not None:
             self._places = list(places) if isinstance(places, (list, tuple)) else [places]
+        assert self._loss_name is not None or not has_backward(self._program), (
+            "The loss name of CompiledProgram is None. The loss name should be set if CompiledProgram contains backward part.")
         return self
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
-        """Mark the program as one that only infers; plans need no further advice."""
-        if self._is_data_parallel:
-            raise AssertionError("Cannot compile with both data parallel and inference.")
+        """Mark the program as one that only infers: it runs its forward part, with nothing but what the fetches need."""
+        assert not self._is_data_parallel, "Cannot compile with both data parallel and inference"
+        assert not self._is_inference, "Already compiled with inference, cannot be recompiled."
         self._is_inference = True
         return self
 
@@ -136,64 +75,84 @@ class CompiledProgram:
         return list(cuda_places()) if isinstance(place, CUDAPlace) else list(cpu_places())
 
     def _run(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
-        devices = self.devices(executor.place)
-        if len(devices) != 1:
-            raise EnforceNotMet(f"data parallel runs on {len(devices)} devices are not built yet: they come with the cluster runtime; "
-                                "set CPU_NUM=1 or pass one place")
-        self._bind(scope, executor.place)
-        result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy)
-        return result if return_merged else [[value] for value in result]
+        scope = self._bind(scope, executor.place)
+        if self._is_alone(executor.place):
+            result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy,
+                                             use_prune=self._is_inference)
+            return result if return_merged else [[value] for value in result]
+        if self._runner is None:
+            self._runner = self._make_runner(executor, scope)
+        found: list[Any] = self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
+        return found
 
+    def _is_alone(self, place: Any) -> bool:
+        """Whether nothing is asked for that a plain run on the executor's own place does not do."""
+        if not self._is_data_parallel:
+            return True
+        devices, build = self.devices(place), self._build_strategy or BuildStrategy()
+        execution = self._exec_strategy or ExecutionStrategy()
+        return (devices == [place] and build.num_trainers == 1 and execution.num_iteration_per_run <= 1 and not build.debug_graphviz_path
+                and build.gradient_scale_strategy != GradientScaleStrategy.Customized and self._share_vars_from is None)
 
-    def _bind(self, scope: Any, place: Any) -> None:
-        """ValueError unless this is the first run, or one with the scope and on the place of the first."""
+    def _make_runner(self, executor: Any, scope: Any) -> Any:
+        from fluidlite.data_parallel import Runner
+        build, execution = self._build_strategy or BuildStrategy(), self._exec_strategy or ExecutionStrategy()
+        places = self.devices(executor.place)
+        _check_places(places)
+        tell(build, execution)
+        if build.debug_graphviz_path:
+            draw(self._program, build.debug_graphviz_path)
+        runner = Runner(self._program, build, execution, places, scope, self._shared_scopes(len(places)))
+        executor.companions.add(runner)
+        return runner
+
+    def _shared_scopes(self, count: int) -> Sequence[Any] | None:
+        """The scopes of the devices of the program with which this one shares its variables."""
+        runner = self._share_vars_from._runner if self._share_vars_from is not None else None
+        if runner is None:
+            return None
+        if len(runner.devices.scopes) != count:
+            raise EnforceNotMet(f"a program on {count} devices cannot share the variables of one on {len(runner.devices.scopes)}")
+        return list(runner.devices.scopes)
+
+    def _bind(self, scope: Any, place: Any) -> Any:
+        """The scope to run in; ValueError unless this is the first run, or one with the scope and on the place of the first."""
+        shared = self._share_vars_from
+        if shared is not None:
+            if not shared._is_data_parallel:
+                raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
+            if shared._scope is None:
+                raise ValueError("The shared Program is not compiled and executed, so there is no variables to share.")
+            scope = shared._scope
         if self._scope is not None and scope is not self._scope:
             raise ValueError("Cannot compile program with different scope.")
         if self._place is not None and place != self._place:
             raise ValueError("Cannot compile program with different place.")
-        shared = self._share_vars_from
-        if shared is not None and not shared._is_data_parallel:
-            raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
-        if shared is not None and shared._scope is None:
-            raise ValueError("The shared Program is not compiled and executed, so there is no variables to share.")
         self._scope, self._place = scope, place
+        return scope
 
 
-class ParallelExecutor:
-    """Fluid's older front door to data parallel runs: a program, an executor and a scope in one object."""
+def _check_places(places: Sequence[Any]) -> None:
+    assert places, "No places for execution."
+    for place in places:
+        if not isinstance(place, Place):
+            raise TypeError(f"a device is a place such as CPUPlace(), not {place!r}")
+        assert type(place) is type(places[0]), f"{place!r} and {places[0]!r} are devices of different kinds: a program runs on one kind"
 
-    def __init__(self, use_cuda: bool, loss_name: str | None = None, main_program: Program | None = None,
-                 share_vars_from: ParallelExecutor | None = None, exec_strategy: ExecutionStrategy | None = None,
-                 build_strategy: BuildStrategy | None = None, num_trainers: int = 1, trainer_id: int = 0, scope: Any = None) -> None:
-        from fluidlite.executor.executor import Executor
-        from fluidlite.ir.program import default_main_program
-        from fluidlite.place import CPUPlace
-        from fluidlite.scope import global_scope
-        if use_cuda and not is_compiled_with_cuda():
-            raise RuntimeError("ParallelExecutor(use_cuda=True), but there is no CUDA device")
-        strategy = build_strategy or BuildStrategy()
-        strategy.num_trainers, strategy.trainer_id = num_trainers, trainer_id
-        self._scope = scope if scope is not None else global_scope()
-        if not isinstance(share_vars_from, (ParallelExecutor, type(None))):
-            raise AssertionError(f"The share_vars_from should be ParallelExecutor, not {share_vars_from!r}.")
-        shared = share_vars_from._compiled if share_vars_from is not None else None
-        self._compiled: CompiledProgram = CompiledProgram(main_program or default_main_program()).with_data_parallel(
-            loss_name, strategy, exec_strategy, shared)
-        self._executor = Executor(CUDAPlace(0) if use_cuda else CPUPlace())
 
-    @property
-    def device_count(self) -> int:
-        """The number of devices that a batch is split over."""
-        return len(self._compiled.devices(self._executor.place))
+def tell(*strategies: BuildStrategy | ExecutionStrategy) -> None:
+    """Warn of options that change nothing, of each once in a process."""
+    for name, reason in [item for strategy in strategies for item in ignored(strategy).items()]:
+        if name not in _told:
+            _told.add(name)
+            warnings.warn(f"{name} changes nothing: {reason}", stacklevel=5)
 
-    def run(self, fetch_list: Any, feed: Any = None, feed_dict: Any = None, return_numpy: bool = True) -> list[Any]:
-        """One step; `feed_dict` is the old name of `feed`."""
-        if feed_dict is not None and feed is None:
-            warnings.warn("`feed_dict` is deprecated. Please use `feed=`", stacklevel=2)
-            feed = feed_dict
-        result: list[Any] = self._executor.run(self._compiled, feed=feed, fetch_list=fetch_list, scope=self._scope, return_numpy=return_numpy)
-        return result
 
-    def drop_local_exe_scopes(self) -> None:
-        """Forget the buffers of earlier runs."""
-        self._executor._plans.clear()
+def draw(program: Program, path: str) -> None:
+    """Write the program as a graph for Graphviz; who reads the file meanwhile finds the old one or the new one, whole."""
+    from fluidlite.debugger import draw_block_graphviz
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(target.name + ".tmp")
+    draw_block_graphviz(program.global_block(), path=str(unfinished))
+    unfinished.replace(target)

@@ -99,6 +99,7 @@ class Scope:
         self.parent = parent
         self.variables: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
+        self.runs = 0                    # of programs by an executor: whoever keeps copies of variables looks here
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope itself, made if it is not there."""

@@ -17,10 +17,11 @@ __all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "len
 
 
 class _Counter:
-    """Counts how often a tensor was given another array: plans that hold the array look here."""
+    """Counts how often a tensor was given another array (plans that hold the array look here), or had its array written by `set`."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.sets = 0
 
 
 rebinds = _Counter()
@@ -70,6 +71,7 @@ class LoDTensor:
     """
 
     _dims: tuple[int, ...] = (0,)                   # the shape while there is no array
+    _sets = 0                                       # how often `set` wrote to the array that was there
 
     def __init__(self, array: Any = None, lod: Lod = ()) -> None:
         if isinstance(array, (list, tuple)):
@@ -100,6 +102,8 @@ class LoDTensor:
             old.set(value)
         else:
             self.array = np.array(value, order="C")
+        self._sets += 1
+        rebinds.sets += 1
 
     # ------------------------------------------------------------------ sequences
     def lod(self) -> list[list[int]]:

@@ -1,0 +1,169 @@
+"""What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way of a batch through them."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fluidlite.batches import merged, share_out
+from fluidlite.device_programs import device_programs, has_backward, kept_apart, loss_gradients, readers_of
+from fluidlite.errors import CommunicatorError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.executor import as_numpy, present, split_fetches
+from fluidlite.executor.parallel import Devices
+from fluidlite.ir.program import Program
+from fluidlite.place import Place
+from fluidlite.scope import Scope
+from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
+from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
+
+__all__ = ["Runner"]
+
+
+class _NextBatch:
+    """A reader of one batch, put in by `Runner` before each run: what a device's `read` op takes from."""
+
+    def __init__(self) -> None:
+        self.batch: list[LoDTensor] = []
+
+    def read_next(self) -> list[LoDTensor]:
+        """The batch."""
+        return self.batch
+
+
+class Runner:
+    """A program on several devices, in one scope."""
+
+    def __init__(self, program: Program, build: BuildStrategy, execution: ExecutionStrategy, places: Sequence[Place], scope: Scope,
+                 shared: Sequence[Scope] | None) -> None:
+        self.program, self.build, self.scope = program, build, scope
+        self.steps = max(1, execution.num_iteration_per_run)
+        self.trains = has_backward(program)
+        # a program that shares variables sees each device's, where that has some of its own
+        scopes = [Scope(scope if shared is None else shared[index]) for index in range(len(places))]
+        self.devices = Devices(places, scopes)
+        self.version = -1
+        self.seen = (-1, -1, -1)                       # how often the user's variables may have been changed from outside
+        self.held: dict[str, tuple[Any, int]] = {}      # what they held when the devices were given copies
+
+    def close(self) -> None:
+        """End the devices' threads."""
+        self.devices.close()
+
+    def run(self, executor: Any, feed: Any, fetch_list: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
+        """A step (or as many as the strategy says, all with this batch); the fetches of the last."""
+        names, _ = split_fetches(fetch_list)
+        self._check(names, feed)
+        feeds = share_out(self.program.global_block(), feed, self.devices.places, self.trains)
+        self.prepare()
+        for _ in range(self.steps):
+            self._read(len(feeds))
+            found = self.devices.run(self.programs, feeds, names, executor.naive)
+            self._note()
+        if return_merged:
+            return [_presented(value, return_numpy) for value in merged(names, found)]
+        return [[_presented(values[index], return_numpy) for values in found] for index in range(len(names))]
+
+    def _check(self, names: Iterable[str], feed: Any) -> None:
+        block = self.program.global_block()
+        fed = set(feed or ()) if not isinstance(feed, (list, tuple)) else {name for item in feed for name in item}
+        for name in loss_gradients(self.program) if self.build.gradient_scale_strategy == GradientScaleStrategy.Customized else ():
+            if name not in fed:
+                raise UninitializedError(f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device is fed where "
+                                         "the gradient of the loss starts from")
+        for name in names:
+            if block._find_var_recursive(name) is None:
+                raise NotFoundError(f"Cannot find fetched variable({name}) in current computation graph: the program has no such variable"
+                                    f"{did_you_mean(name, list(block.vars))}")
+
+    def _read(self, count: int) -> None:
+        """Take a batch for each device, before any of them begins: at the end of the data none has done half a step."""
+        for name, batches in self.readers.items():
+            held = self.scope.find_var(name)
+            if held is None or not hasattr(held.value, "read_next"):
+                raise UninitializedError(f"reader {name!r} is not there: run the startup program, which makes it")
+            for batch in batches[:count]:
+                batch.batch = held.value.read_next()
+
+    # ------------------------------------------------------------------ getting ready
+    def prepare(self) -> None:
+        """Make the devices' programs and scopes, again where the program has changed; give them what the user has changed."""
+        if self.version != self.program.version:
+            self.programs = device_programs(self.program, self.build, len(self.devices.places))
+            self.own = kept_apart(self.programs)
+            self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)}
+            self.version = self.program.version
+            self._declare()
+            self._join()
+        if self.seen != self._state():
+            self._hand_out()
+            self._note()
+
+    def _state(self) -> tuple[int, int, int]:
+        return rebinds.count, rebinds.sets, self.scope.runs
+
+    def _declare(self) -> None:
+        """A place for each variable: device 0's are the user's."""
+        for index, scope in enumerate(self.devices.scopes):
+            for name in self.own[index]:
+                if index > 0:
+                    scope.var(name)
+                elif scope.find_var(name) is None:
+                    self.scope.var(name)
+            for name, batches in self.readers.items():
+                scope.var(name).set(batches[index])
+
+    def _join(self) -> None:
+        """Meet the other processes, where there are several, and take the variables of the first."""
+        if self.build.num_trainers == 1:
+            return
+        outer = current() or of_process(served=False)
+        if outer is None:
+            raise CommunicatorError(f"num_trainers is {self.build.num_trainers}, but this process is connected to no others: start the job "
+                                    "with mpirun, or as roles of a local cluster")
+        if 0 not in outer.rings:
+            outer.join(0, self.build.trainer_id, self.build.num_trainers)
+        ring = outer.ring(0)
+        for name in self.own[0]:
+            held = self.scope.find_var(name)
+            if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
+                held.value.set(ring.broadcast(host(held.value.array), 0))
+
+    def _hand_out(self) -> None:
+        """Give the other devices copies of those of their own variables that the user, or another program, has changed."""
+        everything = self.seen[2] != self.scope.runs
+        for index, scope in enumerate(self.devices.scopes[1:], 1):
+            for name in self.own[index]:
+                held = self.scope.find_var(name)
+                if held is not None and held.is_initialized() and (everything or self.held.get(name) != _mark(held.value)):
+                    _copy(held.value, scope.var(name))
+
+    def _note(self) -> None:
+        """Remember what the user's variables hold, since it is what the devices have."""
+        state = self._state()
+        if self.seen != state:
+            found = {name: self.scope.find_var(name) for names in self.own[1:] for name in names}
+            self.held = {name: _mark(held.value) for name, held in found.items() if held is not None}
+            self.seen = state
+
+
+def _mark(value: Any) -> tuple[int, int]:
+    """Another pair where another array is held, or `set` has written to it."""
+    return (id(value.array), value._sets) if isinstance(value, LoDTensor) else (id(value), 0)
+
+
+def _copy(value: Any, target: Any) -> None:
+    if isinstance(value, LoDTensor):
+        target.get_tensor().set(host(value.array))
+        target.value._lod = value._lod
+    elif isinstance(value, SelectedRows):
+        target.set(SelectedRows(value.ids.copy(), value.height(), value.array.copy()))
+    elif isinstance(value, LoDTensorArray):
+        target.set(LoDTensorArray(LoDTensor(item.array.copy(), item._lod) for item in value))
+    else:
+        target.set(value)
+
+
+def _presented(value: Any, return_numpy: bool) -> Any:
+    if isinstance(value, LoDTensor):
+        return present(value.array, value._lod, return_numpy) if return_numpy else value
+    return as_numpy(value) if return_numpy and isinstance(value, LoDTensorArray) else value

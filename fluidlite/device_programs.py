@@ -1,0 +1,199 @@
+"""What each device runs of a program that is trained on several of them."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from fluidlite import flags
+from fluidlite.dtypes import to_numpy
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.prune import reads, writes
+from fluidlite.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
+from fluidlite.transpiler.buckets import waves
+from fluidlite.transpiler.collective import reduce_gradients
+from fluidlite.transpiler.insertions import Insertions
+
+__all__ = ["device_programs", "has_backward", "kept_apart", "loss_gradients", "readers_of"]
+
+BUCKET_BYTES = 32 << 20           # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
+_LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
+
+
+def has_backward(program: Program) -> bool:
+    """Whether the program makes gradients of a loss."""
+    return any(op.role == _LOSS_GRADIENT for block in program.blocks for op in block.ops)
+
+
+def loss_gradients(program: Program) -> list[str]:
+    """The variables from which the backward passes start."""
+    return [op.output_arg_names[0] for op in program.global_block().ops if op.role == _LOSS_GRADIENT]
+
+
+def device_programs(program: Program, strategy: BuildStrategy, devices: int) -> list[Program]:
+    """The programs of `devices` devices: the same one for all, but for ReduceStrategy.Reduce, where each updates its own parameters.
+
+    A program that makes no gradients, or reduces them itself, stays as it is.
+    """
+    ranks = devices * strategy.num_trainers
+    main = _with_loss_gradient(program, strategy)
+    if strategy.sync_batch_norm:
+        main = _with_synchronised_statistics(main)
+    if not _has_gradients(main) or _reduces(main) or ranks == 1:
+        return [main] * devices
+    share = ranks if strategy.gradient_scale_strategy == GradientScaleStrategy.CoeffNumDevice else 1
+    if strategy.reduce_strategy == ReduceStrategy.Reduce and devices > 1 and strategy.num_trainers == 1:
+        return _reduced_to_owners(main, share, devices)
+    return [reduce_gradients(main, share, 1, _bucket_bytes(strategy))] * devices
+
+
+def _bucket_bytes(strategy: BuildStrategy) -> int:
+    if not strategy.fuse_all_reduce_ops:
+        return 0
+    megabytes = float(flags.get_flags("FLAGS_fuse_parameter_memory_size")["FLAGS_fuse_parameter_memory_size"])
+    return int(megabytes * (1 << 20)) if megabytes > 0 else BUCKET_BYTES
+
+
+def _has_gradients(program: Program) -> bool:
+    return next(waves(program.global_block()), None) is not None
+
+
+def _reduces(program: Program) -> bool:
+    """Whether the program was transpiled: then it reduces its gradients by itself."""
+    return any(op.type.startswith("c_allreduce") and op.role & OpRole.Backward for op in program.global_block().ops)
+
+
+def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
+    """The program without the op that starts the gradient of the loss, where the user feeds that."""
+    if strategy.gradient_scale_strategy != GradientScaleStrategy.Customized or not has_backward(program):
+        return program
+    new = program.clone()
+    block = new.global_block()
+    block.ops = [op for op in block.ops if op.role != _LOSS_GRADIENT]
+    new.bump_version()
+    return new
+
+
+def _with_synchronised_statistics(program: Program) -> Program:
+    """The program with the statistics of each batch_norm taken over all devices."""
+    new = program.clone()
+    for op in (op for block in new.blocks for op in block.ops if op.type in ("batch_norm", "batch_norm_grad")):
+        op.type = f"sync_{op.type}"
+    new.bump_version()
+    return new
+
+
+# ---------------------------------------------------------------------- ReduceStrategy.Reduce
+def _reduced_to_owners(program: Program, share: int, devices: int) -> list[Program]:
+    """For each device a program that updates its own parameters from the sums of their gradients, and is given the others."""
+    owners = _owners(program.global_block(), devices)
+    return [_of_owner(program, share, owners, device) for device in range(devices)]
+
+
+def _owners(block: Block, devices: int) -> dict[str, int]:
+    """Parameter -> the device that updates it: the largest first, each to the device with least to do."""
+    names = dict.fromkeys(op.role_vars[index] for op in block.ops if op.role & OpRole.Backward for index in range(0, len(op.role_vars), 2))
+    sizes = {name: _bytes(block, name) for name in names}
+    loads = [0] * devices
+    found = {}
+    for name in sorted(names, key=lambda name: (-sizes[name], name)):
+        found[name] = loads.index(min(loads))
+        loads[found[name]] += sizes[name]
+    return found
+
+
+def _bytes(block: Block, name: str) -> int:
+    var = block._var_recursive(name)
+    return math.prod(var.shape) * to_numpy(var.dtype).itemsize
+
+
+def _of_owner(program: Program, share: int, owners: dict[str, int], device: int) -> Program:
+    new = program.clone()
+    block = new.global_block()
+    updates = _last_updates(block, owners)
+    foreign = [set(_foreign(block, owners, other)) for other in range(max(owners.values()) + 1)]
+    edits = Insertions(block)
+    for wave in waves(block):
+        for op, names in wave.makers:
+            for name in names:
+                _gather(edits, op, name, _readers(block, name, owners, foreign))
+    for op in block.ops:
+        if op.role == _LOSS_GRADIENT:
+            name = op.output_arg_names[0]
+            edits.behind(op, "scale", {"X": name}, {"Out": name}, OpRole.Backward, scale=1.0 / share)
+    _give_back(edits, updates, owners)
+    edits.apply()
+    mine = set(_foreign(block, owners, device))
+    block.ops = [op for op in block.ops if op not in mine]
+    new.bump_version()
+    return new
+
+
+def _last_updates(block: Block, owners: dict[str, int]) -> dict[str, Operator]:
+    """Parameter -> the optimizer op that writes it last."""
+    return {name: op for op in block.ops if op.role & OpRole.Optimize for name in op.output_arg_names if name in owners}
+
+
+def _foreign(block: Block, owners: dict[str, int], device: int) -> Iterator[Operator]:
+    """The updating ops that `device` leaves to others: those for their parameters that nothing else here depends on."""
+    needed: set[str] = set()
+    for op in reversed(block.ops):
+        named = op.role_vars[0] if op.role_vars else next(iter(op.inputs.get("Param", ())), "")
+        updates = op.role & OpRole.Optimize and not op.role & OpRole.LRSched
+        if updates and owners.get(named, device) != device and needed.isdisjoint(set(op.output_arg_names) - owners.keys()):
+            yield op
+        else:
+            needed.update(reads(op))
+
+
+def _readers(block: Block, gradient: str, owners: dict[str, int], foreign: Sequence[set[Operator]]) -> set[int]:
+    """The devices on which some op behind the backward pass reads a gradient."""
+    users = [op for op in block.ops if gradient in op.input_arg_names and not op.role & OpRole.Backward]
+    return {device for device, left in enumerate(foreign) if any(op not in left for op in users)}
+
+
+def _gather(edits: Insertions, maker: Operator, gradient: str, devices: set[int]) -> None:
+    """Sum a gradient for the one device that reads it, or for all."""
+    inout = {"X": gradient}, {"Out": gradient}
+    if len(devices) == 1:
+        edits.behind(maker, "c_reduce_sum", *inout, OpRole.Backward, ring_id=0, root_id=next(iter(devices)))
+    else:
+        edits.behind(maker, "c_allreduce_sum", *inout, OpRole.Backward, ring_id=0)
+
+
+def _give_back(edits: Insertions, updates: dict[str, Operator], owners: dict[str, int]) -> None:
+    """Hand each parameter from its owner to the others: at the end, or behind its update where a later op reads it."""
+    ops = edits.block.ops
+    position = {op: index for index, op in enumerate(ops)}
+    for name, op in updates.items():
+        read_later = any(name in reads(later) for later in ops[position[op] + 1:])
+        put = edits.last if not read_later else lambda *args, anchor=op, **attrs: edits.behind(anchor, *args, **attrs)
+        put("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=owners[name])
+
+
+# ---------------------------------------------------------------------- what is kept where
+def _persistables(program: Program, names: Iterable[str]) -> set[str]:
+    block = program.global_block()
+    return {name for name in names if (var := block._find_var_recursive(name)) is not None and var.persistable}
+
+
+def _used(program: Program) -> tuple[set[str], set[str]]:
+    """The persistable variables that a program reads, and those that it writes."""
+    ops = program.global_block().ops
+    return (_persistables(program, (name for op in ops for name in reads(op))),
+            _persistables(program, (name for op in ops for name in writes(op))))
+
+
+def kept_apart(programs: Sequence[Program]) -> list[list[str]]:
+    """For each device the persistable variables of which it has its own: those that it writes and another one uses too."""
+    if len(set(map(id, programs))) == 1:
+        return [sorted(_used(programs[0])[1])] * len(programs)
+    used = [_used(program) for program in programs]
+    return [sorted(name for name in written if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device))
+            for device, (_, written) in enumerate(used)]
+
+
+def readers_of(program: Program) -> list[str]:
+    """The variables that `read` ops of a program take batches from."""
+    return list(dict.fromkeys(name for op in program.global_block().ops if op.type == "read" for name in op.input("Reader")))

@@ -1,0 +1,111 @@
+"""The options of compiling and running a program, under fluid's names."""
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fluidlite.errors import EnforceNotMet, did_you_mean
+
+__all__ = ["BuildStrategy", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy", "ignored"]
+
+
+class ReduceStrategy(enum.IntEnum):
+    """How gradients come together."""
+
+    AllReduce = 0
+    Reduce = 1
+    _NoReduce = 2
+
+
+class GradientScaleStrategy(enum.IntEnum):
+    """What the loss gradient of each device starts from."""
+
+    CoeffNumDevice = 0
+    One = 1
+    Customized = 2
+
+
+class _Options:
+    """Options by name; each keeps the type of its default (a switch takes any number for a truth value)."""
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        for name, value in self._DEFAULTS.items():
+            super().__setattr__(name, copy(value))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{did_you_mean(name, self._DEFAULTS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._DEFAULTS:
+            self.__getattr__(name)
+        kind = type(self._DEFAULTS[name])
+        if kind is bool and (value is None or isinstance(value, (int, np.bool_))):
+            value = bool(value)
+        elif kind is int and isinstance(value, np.integer):
+            value = int(value)
+        elif name == "memory_optimize" and value not in (None, True, False):
+            raise EnforceNotMet("BuildStrategy.memory_optimize must be set to None, False or True")
+        elif kind not in (type(None), set) and not isinstance(value, kind):
+            raise TypeError(f"{type(self).__name__}.{name} is of type {kind.__name__}, not {value!r}")
+        super().__setattr__(name, value)
+
+
+class BuildStrategy(_Options):
+    """Options of compiling, under fluid's names; those that a generated plan makes meaningless change nothing."""
+
+    ReduceStrategy = ReduceStrategy
+    GradientScaleStrategy = GradientScaleStrategy
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "reduce_strategy": ReduceStrategy.AllReduce, "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
+        "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": [], "is_distribution": False, "async_mode": False,
+        "nccl_comm_num": 1, "use_hierarchical_allreduce": False, "hierarchical_allreduce_inter_nranks": 0, "sync_batch_norm": False,
+        "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False, "fuse_broadcast_ops": True,
+        "fuse_all_optimizer_ops": False, "fuse_all_reduce_ops": True, "enable_auto_fusion": False,
+        "memory_optimize": None, "enable_inplace": True, "cache_runtime_context": False, "remove_unnecessary_lock": True,
+        "enable_sequential_execution": False, "enable_backward_optimizer_op_deps": True,
+        "debug_graphviz_path": "", "mkldnn_enabled_op_types": set(),
+    }
+
+
+class ExecutionStrategy(_Options):
+    """Options of running, under fluid's names."""
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "use_thread_barrier": False,
+        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True,
+    }
+
+
+# options that say how Paddle's executor should do what a generated plan does anyway, or has no use for; their defaults ask for nothing
+_MEANINGLESS = {
+    "enable_sequential_execution": "a plan runs its ops in program order",
+    "remove_unnecessary_lock": "plans take no locks",
+    "cache_runtime_context": "plans look nothing up",
+    "fuse_broadcast_ops": "the devices of a process share what they only read",
+    "fuse_all_optimizer_ops": "updates of one kind are fused where that pays",
+    "fuse_elewise_add_act_ops": "element-wise ops are fused where that pays",
+    "fuse_bn_act_ops": "element-wise ops are fused where that pays",
+    "fuse_relu_depthwise_conv": "element-wise ops are fused where that pays",
+    "enable_auto_fusion": "element-wise ops are fused where that pays",
+    "enable_inplace": "buffers are shared by liveness, always",
+    "memory_optimize": "buffers are shared by liveness, always",
+    "enable_backward_optimizer_op_deps": "a plan runs its ops in program order",
+    "mkldnn_enabled_op_types": "there is one implementation of each op",
+    "num_threads": "each device has one thread",
+    "num_iteration_per_drop_scope": "buffers belong to the plan, and drop_local_exe_scopes() frees them",
+    "use_thread_barrier": "devices always meet at barriers",
+    "allow_op_delay": "a plan runs its ops in program order",
+    "use_experimental_executor": "there is one executor",
+}
+
+
+def ignored(strategy: BuildStrategy | ExecutionStrategy) -> dict[str, str]:
+    """The options that were set to something but change nothing, each with the reason."""
+    return {name: reason for name, reason in _MEANINGLESS.items()
+            if name in strategy._DEFAULTS and getattr(strategy, name) != strategy._DEFAULTS[name]}

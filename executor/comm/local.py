@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.local_rings import LocalReduction, LocalRing, Meeting
 from fluidlite.executor.comm.messages import Error, Message
-from fluidlite.executor.comm.reduction import REDUCE, check_alike
 from fluidlite.executor.comm.session import Session
 from fluidlite.tensor import SelectedRows
 
@@ -24,7 +24,9 @@ class LocalNetwork:
         self.changed = threading.Condition()
         self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)       # by server
         self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)                     # by (role, server)
-        self.meetings: dict[Any, list[Any]] = {}                                                 # by what ranks meet for
+        self.meetings: dict[Any, Meeting] = {}                                                   # by what ranks meet for
+        self.names: dict[Any, deque[bytes]] = defaultdict(deque)                                 # of rings, by who takes them
+        self.roles: list[str] = []
         self.alive: set[str] = set()
         self.serving: dict[str, str] = {}                                                        # endpoint -> role
         self.waiting: dict[str, tuple[Callable[[], bool], str]] = {}
@@ -34,6 +36,7 @@ class LocalNetwork:
     def enter(self, role: str) -> LocalSession:
         """The session of a role that takes part from now on."""
         self.alive.add(role)
+        self.roles.append(role)
         return LocalSession(self, role)
 
     def leave(self, role: str, failure: str | None = None) -> None:
@@ -83,7 +86,7 @@ class LocalLink:
             self.network.inbox[endpoint].append(((self.role, endpoint), copied(message)))
             self.network.changed.notify_all()
 
-    def answer(self, endpoint: str) -> Any:
+    def answer(self, endpoint: str, into: Any = None) -> Any:
         """The next answer of a server."""
         answers = self.network.answers[self.role, endpoint]
         with self.network.changed:
@@ -103,7 +106,7 @@ class LocalLink:
                 raise CommunicatorError(f"{endpoint} is taken: {owner} listens there")
             self.endpoint = endpoint
 
-    def next_message(self) -> tuple[Any, Message]:
+    def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         """The next message to this server."""
         inbox = self.network.inbox[self.endpoint]
         with self.network.changed:
@@ -122,6 +125,8 @@ class LocalSession(Session):
 
     def __init__(self, network: LocalNetwork, role: str) -> None:
         self.network, self.role = network, role
+        self.joined: dict[tuple[int, bytes], int] = {}           # how often a ring was
+        self.started: list[LocalReduction] = []                  # to which this role has not given its share yet
         super().__init__(LocalLink(self))
 
     def wait(self, ready: Callable[[], bool], what: str) -> None:
@@ -130,72 +135,28 @@ class LocalSession(Session):
         place = "" if op is None else f" in op {op.type!r}, built at {op.where}"
         self.network.wait(self.role, ready, what + place)
 
-    def join(self, ring_id: int, rank: int, size: int) -> None:
-        """Make a ring; the others join it when they will."""
-        if not 0 <= rank < size:
-            raise CommunicatorError(f"rank {rank} of ring {ring_id} is none of 0 to {size - 1}")
-        self.rings[ring_id] = LocalRing(self, ring_id, rank, size)
-
-
-class LocalRing:
-    """Threads that meet: the last to come does the work, in the order of the ranks, so that results never depend on who came when."""
-
-    def __init__(self, session: LocalSession, ring_id: int, rank: int, size: int) -> None:
-        self.session, self.ring_id, self.rank, self.size = session, ring_id, rank, size
-        self.calls = 0
-        self.sent: dict[tuple[int, int], int] = defaultdict(int)
-
-    def _meet(self, what: str, value: Any) -> list[Any]:
-        """Every rank's value, in order, once all have come."""
-        network = self.session.network
-        self.calls += 1
-        key = (self.ring_id, self.size, self.calls)
-        with network.changed:
-            places = network.meetings.setdefault(key, [None] * self.size + [0])
-            if places[self.rank] is not None:
-                raise CommunicatorError(f"two processes are rank {self.rank} of ring {self.ring_id}")
-            places[self.rank] = (what, None if value is None else value.copy(), self.session.role)
-            network.changed.notify_all()
-            others = [rank for rank in range(self.size) if rank != self.rank]
-            self.session.wait(lambda: all(places[rank] is not None for rank in others),
-                               f"the other ranks of ring {self.ring_id} ({what}, call {self.calls})")
-            places[-1] += 1
-            if places[-1] == self.size:
-                del network.meetings[key]
-        check_alike(self.ring_id, places[:-1])
-        return [place[1] for place in places[:-1]]
-
-    def all_reduce(self, value: Any, how: str) -> Any:
-        """The reduction over all ranks, taken in their order."""
-        values = self._meet(f"all-reduce {how}", value)
-        total = values[0].copy()
-        for other in values[1:]:
-            REDUCE[how](total, other, out=total)
-        self.session.network.bytes[self.session.role, f"ring {self.ring_id}"] += size_of(value) * 2 * (self.size - 1) // self.size
-        return total
-
-    def broadcast(self, value: Any, root: int) -> Any:
-        """The value of rank `root`."""
-        return self._meet(f"broadcast from {root}", value)[root]
-
-    def all_gather(self, value: Any) -> list[Any]:
-        """Every rank's value."""
-        return self._meet("all-gather", value)
-
-    def send(self, value: Any, peer: int) -> None:
-        """Put a value where rank `peer` takes it."""
-        network = self.session.network
-        with network.changed:
-            network.answers[f"{self.ring_id}:{self.rank}", f"{peer}"].append(value.copy())
-            network.changed.notify_all()
-
-    def receive(self, peer: int) -> Any:
-        """Take what rank `peer` put there."""
-        network = self.session.network
-        box = network.answers[f"{self.ring_id}:{peer}", f"{self.rank}"]
-        with network.changed:
-            self.session.wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
+    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
+        """The name of a ring of these members, which rank 0 makes; the others wait for it."""
+        key = ("name", tuple(members))
+        with self.network.changed:
+            box = self.network.names[key, rank]
+            if rank == 0:
+                box.append(make())
+                for other in range(1, len(members)):
+                    self.network.names[key, other].append(box[-1])
+                self.network.changed.notify_all()
+            self.wait(lambda: bool(box), f"the name of the ring of {', '.join(members)}, which {members[0]} makes")
             return box.popleft()
+
+    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
+        """Make a ring; the others join it when they will."""
+        self.check_place(ring_id, rank, size)
+        joined = self.joined[ring_id, name] = self.joined.get((ring_id, name), 0) + 1
+        self.rings[ring_id] = LocalRing(self, (ring_id, name or size, joined), ring_id, rank, size)
+
+    def join_devices(self, ring_id: int) -> None:
+        """Make a ring of all roles of the network, in the order in which they entered."""
+        self.join(ring_id, self.network.roles.index(self.role), len(self.network.roles), b"devices")
 
 
 def size_of(value: Any) -> int:

@@ -1,24 +1,27 @@
-"""The processes of one `mpirun`: rings are communicators, and trainers and servers send each other messages. Buffers only, no pickle."""
+"""The processes of one `mpirun`: who they are, the rings among them, and what happens when one of them fails. Buffers only, no pickle."""
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
-import time
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.errors import CommunicatorError, MissingExtraError
-from fluidlite.executor.comm.messages import Error, Message
+from fluidlite.executor.comm.mpi_link import MpiLink
+from fluidlite.executor.comm.mpi_rings import MpiRing
+from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.session import Session
-from fluidlite.executor.comm.wire import decode, encode
-from fluidlite.tensor import host
 
 __all__ = ["MpiSession", "under_mpi"]
 
-_TO_SERVER, _TO_TRAINER, _BETWEEN_RANKS = 1, 2, 3
-_NAME_BYTES = 128
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+_NAMES, _TOKENS = 4, 5                        # tags of what makes rings
+_ENTRY = np.dtype([("endpoint", "S128"), ("host", "S64"), ("bell", "S64"), ("trainers", "i8"), ("ranks", "i8"), ("ring", "S16")])
 
 
 def under_mpi() -> bool:
@@ -39,160 +42,161 @@ class MpiSession(Session):
 
     def __init__(self, deadline: float) -> None:
         self.mpi = _mpi()
-        self.world = self.mpi.COMM_WORLD.Dup()
-        super().__init__(MpiLink(self.mpi, self.world, deadline))
+        self.world = self.mpi.COMM_WORLD
+        self.waiter = Waiter(self.mpi, self.world, deadline)
+        self.link_to = MpiLink(self.mpi, self.waiter, self.meet)
+        super().__init__(self.link_to)
+        self.everybody: dict[str, int] | None = None              # endpoint -> process, once all have met
+        self.members: dict[bytes, tuple[int, ...]] = {}           # the processes of a ring, by its name
+        self.made: dict[tuple[int, tuple[int, ...]], MpiRing] = {}
+        stop_all_on_error(self.mpi, self.world)
+        atexit.register(self.end)
 
-    def join(self, ring_id: int, rank: int, size: int) -> None:
-        """Make a ring of all processes; CommunicatorError, on all of them, where the program was made for another number."""
-        if (rank, size) != (self.world.rank, self.world.size):
+    def end(self) -> None:
+        """Tell the others that this process ends."""
+        if not self.mpi.Is_finalized():
+            self.link_to.finish()
+            self.waiter.leave()
+
+    # ------------------------------------------------------------------ meeting
+    def meet(self, endpoint: str = "", trainers: int = 0, ring: Sequence[str] = (), ranks: int = 0) -> dict[str, int]:
+        """Endpoint -> process. At the first call all processes tell each other who they are; an error of one is one of all.
+
+        A server says for how many `trainers` it is there, a member of a ring the endpoints of all, or how many `ranks` there are.
+        """
+        if self.everybody is not None:
+            return self.everybody
+        mine = np.zeros(1, _ENTRY)
+        mine[0] = (endpoint.encode(), os.uname().nodename.encode()[:64] if hasattr(os, "uname") else b"",
+                   self.waiter.bell.name[1:], trainers, len(ring) or ranks, digest(ring) if ring else b"")
+        self.world = self.waiter.world = self.link_to.world = self._own_world()
+        found = np.zeros(self.world.size, _ENTRY)
+        request = self.world.Iallgather(mine.view(np.uint8), found.view(np.uint8))
+        self.waiter.until(request.Test, lambda: "the other processes, to hear who they are", busy=0.01)
+        self.waiter.bell.meet((rank, b"\0" + entry["bell"]) for rank, entry in enumerate(found)
+                              if entry["bell"] and entry["host"] == mine[0]["host"] and rank != self.world.rank)
+        self.waiter.alone = len(self.waiter.bell.others) < self.world.size - 1
+        self._check(found)
+        self.everybody = {entry["endpoint"].decode(): rank for rank, entry in enumerate(found) if entry["endpoint"]}
+        return self.everybody
+
+    def _own_world(self) -> Any:
+        """A communicator of all processes that nobody else talks on."""
+        world, request = self.mpi.COMM_WORLD.Idup()
+        self.waiter.until(request.Test, lambda: "the other processes, none of which has come to talk yet", busy=0.01)
+        return world
+
+    def _check(self, found: Any) -> None:
+        """CommunicatorError, the same on all processes, where the programs are not those of a job of so many."""
+        size = self.world.size
+        names = [entry["endpoint"].decode() for entry in found]
+        servers = [name for name, entry in zip(names, found, strict=True) if entry["trainers"]]
+        for name, entry in zip(names, found, strict=True):
+            wanted = int(entry["trainers"])
+            if wanted and wanted + len(servers) != size:
+                raise CommunicatorError(f"the server at {name} waits for {wanted} trainers, and there are {len(servers)} servers: start "
+                                        f"{wanted + len(servers)} processes, not {size}")
+            twice = [rank for rank, other in enumerate(names) if other and other == name]
+            if len(twice) > 1:
+                raise CommunicatorError(f"processes {' and '.join(map(str, twice))} have the program of the same rank, {name}: give each "
+                                        "the program of its rank")
+        most = int(found["ranks"].max())
+        rings = set(found["ring"].tolist())
+        if most > size or (most and len(rings) == 1 and most != size):
+            raise CommunicatorError(f"the program is made for {most} ranks, but there are {size} processes: start {most} processes, and "
+                                    "give each the program of its rank")
+
+    # ------------------------------------------------------------------ rings
+    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
+        """The name of a ring, from its rank 0; all members have to be processes of this job."""
+        self.check_place(0, rank, len(members))
+        known = self.meet(members[rank], ring=members)
+        missing = [endpoint for endpoint in members if endpoint not in known]
+        if missing:
+            raise CommunicatorError(f"no process has the program of {', '.join(missing)} (there are {', '.join(known) or 'none'}): start "
+                                    f"{len(members)} processes, and give each the program of its rank")
+        ranks = tuple(known[endpoint] for endpoint in members)
+        if ranks[rank] != self.world.rank:
+            raise CommunicatorError(f"process {self.world.rank} names a ring as {members[rank]}, which is process {ranks[rank]}")
+        name = self._named(ranks, members, make() if rank == 0 else b"")
+        self.members[name] = ranks
+        return name
+
+    def _named(self, ranks: tuple[int, ...], members: Sequence[str], name: bytes) -> bytes:
+        """Send the name to the others, or receive it."""
+        if name:
+            letter = np.frombuffer(digest(members) + name, np.uint8)
+            self._all([self.world.Isend(letter, rank, _NAMES) for rank in ranks[1:]], ranks, "a ring to be named")
+            return name
+        letter = np.zeros(16 + 512, np.uint8)
+        status = self.mpi.Status()
+        request = self.world.Irecv(letter, ranks[0], _NAMES)
+        self.waiter.until(lambda: request.Test(status), lambda: f"the name of the ring of {', '.join(members)}", ranks[:1], busy=0.01)
+        found = letter[:status.Get_count(self.mpi.BYTE)].tobytes()
+        if found[:16] != digest(members):
+            raise CommunicatorError(f"process {ranks[0]} names a ring of other members than {', '.join(members)}")
+        return found[16:]
+
+    def _all(self, requests: list[Any], ranks: Sequence[int], what: str) -> None:
+        self.waiter.until(lambda: bool(self.mpi.Request.Testall(requests)), lambda: what, ranks, busy=0.01)
+
+    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
+        """Make a ring of the processes that agreed on its name; without a name, of all."""
+        self.check_place(ring_id, rank, size)
+        ranks = self.members.get(name)
+        if ranks is None:
+            self.meet(ranks=size)
+            ranks = tuple(range(self.world.size))
+        if size != len(ranks) or ranks[rank] != self.world.rank:
             raise CommunicatorError(f"the program is that of rank {rank} of {size}, but this is process {self.world.rank} of "
                                     f"{self.world.size}: start {size} processes, and give each the program of its rank")
-        self.rings[ring_id] = MpiRing(self.mpi, self.world.Dup())
+        self.rings[ring_id] = self._made(ring_id, ranks)
+
+    def join_devices(self, ring_id: int) -> None:
+        """Make a ring of all processes, each of which has one device."""
+        self.meet()
+        self.rings[ring_id] = self._made(ring_id, tuple(range(self.world.size)))
+
+    def _made(self, ring_id: int, ranks: tuple[int, ...]) -> MpiRing:
+        """The ring of these processes: the same one again for those who join it again."""
+        key = ring_id, ranks
+        if key not in self.made:
+            self._gather(ring_id, ranks)
+            comm = self.world.Create_group(self.world.group.Incl(ranks), ring_id % 1000)
+            self.made[key] = MpiRing(self.mpi, comm, ring_id, ranks, self.waiter)
+        return self.made[key]
+
+    def _gather(self, ring_id: int, ranks: tuple[int, ...]) -> None:
+        """Return when all members have come to join, for MPI makes a communicator without a time limit."""
+        def what() -> str:
+            return f"all of processes {', '.join(map(str, ranks))} to join ring {ring_id}"
+        mine, theirs = np.array([ring_id, len(ranks)], np.int64), np.zeros((len(ranks), 2), np.int64)
+        others = [(number, rank) for number, rank in enumerate(ranks) if rank != self.world.rank]
+        requests = [self.world.Irecv(theirs[number], rank, _TOKENS) for number, rank in others]
+        requests += [self.world.Isend(mine, rank, _TOKENS) for _, rank in others]
+        self.waiter.until(lambda: bool(self.mpi.Request.Testall(requests)), what, ranks, busy=0.01)
+        wrong = [rank for number, rank in others if (theirs[number] != mine).any()]
+        if wrong:
+            raise CommunicatorError(f"process {self.world.rank} joins ring {ring_id}, but process {', '.join(map(str, wrong))} joins another")
 
 
-class MpiRing:
-    """A ring as an MPI communicator."""
-
-    def __init__(self, mpi: Any, comm: Any) -> None:
-        self.comm = comm
-        self.rank, self.size = comm.rank, comm.size
-        self.how = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
-
-    def all_reduce(self, value: Any, how: str) -> Any:
-        """The reduction over all ranks."""
-        source = _sendable(value)
-        total = np.empty_like(source)
-        self.comm.Allreduce(source, total, self.how[how])
-        return total
-
-    def broadcast(self, value: Any, root: int) -> Any:
-        """The value of rank `root`."""
-        found = _sendable(value).copy()
-        self.comm.Bcast(found, root)
-        return found
-
-    def all_gather(self, value: Any) -> list[Any]:
-        """Every rank's value; they may differ in their first dimension."""
-        source = _sendable(value)
-        rows = np.empty(self.size, np.int64)
-        self.comm.Allgather(np.array([len(source) if source.ndim else 1], np.int64), rows)
-        width = int(np.prod(source.shape[1:]))
-        found = np.empty(int(rows.sum()) * width, source.dtype)
-        self.comm.Allgatherv(source, [found, (rows * width).tolist()])
-        return [part.reshape(source.shape if not source.ndim else (-1, *source.shape[1:]))
-                for part in np.split(found, np.cumsum(rows * width)[:-1])]
-
-    def send(self, value: Any, peer: int) -> None:
-        """Give a value to rank `peer`."""
-        _send_frames(self.comm, encode(value), peer, _BETWEEN_RANKS)
-
-    def receive(self, peer: int) -> Any:
-        """The next value from rank `peer`."""
-        return decode(_receive_frames(self.comm, peer, _BETWEEN_RANKS))
+def digest(members: Sequence[str]) -> bytes:
+    """What says of a list of endpoints that it is the same."""
+    return hashlib.sha256("\n".join(members).encode()).digest()[:16].replace(b"\0", b"\1")
 
 
-class MpiLink:
-    """The way between trainers and servers, by the ranks at which the servers' endpoints are."""
+def stop_all_on_error(mpi: Any, world: Any) -> None:
+    """Let an error that nobody catches end all processes: the others would wait for this one."""
+    before = sys.excepthook
 
-    def __init__(self, mpi: Any, world: Any, deadline: float) -> None:
-        self.mpi, self.world, self.deadline = mpi, world, deadline
-        self.ranks: dict[str, int] | None = None
-
-    def meet(self, endpoint: str, trainers: int) -> dict[str, int]:
-        """Tell all processes who this is, and hear who they are: server -> rank. Every process does so once."""
-        mine = np.zeros(_NAME_BYTES + 8, np.uint8)
-        spelled = endpoint.encode()
-        mine[:len(spelled)] = np.frombuffer(spelled, np.uint8)
-        mine[_NAME_BYTES:] = np.array([trainers], np.int64).view(np.uint8)
-        everybody = np.empty((self.world.size, len(mine)), np.uint8)
-        self.world.Allgather(mine, everybody)
-        names = [row[:_NAME_BYTES].tobytes().rstrip(b"\0").decode() for row in everybody]
-        self.ranks = {name: rank for rank, name in enumerate(names) if name}
-        for rank, name in enumerate(names):
-            wanted = int(everybody[rank, _NAME_BYTES:].view(np.int64)[0])
-            if name and wanted + len(self.ranks) != self.world.size:
-                raise CommunicatorError(f"the server at {name} waits for {wanted} trainers, and there are {len(self.ranks)} servers: start "
-                                        f"{wanted + len(self.ranks)} processes, not {self.world.size}")
-        return self.ranks
-
-    def rank_of(self, endpoint: str) -> int:
-        """The rank of the server at `endpoint`."""
-        ranks = self.meet("", 0) if self.ranks is None else self.ranks
-        if endpoint not in ranks:
-            raise CommunicatorError(f"no process is the server at {endpoint}; servers are {', '.join(ranks) or 'none'}")
-        return ranks[endpoint]
-
-    # ------------------------------------------------------------------ a trainer
-    def post(self, endpoint: str, message: Message) -> None:
-        """Send a message to a server."""
-        _send_frames(self.world, encode(message), self.rank_of(endpoint), _TO_SERVER)
-
-    def answer(self, endpoint: str) -> Any:
-        """The next answer of a server."""
-        rank = self.rank_of(endpoint)
-        self.wait(rank, _TO_TRAINER, f"an answer of the server at {endpoint}")
-        found = decode(_receive_frames(self.world, rank, _TO_TRAINER))
-        if isinstance(found, Error):
-            raise CommunicatorError(f"the server at {endpoint} says: {found.text}")
-        return found
-
-    # ------------------------------------------------------------------ a server
-    def listen(self, endpoint: str, trainers: int = 0) -> None:
-        """Be the server at `endpoint`."""
-        self.meet(endpoint, trainers)
-
-    def next_message(self) -> tuple[Any, Message]:
-        """The next message of any trainer."""
-        source = self.wait(self.mpi.ANY_SOURCE, _TO_SERVER, "messages of trainers")
-        message = decode(_receive_frames(self.world, source, _TO_SERVER))
-        assert isinstance(message, Message)
-        return source, message
-
-    def reply(self, to: Any, value: Any) -> None:
-        """Answer a message."""
-        _send_frames(self.world, encode(value), to, _TO_TRAINER)
-
-    def wait(self, source: int, tag: int, what: str) -> int:
-        """The rank that has sent something; CommunicatorError after the deadline. Polls, for MPI's own waits have no end."""
-        status = self.mpi.Status()
-        return _poll(lambda: status.Get_source() if self.world.Iprobe(source, tag, status) else None, self.deadline, what)
-
-
-def _poll(ready: Callable[[], int | None], deadline: float, what: str) -> int:
-    """What `ready` gives once it gives something: asked without a pause at first, then every 50 us."""
-    end, spins = time.monotonic() + deadline, 0
-    while (found := ready()) is None:
-        spins += 1
-        if spins > 200:
-            time.sleep(50e-6)
-            if time.monotonic() > end:
-                raise CommunicatorError(f"no sign of {what} for {deadline:g} s")
-    return found
-
-
-def _sendable(value: Any) -> Any:
-    """A contiguous host array of a type that MPI can reduce; float16 it would take for something else."""
-    array = np.require(host(value), requirements="C")
-    if array.dtype == np.float16 or array.dtype.kind not in "fiub":
-        raise CommunicatorError(f"arrays of {array.dtype} cannot be reduced over MPI")
-    return array
-
-
-def _send_frames(comm: Any, frames: list[Any], to: int, tag: int) -> None:
-    """The sizes of the frames, then the frames: between two processes messages of one tag stay in order."""
-    arrays = [np.frombuffer(frame, np.uint8) if memoryview(frame).nbytes else np.empty(0, np.uint8) for frame in frames]
-    for array in (np.array([len(array) for array in arrays], np.int64), *arrays):
-        comm.Send(array, to, tag)
-
-
-def _receive_frames(comm: Any, source: int, tag: int) -> list[Any]:
-    """What `_send_frames` sent."""
-    mpi = _mpi()
-    sizes, status = np.empty(4, np.int64), mpi.Status()
-    comm.Recv(sizes, source, tag, status)
-    frames = []
-    for size in sizes[:status.Get_count(mpi.INT64_T)]:
-        frame = np.empty(int(size), np.uint8)
-        comm.Recv(frame, source, tag)
-        frames.append(frame.data)
-    return frames
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            before(kind, error, trace)
+        else:
+            text = "".join(traceback.format_exception(kind, error, trace))
+            sys.stderr.write(f"process {world.rank} of {world.size} failed, and stops the others:\n{text}")
+        sys.stderr.flush()
+        sys.stdout.flush()
+        if mpi.Is_initialized() and not mpi.Is_finalized():
+            mpi.COMM_WORLD.Abort(1)
+    sys.excepthook = hook

@@ -1,134 +1,259 @@
 """What each op on a ring of ranks does."""
 from __future__ import annotations
 
-from typing import Any
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.actions import Values, action, session_for
-from fluidlite.executor.comm.session import Ring, Session
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import CommunicatorError, FluidError
+from fluidlite.executor.comm.actions import ACTIONS, Values, session_for
+from fluidlite.executor.comm.rings import BaseRing, Request
+from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import SelectedRows
+from fluidlite.tensor import SelectedRows, host
 
-__all__ = ["reduce_into"]
+__all__ = ["Reduction"]
+
+RingAction: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
+_ID_BYTES = 128                                   # of NCCL's unique ids; those of other transports are as long
 
 
-@action("c_gen_nccl_id", "gen_nccl_id")
+def explained(error: FluidError, op: Operator) -> FluidError:
+    """The error, with the op and the user's line where it does not have them yet."""
+    if "built at" in str(error):
+        return error
+    ring = f" on ring {op.attrs['ring_id']}" if "ring_id" in op.attrs else ""
+    return type(error)(f"op {op.type!r}{ring}: {error}\n  {op.call_text()}\n  built at {op.where}")
+
+
+def ring_action(*types: str) -> Callable[[RingAction], RingAction]:
+    """Declare what ops of these types do; their errors name op, ring and the user's line."""
+    def declare(function: RingAction) -> RingAction:
+        def act(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+            try:
+                return function(session, context, values)
+            except FluidError as error:
+                raise explained(error, context.op) from error
+        ACTIONS.update(dict.fromkeys(types, act))
+        return function
+    return declare
+
+
+def _ring(session: Session, op: Operator) -> BaseRing:
+    """The op's ring, of as many ranks as the op was made for."""
+    ring = session.ring(op.attrs.get("ring_id", 0))
+    if "nranks" in op.attrs and op.attrs["nranks"] != ring.size:
+        raise CommunicatorError(f"the op was made for {op.attrs['nranks']} ranks, but the ring has {ring.size}")
+    return ring
+
+
+def _given(op: Operator, old: Any, new: Any) -> dict[str, list[Any]]:
+    """The result of an op; where its output is its input it is written there, for gradients may be views of that memory."""
+    if op.input("X") != op.output("Out") or old is new:
+        return {"Out": [new]}
+    old[...] = new
+    return {"Out": [old]}
+
+
+# ---------------------------------------------------------------------- making rings
+@ring_action("c_gen_nccl_id")
 def make_id(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Ranks find each other by number: the id of a ring is empty."""
-    return {slot: [context.xp.zeros(0, "int8")] * len(names) for slot, names in context.op.outputs.items()}
-
-
-@action("c_comm_init_all")
-def join_devices(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Join the ring of the devices of one process."""
-    session.join_devices(context.op.attrs["ring_id"])
-    return {}
-
-
-@action("c_comm_init")
-def join(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Join a ring."""
+    """The name of a ring, which its rank 0 makes and gives to the others."""
     attrs = context.op.attrs
-    session.join(attrs["ring_id"], attrs["rank"], attrs["nranks"])
+    members = list(attrs["other_endpoints"])
+    members.insert(attrs["rank"], attrs["endpoint"])
+    return {"Out": [_name(session, context, members, attrs["rank"])]}
+
+
+@ring_action("gen_nccl_id")
+def make_ids(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """The names of all communicators of an "nccl2" job; those behind the first go into variables that the runtime knows by name."""
+    attrs = context.op.attrs
+    everybody, me, group = attrs["trainers"], attrs["trainer_id"], attrs["hierarchical_allreduce_inter_nranks"]
+    Session.check_place(0, me, len(everybody))
+    first, *rest = [_name(session, context, everybody, me) for _ in range(attrs["nccl_comm_num"])]
+    found = {f"NCCLID_{number}": name for number, name in enumerate(rest, 1)}
+    for number in range(attrs["nccl_comm_num"] if attrs["use_hierarchical_allreduce"] else 0):
+        start = me - me % group
+        found[f"Hierarchical_inter_NCCLID_{number}"] = _name(session, context, everybody[start:start + group], me % group)
+        if me % group == 0:
+            found[f"Hierarchical_exter_NCCLID_{number}"] = _name(session, context, everybody[::group], me // group)
+    for name, value in found.items():
+        (context.scope.find_var(name) or context.scope.var(name)).set(value)
+    return {"NCCLID": [first]}
+
+
+def _name(session: Session, context: Any, members: list[str], rank: int) -> Any:
+    """A name as the array that a variable holds."""
+    def make() -> bytes:
+        if context.xp is not np:
+            from fluidlite.executor.comm.nccl import unique_id
+            return unique_id()
+        return secrets.token_bytes(_ID_BYTES)
+    return np.frombuffer(session.agree_on_id(members, rank, make), np.int8).copy()
+
+
+@ring_action("c_comm_init_all")
+def join_devices(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """Join the ring of the devices of one process, or of all processes that have a device each."""
+    ring_id, devices = context.op.attrs["ring_id"], context.op.attrs["devices"]
+    session.join_devices(ring_id)
+    if devices and len(devices) != session.rings[ring_id].size:
+        raise CommunicatorError(f"the op is made for {len(devices)} devices, but there are {session.rings[ring_id].size} ranks")
+    _on_device(session, context, ring_id)
     return {}
 
 
-@action("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod")
+@ring_action("c_comm_init")
+def join(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """Join a ring by its name."""
+    attrs = context.op.attrs
+    name = host(values["X"][0]).tobytes() if values.get("X") and values["X"][0] is not None else b""
+    session.join(attrs["ring_id"], attrs["rank"], attrs["nranks"], name)
+    _on_device(session, context, attrs["ring_id"], name)
+    return {}
+
+
+def _on_device(session: Session, context: Any, ring_id: int, name: bytes = b"") -> None:
+    """Let NCCL do what the ring of a device does."""
+    if context.xp is not np:
+        from fluidlite.executor.comm.nccl import NcclRing
+        session.rings[ring_id] = NcclRing(session.rings[ring_id], name)
+
+
+# ---------------------------------------------------------------------- reductions
+def how_of(op: Operator) -> str:
+    """The reduction that an op asks for; the op of before the rings has it as a number."""
+    return ("sum", "prod", "max", "min")[op.attrs["reduce_type"]] if op.type == "allreduce" else op.type.rpartition("_")[2]
+
+
+@ring_action("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "allreduce")
 def all_reduce(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The reduction over all ranks, for each of them; in place where the op says so, for gradients may be views of what is reduced."""
+    """The reduction over all ranks, for each of them."""
     op, value = context.op, values["X"][0]
+    ring = _ring(session, op)
     if isinstance(value, SelectedRows):
-        return {"Out": [_all_rows(session.ring(op.attrs["ring_id"]), op, value)]}
-    total = session.ring(op.attrs["ring_id"]).all_reduce(value, op.type.rpartition("_")[2])
+        return {"Out": [_all_rows(ring, op, value)]}
     if op.input("X") == op.output("Out"):
-        value[...] = total
-        total = value
-    return {"Out": [total]}
+        ring.start_all_reduce(value, value, how_of(op)).wait()
+        return {"Out": [value]}
+    return {"Out": [ring.all_reduce(value, how_of(op))]}
 
 
-def _all_rows(ring: Ring, op: Operator, rows: SelectedRows) -> SelectedRows:
+def _all_rows(ring: BaseRing, op: Operator, rows: SelectedRows) -> SelectedRows:
     """The sum of sparse gradients: the rows of all ranks, for a row may occur more than once."""
-    if op.type != "c_allreduce_sum":
-        raise CommunicatorError(f"op {op.type!r} cannot reduce rows of a table: only sums can")
+    if how_of(op) != "sum":
+        raise CommunicatorError("rows of a table cannot be reduced in this way: they can only be added")
     ids, parts = ring.all_gather(rows.ids), ring.all_gather(rows.array)
     return SelectedRows(np.concatenate(ids), rows.height(), np.concatenate(parts))
 
 
-def reduce_into(op: Operator, source: Any, target: Any) -> None:
-    """What a plan calls for an all-reduce: from one array into another, or into itself."""
-    session = session_for(op)
-    session.doing = op
-    try:
-        target[...] = session.ring(op.attrs["ring_id"]).all_reduce(source, op.type.rpartition("_")[2])
-    finally:
-        session.doing = None
+class Reduction:
+    """An all-reduce in a plan: a call starts it, `wait` ends it, and what stands between them goes on meanwhile."""
+
+    def __init__(self, xp: Any, op: Operator) -> None:
+        self.op, self.how = op, how_of(op)
+        self.request: Request | None = None
+
+    def __call__(self, source: Any, target: Any) -> None:
+        """Begin to reduce one array into another, or into itself."""
+        session = session_for(self.op)
+        session.doing = self.op
+        try:
+            self.request = _ring(session, self.op).start_all_reduce(source, target, self.how)
+        except FluidError as error:
+            raise explained(error, self.op) from error
+        finally:
+            session.doing = None
+
+    def poll(self) -> None:
+        """Let it get on."""
+        if self.request is not None:
+            self.request.poll()
+
+    def wait(self) -> None:
+        """Return once the result is there."""
+        request, self.request = self.request, None
+        if request is None:
+            return
+        session = session_for(self.op)
+        session.doing = self.op
+        try:
+            request.wait()
+        except FluidError as error:
+            raise explained(error, self.op) from error
+        finally:
+            session.doing = None
 
 
-@action("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod")
+@ring_action("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod")
 def reduce(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """The reduction for rank `root_id`; the others keep what they have."""
-    op, ring = context.op, session.ring(context.op.attrs["ring_id"])
-    total = ring.all_reduce(values["X"][0], op.type.rpartition("_")[2])
-    return {"Out": [total if ring.rank == op.attrs["root_id"] else values["X"][0]]}
+    op, value, root = context.op, values["X"][0], context.op.attrs["root_id"]
+    ring = _ring(session, op)
+    if isinstance(value, SelectedRows):
+        ring.check_rank(root, "root_id")
+        total = _all_rows(ring, op, value)
+        return {"Out": [total if ring.rank == root else value]}
+    return _given(op, value, ring.reduce(value, how_of(op), root))
 
 
-@action("allreduce")
-def all_reduce_old(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The op of before the rings: `reduce_type` 0 sum, 1 product, 2 maximum, 3 minimum."""
-    how = ("sum", "prod", "max", "min")[context.op.attrs["reduce_type"]]
-    return {"Out": [session.ring(0).all_reduce(values["X"][0], how)]}
-
-
-@action("c_broadcast", "broadcast")
-def broadcast(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The value of rank `root`."""
-    attrs = context.op.attrs
-    return {"Out": [session.ring(attrs.get("ring_id", 0)).broadcast(values["X"][0], attrs["root"])]}
-
-
-@action("c_allgather")
-def all_gather(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """All ranks' values, one behind the other."""
-    return {"Out": [context.xp.concatenate(session.ring(context.op.attrs["ring_id"]).all_gather(values["X"][0]))]}
-
-
-@action("c_reducescatter")
+@ring_action("c_reducescatter")
 def reduce_scatter(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Each rank its part of the sum."""
-    ring = session.ring(context.op.attrs["ring_id"])
-    total = ring.all_reduce(values["X"][0], "sum")
-    return {"Out": [_part(total, ring.rank, ring.size)]}
+    return {"Out": [_ring(session, context.op).reduce_scatter(values["X"][0])]}
 
 
-@action("c_scatter")
+# ---------------------------------------------------------------------- moving
+@ring_action("c_broadcast", "broadcast")
+def broadcast(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """The value of rank `root`."""
+    op, value, root = context.op, values["X"][0], context.op.attrs["root"]
+    ring = _ring(session, op)
+    if isinstance(value, SelectedRows):
+        ring.check_rank(root, "root")
+        mine = slice(None) if ring.rank == root else slice(0)
+        ids, rows = ring.all_gather(value.ids[mine]), ring.all_gather(value.array[mine])
+        return {"Out": [SelectedRows(ids[root], value.height(), rows[root])]}
+    return _given(op, value, ring.broadcast(value, root))
+
+
+@ring_action("c_allgather")
+def all_gather(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """All ranks' values, one behind the other."""
+    return {"Out": [context.xp.concatenate(_ring(session, context.op).all_gather(values["X"][0]))]}
+
+
+@ring_action("c_scatter")
 def scatter(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Each rank its part of what rank `root` has."""
-    ring = session.ring(context.op.attrs["ring_id"])
-    return {"Out": [_part(ring.broadcast(values["X"][0], context.op.attrs["root"]), ring.rank, ring.size)]}
+    return {"Out": [_ring(session, context.op).scatter(values["X"][0], context.op.attrs["root"])]}
 
 
-def _part(value: Any, rank: int, size: int) -> Any:
-    rows = len(value) // size
-    return value[rank * rows:(rank + 1) * rows].copy()
-
-
-@action("barrier")
+@ring_action("barrier")
 def barrier(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """All ranks have come here when this returns."""
-    session.ring(context.op.attrs["ring_id"]).all_gather(values["X"][0])
+    _ring(session, context.op).barrier()
     return {"Out": values["X"]}
 
 
-@action("send_v2")
+@ring_action("send_v2")
 def send_to_rank(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Give a value to another rank."""
-    session.ring(context.op.attrs["ring_id"]).send(values["X"][0], context.op.attrs["peer"])
+    _ring(session, context.op).send(values["X"][0], context.op.attrs["peer"])
     return {}
 
 
-@action("recv_v2")
+@ring_action("recv_v2")
 def receive_from_rank(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Take a value of another rank."""
-    return {"Out": [session.ring(context.op.attrs["ring_id"]).receive(context.op.attrs["peer"])]}
+    """Take a value of another rank; CommunicatorError where it is not of the shape and type that the op says."""
+    attrs = context.op.attrs
+    found = _ring(session, context.op).receive(attrs["peer"])
+    shape, dtype = tuple(attrs["out_shape"]), to_numpy(VarType(attrs["dtype"]))
+    if not attrs["dynamic_shape"] and shape and (found.dtype != dtype or len(found.shape) != len(shape)
+                                                or any(want not in (-1, have) for want, have in zip(shape, found.shape, strict=True))):
+        raise CommunicatorError(f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {dtype}{list(shape)} is expected")
+    return {"Out": [context.xp.asarray(found)]}

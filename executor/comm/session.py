@@ -3,38 +3,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.ir.operator import Operator
 
 __all__ = ["Link", "Ring", "Session", "current", "leave", "of_process", "use"]
 
 
-class Ring(Protocol):
-    """The ranks that reduce together. Arrays in, arrays out; every rank calls the same methods in the same order."""
-
-    rank: int
-    size: int
-
-    def all_reduce(self, value: Any, how: str) -> Any:
-        """The "sum", "max", "min" or "prod" over all ranks."""
-
-    def broadcast(self, value: Any, root: int) -> Any:
-        """The value of rank `root`."""
-
-    def all_gather(self, value: Any) -> list[Any]:
-        """Every rank's value, in order."""
-
-    def send(self, value: Any, peer: int) -> None:
-        """Give a value to rank `peer`."""
-
-    def receive(self, peer: int) -> Any:
-        """The next value from rank `peer`."""
+Ring = BaseRing
 
 
 class Link(Protocol):
@@ -43,14 +25,14 @@ class Link(Protocol):
     def post(self, endpoint: str, message: Message) -> None:
         """Send a message to the server at `endpoint`; its answer, where it has one, is read by `answer`."""
 
-    def answer(self, endpoint: str) -> Any:
-        """The next answer of the server at `endpoint`."""
+    def answer(self, endpoint: str, into: Any = None) -> Any:
+        """The next answer of the server at `endpoint`; it may be read straight into the array `into`, and is `into` then."""
 
     def listen(self, endpoint: str, trainers: int) -> None:
         """Be the server at `endpoint` from now on, for so many trainers."""
 
-    def next_message(self) -> tuple[Any, Message]:
-        """For a server: the next message, and what `reply` needs to answer it."""
+    def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
+        """For a server: the next message, and what `reply` needs to answer it; None where there is none `within` so many seconds."""
 
     def reply(self, to: Any, value: Any) -> None:
         """For a server: answer a message."""
@@ -61,7 +43,7 @@ class Session:
 
     def __init__(self, link: Link | None = None) -> None:
         self.link_or_none = link
-        self.rings: dict[int, Ring] = {}
+        self.rings: dict[int, BaseRing] = {}
         self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
         self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
 
@@ -83,20 +65,30 @@ class Session:
             self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
         self.contacted.clear()
 
-    def ring(self, ring_id: int) -> Ring:
+    def ring(self, ring_id: int) -> BaseRing:
         """A ring that was joined; CommunicatorError for one that was not."""
         if ring_id not in self.rings:
             raise CommunicatorError(f"ring {ring_id} is used before it is made: run the startup program, which joins it (c_comm_init); "
                                     f"joined so far: {sorted(self.rings) or 'none'}")
         return self.rings[ring_id]
 
-    def join(self, ring_id: int, rank: int, size: int) -> None:
-        """Make the ring `ring_id`, in which this process is number `rank` of `size`."""
+    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
+        """The name of a ring: what `make` gives rank 0. `members` are the endpoints of its ranks, and this process is number `rank`."""
+        raise CommunicatorError(f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks")
+
+    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
+        """Make the ring `ring_id` called `name`, in which this process is number `rank` of `size`; without a name, of all processes."""
         raise CommunicatorError(f"this process cannot join ring {ring_id}: it has no connection to other ranks")
 
     def join_devices(self, ring_id: int) -> None:
-        """Make the ring of the devices of one process."""
+        """Make the ring of the devices of one process, or of all processes that have one each."""
         raise CommunicatorError(f"this process cannot make ring {ring_id}: it has one device")
+
+    @staticmethod
+    def check_place(ring_id: int, rank: int, size: int) -> None:
+        """CommunicatorError where a ring of `size` has no such rank."""
+        if not 0 <= rank < size:
+            raise CommunicatorError(f"rank {rank} of ring {ring_id} is none of 0 to {size - 1}")
 
 
 _current: ContextVar[Session | None] = ContextVar("session", default=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.comm.ring_ops import reduce_into
+from fluidlite.executor.comm.ring_ops import Reduction
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 
 
@@ -42,7 +42,8 @@ def _(e: Emitter) -> None:
         raise CannotLower("on a device")
     x = e.need("X")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
-    e.line(f"{e.bind('reduce', reduce_into)}({e.bind('op', e.op)}, {x}, {out})", [x], [out], effect=True)
+    reduction = e.bind_fresh("reduce", Reduction, e.op)
+    e.line(f"{reduction}({x}, {out})\n{reduction}.wait()", [x], [out], effect=True)
     _show_parts(e, out, e.remembered(("layout", e.op.inputs["X"][0])) or [])
 
 

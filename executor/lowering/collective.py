@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.executor.comm.ring_ops import Reduction
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Storage, Value
 
 
 def _pack(buffer: Any, *parts: Any) -> None:
@@ -15,11 +16,19 @@ def _pack(buffer: Any, *parts: Any) -> None:
     np.concatenate([part.reshape(-1) for part in parts], out=buffer)
 
 
+def _dense(e: Emitter, name: str) -> Value:
+    """The value of a gradient: of known shape, whatever sequences it was made from."""
+    value: Value = e.builder.value(e.op, "Input", name)
+    if not value.known:
+        raise CannotLower(name)
+    return value
+
+
 @lowering("coalesce_tensor")
 def _(e: Emitter) -> None:
     if not e.on_host or not e.attr("copy_data"):
         raise CannotLower("coalesce_tensor")
-    parts = e.many("Input")
+    parts = [_dense(e, name) for name in e.op.inputs["Input"]]
     sizes = [math.prod(part.shape or ()) for part in parts]
     buffer = e.out("FusedOutput", (sum(sizes),), parts[0].dtype)
     e.line(f"{e.bind('pack', _pack)}({', '.join(map(str, [buffer, *parts]))})", parts, [buffer])
@@ -41,13 +50,16 @@ def _(e: Emitter) -> None:
     if not e.on_host:
         raise CannotLower("on a device")
     x = e.need("X")
+    layout = e.remembered(("layout", e.op.inputs["X"][0]))
+    if layout is None and x.root.storage == Storage.LOCAL and e.op.inputs["X"] == e.op.outputs["Out"]:
+        raise CannotLower("what a kernel made may be what other variables are views of: it is reduced in place")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
     reduction = e.bind_fresh("reduce", Reduction, e.op)
     e.line(f"{reduction}({x}, {out})\n{reduction}.wait()", [x], [out], effect=True)
-    _show_parts(e, out, e.remembered(("layout", e.op.inputs["X"][0])) or [])
+    _show_parts(e, out, layout or [])
 
 
 @lowering("c_sync_calc_stream", "c_sync_comm_stream")
 def _(e: Emitter) -> None:
-    for index, value in enumerate(e.many("X")):
-        e.alias("Out", value, index)
+    for index, name in enumerate(e.op.inputs["X"]):             # of any kind: a copy would part gradients from the buffer they are in
+        e.alias("Out", e.builder.value(e.op, "X", name), index)

@@ -83,7 +83,7 @@ class Frame:
         if self._persistable(name):
             held = self.scope.find_var(name) or self.scope.var(name)
             old = held.value.array if isinstance(held.value, LoDTensor) else None
-            if old is not None and hasattr(value, "shape") and old.shape == value.shape and old.dtype == value.dtype:
+            if old is not None and hasattr(value, "shape") and old.shape == value.shape and old.dtype == value.dtype and _writable(old):
                 if old is not value:
                     old[...] = value
             else:
@@ -99,6 +99,11 @@ class Frame:
     def child(self, block: Block, forward: Frame | None = None, own: frozenset[str] = frozenset()) -> Frame:
         """A frame for a sub-block of this one."""
         return Frame(block, self.scope, self, forward, own)
+
+
+def _writable(array: Any) -> bool:
+    """Whether an array has elements of its own (what `fake_init` makes has none)."""
+    return bool(getattr(array.flags, "writeable", True))
 
 
 class Interpreter:

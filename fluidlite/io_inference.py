@@ -8,7 +8,8 @@ from typing import Any
 
 from fluidlite.dtypes import VarType
 from fluidlite.errors import MissingFileError
-from fluidlite.io_vars import get_program_persistable_vars, load_persistables, put_files, valid_program, value_of
+from fluidlite.io_distributed import servers_of
+from fluidlite.io_vars import get_program_persistable_vars, load_persistables, persistables_of_job, put_files, valid_program, value_of
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
@@ -72,7 +73,12 @@ def save_inference_model(dirname: str, feeded_var_names: str | Sequence[str], ta
     if program_only:
         warnings.warn("save_inference_model specified the param `program_only` to True, It will not save params of Program.", stacklevel=2)
     else:
-        values = {var.name: value_of(var) for var in get_program_persistable_vars(program)}
+        servers = servers_of(origin)
+        values = persistables_of_job(program, servers) if servers is not None else {
+            var.name: value_of(var) for var in get_program_persistable_vars(program)}
+        if servers is not None:
+            params_filename = None                                               # as in fluid: a file for each
+            values.update({servers.table: servers.value(servers.table)} if servers.table else {})
     with write_folder(dirname) as files:
         files.put(model, [serialize_program(program)])
         if values:

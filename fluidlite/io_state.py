@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import FormatError, MissingFileError
+from fluidlite.io_distributed import servers_of
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, is_belong_to_optimizer, is_parameter, load_vars, put_values, value_of
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
@@ -30,7 +31,10 @@ def save(program: Program, model_path: str) -> None:
         raise AssertionError("The input model_path MUST be format of dirname/filename [dirname\\filename in Windows system], "
                              "but received model_path is empty string.")
     variables = list(program.list_vars())
-    parameters = _arrays(var for var in variables if is_parameter(var))
+    servers = servers_of(program)
+    remote = {} if servers is None else servers.fresh({var.name for var in variables} & set(servers.groups))
+    parameters = {**_arrays(var for var in variables if is_parameter(var) and var.name not in remote),
+                  **{name: np.array(value.array) for name, value in remote.items()}}
     optimizer = _arrays(var for var in variables if is_belong_to_optimizer(var))
     replace_file(model_path + _PARAMS, dump_arrays(parameters))
     replace_file(model_path + _OPTIMIZER, dump_arrays(optimizer))

@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.dtypes import Array, VarType
 from fluidlite.errors import MissingFileError, UninitializedError
+from fluidlite.io_distributed import LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.place import CUDAPlace, array_module
@@ -19,8 +20,8 @@ from fluidlite.tensor import LoDTensor, SelectedRows, host
 
 __all__ = [
     "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
-    "is_belong_to_optimizer", "is_parameter", "is_persistable", "load_params", "load_persistables", "load_vars", "put_files",
-    "put_values", "save_params", "save_persistables", "save_vars", "valid_program", "value_of",
+    "is_belong_to_optimizer", "is_parameter", "is_persistable", "load_params", "load_persistables", "load_vars", "persistables_of_job",
+    "put_files", "put_values", "save_params", "save_persistables", "save_vars", "valid_program", "value_of",
 ]
 
 _NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER))
@@ -134,7 +135,7 @@ def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars
     if not chosen:
         warnings.warn("no variable in your model, please ensure there are any variables in your model to save", stacklevel=2)
         return None
-    values = {var.name: value_of(var) for var in chosen}
+    values = _values(chosen, servers_of(valid_program(main_program)))
     if dirname is None and filename is None:
         return b"".join(_combined(values))
     if dirname is None:
@@ -145,6 +146,12 @@ def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars
     with write_folder(dirname) as files:
         put_files(files, values)
     return None
+
+
+def _values(chosen: Sequence[Variable], servers: Servers | None) -> dict[str, LoDTensor | SelectedRows]:
+    """The values of variables; those that trainers of a job never have as a whole come from its servers."""
+    fresh = {} if servers is None else servers.fresh({var.name for var in chosen} & set(servers.groups))
+    return {var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in chosen}
 
 
 def put_files(files: FileSet, values: Mapping[str, LoDTensor | SelectedRows], filename: str | None = None) -> None:
@@ -170,8 +177,47 @@ def save_params(executor: Any, dirname: str | None, main_program: Any = None, fi
 
 
 def save_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None) -> bytes | None:
-    """Save the persistable variables of a program, those of the optimizer among them; see `save_vars`."""
+    """Save the persistable variables of a program, those of the optimizer among them; see `save_vars`.
+
+    Of a trainer of parameter servers: also what only they hold, put together, with a file for each variable whatever `filename`
+    says (as in fluid); a distributed table is written by its servers into `__lookup_table__`. Of a server: what it holds.
+    """
+    program = valid_program(main_program)
+    servers = servers_of(program)
+    if servers is not None:
+        _save_of_job(dirname, program, servers)
+        return None
+    if is_server(program):
+        return save_vars(executor, dirname, program, vars=_held(program), filename=filename)
     return save_vars(executor, dirname, main_program=main_program, vars=None, predicate=is_persistable, filename=filename)
+
+
+def persistables_of_job(program: Program, servers: Servers) -> dict[str, LoDTensor | SelectedRows]:
+    """What a trainer's save_persistables writes, apart from the distributed table."""
+    remote = servers.remote()
+    local = [var for var in get_program_persistable_vars(program) if var.name not in (*remote, servers.table)]
+    fresh = servers.fresh([var.name for var in local] + remote)
+    return {**{var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in local},
+            **{name: fresh[name] for name in remote}}
+
+
+def _save_of_job(dirname: str | None, program: Program, servers: Servers) -> None:
+    if dirname is None:
+        raise ValueError("the variables of a job with parameter servers need a folder 'dirname'")
+    values = persistables_of_job(program, servers)
+    with write_folder(dirname) as files:
+        put_files(files, values)
+    if servers.table is not None:
+        servers.save_table(os.path.join(os.path.abspath(dirname), LOOKUP_TABLES))
+
+
+def _held(program: Program) -> list[Variable]:
+    """The persistable variables of a server's program that have a value, apart from gradients."""
+    scope = global_scope()
+    serving = next(op for op in program.global_block().ops if op.type == "listen_and_serv")
+    arriving = {*serving.input("X"), *(text.rpartition(":")[0] for text in serving.attrs["grad_to_block_id"])}
+    found = [(var, scope.find_var(var.name)) for var in get_program_persistable_vars(program) if var.name not in arriving]
+    return [var for var, held in found if held is not None and held.is_initialized()]
 
 
 # ------------------------------------------------------------------------------------------------ loading
@@ -220,8 +266,10 @@ def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes
 
 
 def _read_one(var: Variable, dirname: str) -> LoDTensor | SelectedRows:
+    if var.type != VarType.SELECTED_ROWS:
+        return read_whole(dirname, var.name)
     with Source.open(inside(dirname, var.name)) as source:
-        value = source.selected_rows() if var.type == VarType.SELECTED_ROWS else source.tensor()
+        value = source.selected_rows()
         source.end()
     return value
 
@@ -236,5 +284,23 @@ def load_params(executor: Any, dirname: str | None, main_program: Any = None, fi
 
 
 def load_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None) -> None:
-    """Load the persistable variables of a program; see `load_vars`."""
-    load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_persistable, filename=filename)
+    """Load the persistable variables of a program; see `load_vars`.
+
+    Into a server's program: its part of each whole variable. Into a trainer's: what trainers have as a whole.
+    """
+    program = main_program if isinstance(main_program, Program) else None
+    if dirname is not None and program is not None and program._is_distributed and program._parameters_on_pservers is not None:
+        return _load_of_job(executor, dirname, program)
+    return load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_persistable, filename=filename)
+
+
+def _load_of_job(executor: Any, dirname: str, program: Program) -> None:
+    servers = servers_of(program)
+    if servers is not None:
+        remote = {*servers.remote(), servers.table}
+        return load_vars(executor, dirname, program, vars=[var for var in get_program_persistable_vars(program) if var.name not in remote])
+    values = dict(held_by_server(program, lambda name: read_whole(dirname, name)))
+    for var in _held(program):                                   # such as the counter of steps, which fluid forgets
+        if var.name not in values and os.path.isfile(inside(dirname, var.name)):
+            values[var.name] = read_whole(dirname, var.name)
+    return put_values(values, executor)

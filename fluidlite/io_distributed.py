@@ -1,0 +1,164 @@
+"""What `fluid.io` does for the programs of a job with parameter servers: variables whose parts, or newest values, are there."""
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import CommunicatorError, FormatError, MissingFileError
+from fluidlite.ir.program import Program
+from fluidlite.serialize import Source, inside
+from fluidlite.tensor import LoDTensor, host
+
+__all__ = ["LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "read_whole", "servers_of"]
+
+LOOKUP_TABLES = "__lookup_table__"             # the folder into which servers write their tables
+_KINDS = ("RemotePrefetch", "Optimizer")       # what a trainer never has as a whole
+
+
+def is_server(program: Program) -> bool:
+    """Whether a program is that of a parameter server."""
+    return any(op.type == "listen_and_serv" for op in program.global_block().ops)
+
+
+def servers_of(program: Program) -> Servers | None:
+    """The servers of a trainer's program; None for all other programs."""
+    if not program._is_distributed or program._parameters_on_pservers is None or is_server(program):
+        return None
+    return Servers(program)
+
+
+class Servers:
+    """What the servers of a trainer's program hold, and how to get it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.trainer = next((int(op.attrs["trainer_id"]) for op in program.global_block().ops if "trainer_id" in op.attrs), 0)
+        self.groups: dict[str, list[Any]] = {}
+        for part in program._parameters_on_pservers.distributed_vars:
+            self.groups.setdefault(part.origin.name, []).append(part)
+
+    @property
+    def table(self) -> str | None:
+        """The parameter of `embedding(is_distributed=True)`, which servers save themselves."""
+        return self.program._distributed_lookup_table
+
+    def remote(self) -> list[str]:
+        """The variables that trainers never have as a whole, apart from the distributed table."""
+        return [name for name, parts in self.groups.items() if parts[0].vtype in _KINDS and name != self.table]
+
+    def schedule(self) -> list[str]:
+        """Persistable variables that no op of the trainer touches, such as the counter of steps: servers have their newest values."""
+        touched = {name for block in self.program.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+        return [var.name for var in self.program.list_vars()
+                if var.persistable and var.name not in touched and var.name not in self.groups]
+
+    # ------------------------------------------------------------------ asking
+    def value(self, name: str) -> LoDTensor:
+        """A whole variable, put together from its parts; CommunicatorError where no server answers."""
+        parts = sorted(self.groups[name], key=lambda part: int(part.block_id))
+        values = self.ask([(part.endpoint, part.slice.name) for part in parts])
+        return LoDTensor(np.concatenate(values) if parts[0].is_slice else values[0])
+
+    def newest(self, name: str) -> LoDTensor | None:
+        """The value of a variable that is the same on all servers; None where they have none."""
+        try:
+            return LoDTensor(self.ask([(self.program._endpoints[0], name)])[0])
+        except CommunicatorError as error:
+            if "does not hold" not in str(error):
+                raise
+        return None
+
+    def ask(self, wanted: Sequence[tuple[str, str]]) -> list[Any]:
+        """The values of variables of servers, on the host."""
+        from fluidlite.executor.comm.messages import Kind, Message
+        session = self.session()
+        for endpoint, name in wanted:
+            session.post(endpoint, Message(Kind.GET, self.trainer, name))
+        return [host(session.link.answer(endpoint)) for endpoint, _ in wanted]
+
+    def save_table(self, folder: str) -> None:
+        """Have the servers write their parts of the distributed table into a folder."""
+        from fluidlite.executor.comm.messages import Kind, Message
+        session = self.session()
+        endpoints = list(dict.fromkeys(part.endpoint for part in self.groups.get(self.table or "", ())))
+        for endpoint in endpoints:
+            session.post(endpoint, Message(Kind.SAVE, self.trainer, folder))
+        for endpoint in endpoints:
+            session.link.answer(endpoint)
+
+    @staticmethod
+    def session() -> Any:
+        """This process's connections; CommunicatorError where it can have none."""
+        from fluidlite.executor.comm.session import current, of_process
+        found = current() or of_process(True)
+        if found is None:
+            raise CommunicatorError("this process is connected to no parameter server: nothing of what they hold can be saved")
+        return found
+
+    def fresh(self, names: Iterable[str]) -> dict[str, LoDTensor]:
+        """Of these variables, those whose newest value is on the servers: tables, accumulators, the counter of steps."""
+        remote, counters = {*self.remote(), *((self.table,) if self.table else ())}, set(self.schedule())
+        found: dict[str, LoDTensor] = {}
+        for name in names:
+            value = self.value(name) if name in remote else self.newest(name) if name in counters else None
+            if value is not None:
+                found[name] = value
+        return found
+
+
+# ------------------------------------------------------------------------------------------------ reading
+def read_whole(folder: str, name: str) -> LoDTensor:
+    """A variable of its file, or of what servers have written of it; MissingFileError where there is neither."""
+    try:
+        with Source.open(inside(folder, name)) as source:
+            return source.tensors(1)[0]
+    except FileNotFoundError as error:
+        pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
+        if not pieces:
+            raise MissingFileError(f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere") from None
+    arrays = []
+    for path in pieces:
+        with Source.open(path) as source:
+            arrays.append(host(source.tensors(1)[0].array))
+    if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
+        raise FormatError(f"{pieces[0]} and the other parts of {name!r} do not fit together")
+    return LoDTensor(np.concatenate(arrays))
+
+
+def _pieces(folder: str, name: str) -> list[str]:
+    """Files of the parts of a table, in order: `name`, or `name.block0` and those behind it."""
+    whole = inside(folder, name)
+    if os.path.isfile(whole):
+        return [whole]
+    pattern = re.compile(re.escape(os.path.basename(whole)) + r"\.block(\d+)")
+    try:
+        entries = os.listdir(os.path.dirname(whole))
+    except FileNotFoundError:
+        return []
+    found = sorted((int(match[1]), entry) for entry in entries if (match := pattern.fullmatch(entry)))
+    if [number for number, _ in found] != list(range(len(found))):
+        raise MissingFileError(f"{folder} holds only the parts {', '.join(entry for _, entry in found)} of {name!r}")
+    return [os.path.join(os.path.dirname(whole), entry) for _, entry in found]
+
+
+def held_by_server(program: Program, read: Callable[[str], LoDTensor]) -> Iterator[tuple[str, LoDTensor]]:
+    """Name and value of each variable that a server's program holds, cut out of whole ones; `read` gives these by name.
+
+    ValueError where a whole variable has another shape than the program gives it.
+    """
+    parts: Mapping[str, Any] = {part.slice.name: part for part in program._parameters_on_pservers.get_distributed_vars_by_ep(
+        program._ps_endpoint)}
+    for name, part in parts.items():
+        whole = host(read(part.origin.name).array)
+        if tuple(whole.shape) != tuple(part.origin.shape):
+            raise RuntimeError(f"Variable's shape does not match, the Program requires {part.origin.name!r} with the shape of "
+                               f"{tuple(part.origin.shape)}, while the loaded one has a shape of {whole.shape}")
+        if part.is_slice:
+            width = int(np.prod(part.slice.shape[1:], dtype=np.int64))
+            first = part.offset // width
+            whole = whole[first:first + part.slice.shape[0]].copy()
+        yield name, LoDTensor(whole)

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
+from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.geo_sgd import geo_layout, make_geo_server, make_geo_trainer
-from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.layout import Layout, distributed_tables, place
 from fluidlite.transpiler.nccl2 import describe_nccl2, rewrite_nccl2
+from fluidlite.transpiler.overview import add_parameters, overview
 from fluidlite.transpiler.roles import Job, Programs, Role, Slice
 from fluidlite.transpiler.server import make_server, make_server_startup
 from fluidlite.transpiler.trainer import make_trainer
@@ -39,9 +41,23 @@ def make_programs(job: Job, role: Role) -> Programs:
         return _nccl2(job, role)
     layout, geo = layout_of(job), job.mode == "geo_sgd"
     if role.kind == "trainer":
-        return (make_geo_trainer if geo else make_trainer)(layout, job.startup, role.index)
+        return _described((make_geo_trainer if geo else make_trainer)(layout, job.startup, role.index), job, role)
     main = (make_geo_server if geo else make_server)(layout, role.endpoint)
-    return Programs(main, make_server_startup(layout, role.endpoint, main, job.startup))
+    return _described(Programs(main, make_server_startup(layout, role.endpoint, main, job.startup)), job, role)
+
+
+def _described(made: Programs, job: Job, role: Role) -> Programs:
+    """Let the main program know of the job what fluid's programs know: what saves and loads needs it."""
+    layout, main = layout_of(job), made.main
+    main._is_distributed, main._is_chief = True, role.index == 0
+    main._endpoints, main._ps_endpoint = list(layout.endpoints), role.endpoint or layout.endpoints[0]
+    main._distributed_lookup_table = next(iter(distributed_tables(job.main)), None)
+    if job.mode == "geo_sgd":
+        main._parameters_on_pservers = VarsDistributed()
+        add_parameters(main._parameters_on_pservers, layout)
+    else:
+        main._parameters_on_pservers = overview(layout)
+    return made
 
 
 def _nccl2(job: Job, role: Role) -> Programs:

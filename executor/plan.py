@@ -22,6 +22,7 @@ from fluidlite.executor.calls import BlockCall, KernelCall
 from fluidlite.executor.emitter import Fresh, HostCheck
 from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.memory import Layout, assign
+from fluidlite.executor.overlap import wait_where_needed
 from fluidlite.executor.plan_ir import Step, Storage, Value, flat, in_bodies
 from fluidlite.executor.render import Scalars, Source, render
 from fluidlite.executor.team import share_products
@@ -86,6 +87,7 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
     live = passes.drop_dead(steps, kept)
     bound = {"erf": Fresh(Erf, ()), **builder.bound}
     passes.settle(live, bound)
+    live = wait_where_needed(live)
     scalars = Scalars()
     def fused(some: Sequence[Step], wanted: Sequence[Value]) -> list[Step]:
         grouped = tiles.group(some, wanted, builder.values, scalars, threads, bound) if on_host else cuda.group(some, wanted, bound)

@@ -112,6 +112,7 @@ class Step:
     product: tuple[str, Value, Value, Value] | None = None        # that product: function, operands, result
     body: list[Step] | None = None
     holds: list[Value] = field(default_factory=list)              # values that something else refers to from here on
+    starts: str = ""                                              # the reduction that goes on until its result is needed
 
     @property
     def is_view(self) -> bool:

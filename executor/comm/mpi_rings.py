@@ -36,6 +36,7 @@ class MpiRing(BaseRing):
         self.mpi, self.comm, self.waiter, self.processes = mpi, comm, waiter, processes
         self.how = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
         self.calls = 0
+        self.open: list[MpiRequest] = []                  # what was started: its memory stays while MPI may write to it
         self.sent: list[tuple[Any, Any]] = []             # requests, and the memory that they send
 
     # ------------------------------------------------------------------ waiting and agreeing
@@ -70,8 +71,9 @@ class MpiRing(BaseRing):
     # ------------------------------------------------------------------ what BaseRing asks for
     def _start(self, source: Any, target: Any, how: str) -> Request:
         what = self.agree(f"all-reduce {how}", source)
-        return MpiRequest(self, self.comm.Iallreduce(self.mpi.IN_PLACE if source is target else source, target, self.how[how]),
-                          what, (source, target), source.nbytes)
+        request = self.comm.Iallreduce(self.mpi.IN_PLACE if source is target else source, target, self.how[how])
+        self.open = [*(other for other in self.open if not other.test()), MpiRequest(self, request, what, (source, target))]
+        return self.open[-1]
 
     def reduce(self, value: Any, how: str, root: int) -> Any:
         """The reduction for rank `root`; the others get what they gave."""
@@ -147,8 +149,8 @@ class MpiRing(BaseRing):
 class MpiRequest:
     """A reduction that was started; the memory that it reads and writes is kept until it is done."""
 
-    def __init__(self, ring: MpiRing, request: Any, what: str, memory: tuple[Any, ...], nbytes: int) -> None:
-        self.ring, self.request, self.what, self.memory, self.nbytes = ring, request, what, memory, nbytes
+    def __init__(self, ring: MpiRing, request: Any, what: str, memory: tuple[Any, Any]) -> None:
+        self.ring, self.request, self.what, self.memory = ring, request, what, memory
         self.test: Callable[[], bool] = request.Test
 
     def poll(self) -> None:
@@ -157,8 +159,7 @@ class MpiRequest:
 
     def wait(self) -> None:
         """Return once the result is there."""
-        self.ring.finish(self.request, self.what, self.nbytes)
-        self.memory = ()
+        self.ring.finish(self.request, self.what, self.memory[0].nbytes)
 
 
 def _plain(value: Any) -> bool:

@@ -15,7 +15,7 @@ from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
 from fluidlite.tensor import SelectedRows, host
 
-__all__ = ["Reduction"]
+__all__ = ["Exchange", "Reduction"]
 
 RingAction: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
 _ID_BYTES = 128                                   # of NCCL's unique ids; those of other transports are as long
@@ -151,44 +151,6 @@ def _all_rows(ring: BaseRing, op: Operator, rows: SelectedRows) -> SelectedRows:
     return SelectedRows(np.concatenate(ids), rows.height(), np.concatenate(parts))
 
 
-class Reduction:
-    """An all-reduce in a plan: a call starts it, `wait` ends it, and what stands between them goes on meanwhile."""
-
-    def __init__(self, xp: Any, op: Operator) -> None:
-        self.op, self.how = op, how_of(op)
-        self.request: Request | None = None
-
-    def __call__(self, source: Any, target: Any) -> None:
-        """Begin to reduce one array into another, or into itself."""
-        session = session_for(self.op)
-        session.doing = self.op
-        try:
-            self.request = _ring(session, self.op).start_all_reduce(source, target, self.how)
-        except FluidError as error:
-            raise explained(error, self.op) from error
-        finally:
-            session.doing = None
-
-    def poll(self) -> None:
-        """Let it get on."""
-        if self.request is not None:
-            self.request.poll()
-
-    def wait(self) -> None:
-        """Return once the result is there."""
-        request, self.request = self.request, None
-        if request is None:
-            return
-        session = session_for(self.op)
-        session.doing = self.op
-        try:
-            request.wait()
-        except FluidError as error:
-            raise explained(error, self.op) from error
-        finally:
-            session.doing = None
-
-
 @ring_action("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod")
 def reduce(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """The reduction for rank `root_id`; the others keep what they have."""
@@ -257,3 +219,54 @@ def receive_from_rank(session: Session, context: Any, values: Values) -> dict[st
                                                 or any(want not in (-1, have) for want, have in zip(shape, found.shape, strict=True))):
         raise CommunicatorError(f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {dtype}{list(shape)} is expected")
     return {"Out": [context.xp.asarray(found)]}
+
+
+# ---------------------------------------------------------------------- in plans
+class Exchange:
+    """An op in a plan that leaves its result in the memory that it is given."""
+
+    def __init__(self, xp: Any, op: Operator) -> None:
+        self.op = op
+        self.how = how_of(op)
+
+    def talk(self, what: Callable[[BaseRing], Any]) -> Any:
+        """What comes of doing something with the op's ring; errors name the op."""
+        session = session_for(self.op)
+        session.doing = self.op
+        try:
+            return what(_ring(session, self.op))
+        except FluidError as error:
+            raise explained(error, self.op) from error
+        finally:
+            session.doing = None
+
+    def __call__(self, source: Any, target: Any) -> None:
+        """Do it, from one array into another, or into itself."""
+        attrs = self.op.attrs
+        found = self.talk(lambda ring: ring.broadcast(source, attrs["root"]) if self.how == "broadcast"
+                          else ring.reduce(source, self.how, attrs["root_id"]))
+        if found is not target:
+            target[...] = found
+
+
+class Reduction(Exchange):
+    """An all-reduce in a plan: a call starts it, `wait` ends it, and what stands between them goes on meanwhile."""
+
+    def __init__(self, xp: Any, op: Operator) -> None:
+        super().__init__(xp, op)
+        self.request: Request | None = None
+
+    def __call__(self, source: Any, target: Any) -> None:
+        """Begin to reduce one array into another, or into itself."""
+        self.request = self.talk(lambda ring: ring.start_all_reduce(source, target, self.how))
+
+    def poll(self) -> None:
+        """Let it get on."""
+        if self.request is not None:
+            self.request.poll()
+
+    def wait(self) -> None:
+        """Return once the result is there."""
+        request, self.request = self.request, None
+        if request is not None:
+            self.talk(lambda ring: request.wait())

@@ -52,6 +52,8 @@ class BaseRing:
     A transport defines `_start`, `_broadcast`, `_all_gather`, `send` and `receive` for contiguous arrays on the host.
     """
 
+    on_device = False                         # whether arrays of a device stay there
+
     def __init__(self, ring_id: int, rank: int, size: int) -> None:
         self.ring_id, self.rank, self.size = ring_id, rank, size
 

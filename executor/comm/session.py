@@ -65,6 +65,12 @@ class Session:
             self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
         self.contacted.clear()
 
+    in_place = True                                   # whether a reduction is fastest in the memory of what is reduced
+
+    def on_device(self, ring_id: int) -> bool:
+        """Whether a ring reduces arrays of a device without the host."""
+        return ring_id in self.rings and self.rings[ring_id].on_device
+
     def ring(self, ring_id: int) -> BaseRing:
         """A ring that was joined; CommunicatorError for one that was not."""
         if ring_id not in self.rings:

@@ -13,6 +13,7 @@ FLUID_VERSION = "1.8.5"
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False, "FLAGS_selected_gpus": "", "FLAGS_rpc_deadline": 180000, "FLAGS_rpc_retry_times": 3,
+    "FLAGS_rpc_server_wait": 0, "FLAGS_rpc_lost_trainer": "stop", "FLAGS_rpc_lost_trainer_wait": 10000,
     "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20,
     # kept so that programs can set and read them: they steer memory and libraries that are not here
     "FLAGS_allocator_strategy": "auto_growth", "FLAGS_benchmark": False, "FLAGS_conv_workspace_size_limit": 512,

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluidlite.errors import CommunicatorError, FormatError
+from fluidlite.executor.comm.handshake import VERSION
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp import TcpSession
 from fluidlite.executor.comm.wire import decode, encode
@@ -93,7 +94,7 @@ def endpoint() -> Iterator[str]:
                 value = message.value
             elif message.kind is Kind.GET:
                 session.link.reply(to, value if message.name != "wrong" else Error("no such variable"))
-            else:
+            elif message.kind is Kind.COMPLETE:
                 break
         session.leave()
 
@@ -135,21 +136,30 @@ def test_only_those_with_the_key_get_in(endpoint: str) -> None:
         session.post(endpoint, Message(Kind.GET, 0, "v"))
 
 
+def raw(endpoint: str, *pieces: bytes) -> bytes:
+    """What a server answers to bytes that somebody sends it."""
+    host, _, port = endpoint.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5.0) as bare, contextlib.suppress(OSError):
+        for piece in pieces:
+            bare.sendall(piece)
+        bare.shutdown(socket.SHUT_WR)
+        return bare.recv(4096)
+    return b""
+
+
 def test_garbage_does_not_hurt(endpoint: str) -> None:
-    import zmq
-    with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
-        raw.connect(f"tcp://{endpoint}")
-        for frames in ([b""], [b"FLH1"], [b"FLP1" + b"0" * 32], encode(Message(Kind.COMPLETE, 0)), [b"x" * 10_000] * 3):
-            raw.send_multipart(frames)             # nobody has shown a key here: none of it is listened to
-    with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as bare:
-        bare.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(range(256)))
+    for pieces in ([b"\0"], [b"FLTH"], [b"FLTP" + b"0" * 32], encode(Message(Kind.COMPLETE, 0)), [b"x" * 100_000] * 3,
+                   [b"GET / HTTP/1.0\r\n\r\n" + bytes(range(256))]):
+        assert raw(endpoint, *pieces) == b""           # nobody has shown a key here: none of it is listened to
+    hello = b"FLTH" + (VERSION).to_bytes(2, "little") + b"n" * 32
+    assert raw(endpoint, hello, b"FLTP" + b"0" * 32)[:4] == b"FLTC"          # the challenge, and no welcome
     test_values_come_back_as_they_went(endpoint)
 
 
 def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
     with stranger() as session, pytest.raises(CommunicatorError, match=f"cannot listen at {endpoint}: .*in use"):
         session.link.listen(endpoint)
-    with stranger(0.2) as session, pytest.raises(CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+: is it started\? for 0.2 s"):
+    with stranger(0.2) as session, pytest.raises(CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+ for 0.2 s: is it started\?"):
         session.post(f"127.0.0.1:{free_ports(1)[0]}", Message(Kind.GET, 0, "v"))
 
 

@@ -16,8 +16,9 @@ class Kind(enum.IntEnum):
     GET = 2                  # what is the value of `name`?
     ROWS = 3                 # what are these rows of the table `name`?
     BARRIER = 4              # this trainer has sent all its gradients; answer when the step is done
-    FETCHED = 5              # this trainer has received all parameters
+    WANT = 5                 # what is the value of `name` once the step is done that this trainer's next BARRIER ends?
     SAVE = 6                 # write your tables into the folder `name`
+    LOST = 15                # never sent: a server's link says that the connection of `trainer` has ended without a COMPLETE
 
 
 @dataclass(frozen=True)

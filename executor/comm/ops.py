@@ -10,15 +10,16 @@ from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.actions import ACTIONS, Values, action, session_for
 from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import Argument, Op
 from fluidlite.tensor import SelectedRows, host
 
-__all__ = ["arguments_of", "carry_out"]
+__all__ = ["SERVED", "arguments_of", "carry_out", "places"]
 
 # what trainers and servers say to each other: a process that was started by hand does so over TCP
-_SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "checkpoint_notify", "listen_and_serv"})
+SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "checkpoint_notify", "listen_and_serv"})
 
 
 def arguments_of(definition: Op) -> tuple[Argument, ...]:
@@ -29,7 +30,7 @@ def arguments_of(definition: Op) -> tuple[Argument, ...]:
 def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     """The kernel of every op that communicates: run it through this process's session."""
     op: Operator = ctx.op
-    session = session_for(op, op.type in _SERVED)
+    session = session_for(op, op.type in SERVED)
     if op.type not in ACTIONS:
         raise CommunicatorError(f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}")
     definition = ctx.op.definition
@@ -70,33 +71,28 @@ def cut(value: Any, sections: Sequence[int]) -> list[Any]:
 
 @action("recv")
 def receive(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Ask all servers first, then read the answers."""
+    """The newest values of variables, or the pieces of one put together."""
     op = context.op
-    endpoints = op.attrs["epmap"]
-    names = op.attrs["recv_varnames"] or op.output("Out")
-    for name, endpoint in zip(names, endpoints, strict=True):
-        session.post(endpoint, Message(Kind.GET, op.attrs["trainer_id"], name))
-    parts = [session.link.answer(endpoint) for endpoint in endpoints]
+    parts = session.requests.fetch([Wanted(*pair) for pair in places(op)], op.attrs["trainer_id"])
     return {"Out": parts if len(parts) == len(op.output("Out")) else [context.xp.concatenate(parts)]}
+
+
+def places(op: Operator) -> list[tuple[str, str]]:
+    """Which server a `recv` asks for what."""
+    return list(zip(op.attrs["epmap"], op.attrs["recv_varnames"] or op.output("Out"), strict=True))
 
 
 @action("send_barrier")
 def finish_step(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """All servers have updated when this returns."""
-    return _everywhere(session, context.op, Kind.BARRIER)
+    """All servers have updated when this trainer sees a parameter again."""
+    session.requests.end_step(context.op.attrs["endpoints"], context.op.attrs["trainer_id"])
+    return {}
 
 
 @action("fetch_barrier")
 def fetched(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Tell the servers that this trainer has its parameters."""
-    return _everywhere(session, context.op, Kind.FETCHED)
-
-
-def _everywhere(session: Session, op: Operator, kind: Kind) -> dict[str, list[Any]]:
-    for endpoint in op.attrs["endpoints"]:
-        session.post(endpoint, Message(kind, op.attrs["trainer_id"]))
-    for endpoint in op.attrs["endpoints"]:
-        session.link.answer(endpoint)
+    """The step is over: this trainer has its parameters, and servers need not be told, for it sends no gradient before."""
+    session.requests.collect_all()
     return {}
 
 
@@ -139,6 +135,5 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
 def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Be a server until all trainers have left."""
     from fluidlite.executor.comm.server import Server
-    session.link.listen(context.op.attrs["endpoint"], context.op.attrs["Fanin"])
     Server(context, session.link).run()
     return {}

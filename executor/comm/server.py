@@ -1,21 +1,36 @@
 """The loop of a parameter server, the same over every transport: it reads messages, runs its blocks, and answers."""
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
-from collections.abc import Callable
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, did_you_mean
+from fluidlite import flags
+from fluidlite.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
+from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Link
+from fluidlite.executor.comm.updates import Updates
+from fluidlite.executor.comm.wire import Incoming
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
+from fluidlite.ir.prune import writes
 from fluidlite.serialize import replace_file, value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Server"]
+
+PART = 0.8                # of a trainer's time limit that a step may wait for the last trainer: the others then hear which one it was
+
+_log = logging.getLogger("fluidlite.server")
 
 
 class Server:
@@ -29,7 +44,6 @@ class Server:
         self.link, self.op = link, context.op
         attrs = self.op.attrs
         self.block: Block = self.op.block
-        self.interpreter = context.interpreter or Interpreter(context.place, context.scope, context.random)
         self.frame = context.frame or Frame(self.block, context.scope)
         self.trainers = int(attrs["Fanin"])
         self.here = set(range(self.trainers))
@@ -38,62 +52,158 @@ class Server:
         self.schedule = next((block for block in self.blocks if block.idx == attrs["lr_decay_block_id"]), None)
         self.synchronous = any(block.ops and block.ops[0].type == "sum" and set(block.ops[0].input("X")) <= set(self.op.input("X"))
                                for block in self.of_grad.values())
-        self.arrived: set[str] = set()
+        self.updates = Updates(self.block, self.blocks, self.frame,
+                               context.interpreter or Interpreter(context.place, context.scope, context.random))
+        self.last_writer = {name: index for index, block in enumerate(self.of_grad.values()) for op in block.ops for name in writes(op)}
+        self.arrived: dict[str, int] = {}                        # gradient of this step -> the trainer that has sent it
         self.at_barrier: dict[int, Any] = {}
+        self.wanted: dict[int, deque[tuple[Any, Message]]] = {}  # by trainer: what is to be sent once it is updated
+        self.watch = Watch(self)
+        self.takes = self._takes()
 
     def _block_of(self, text: str) -> tuple[str, Block]:
         name, _, index = text.rpartition(":")
         return name, self.block.program.blocks[int(index)]
 
+    def _takes(self) -> dict[str, Form]:
+        """What trainers may send, and how it is declared."""
+        counted = {name for op in (self.schedule.ops if self.schedule is not None else ()) for name in op.input_arg_names}
+        return {name: form_of(self.block, name) for name in (*self.op.input("X"), *self.of_grad, *sorted(counted))}
+
+    def terms(self) -> Terms:
+        """What this server expects of its trainers."""
+        gives = {name: form_of(self.block, name) for name, var in self.block.vars.items() if var.persistable}
+        return Terms(self.trainers, self.synchronous, self.takes, gives)
+
+    def check(self, coming: Incoming) -> None:
+        """FormatError for a value that is not what this server expects under its name: asked before there is memory for it."""
+        form = self.takes.get(coming.name)
+        if coming.kind != Kind.SEND or form is None or not coming.nbytes:
+            return
+        shape = coming.shape if not coming.ids_bytes else (-1, *coming.shape[1:])
+        if not fits(form, coming.dtype, shape) or coming.nbytes > coming.most(form[1]):
+            raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.dtype}{list(coming.shape)}, and it is declared "
+                              f"as {form[0]}{list(form[1])}")
+
+    # ------------------------------------------------------------------ the loop
     def run(self) -> None:
-        """Serve until all trainers have left."""
+        """Serve until all trainers have left. A signal to end ends the process well, as it does in fluid."""
+        self._listen()
+        stopped: list[str] = []
+        try:
+            with stopped_by_signals(self.link, stopped):
+                self.serve()
+        except Exception as error:
+            self._end(stopped[0] if stopped else str(error))
+            if stopped:
+                raise SystemExit(0) from None
+            raise
+        self._end("")
+
+    def _listen(self) -> None:
+        endpoint = self.op.attrs["endpoint"]
+        over_tcp = getattr(self.link, "listen_with_terms", None)
+        if over_tcp is None:
+            self.link.listen(endpoint, self.trainers)
+        else:
+            over_tcp(endpoint, self.terms(), self.check)
+
+    def _end(self, why: str) -> None:
+        """Let trainers over TCP know why the server stops; other transports tell them by themselves."""
+        end = getattr(self.link, "end", None)
+        if end is not None:
+            end(why)
+
+    def serve(self) -> None:
+        """Take messages until nobody is left."""
         if self.schedule is not None and not self.synchronous:
             self.run_block(self.schedule)
-        answers = {Kind.GET: self.get, Kind.ROWS: self.rows, Kind.FETCHED: self.fetched, Kind.SAVE: self.save}
         while self.here:
-            to, message = self.link.next_message()
-            if message.kind is Kind.SEND:
-                self.take(message)
-            elif message.kind is Kind.COMPLETE:
-                self.here.discard(message.trainer)
-                self.at_barrier.pop(message.trainer, None)
-                self.step_when_all_are_there()
-            elif message.kind is Kind.BARRIER:
-                self.at_barrier[message.trainer] = to
-                self.step_when_all_are_there()
-            else:
-                self.link.reply(to, self.answered(answers[message.kind], message))
+            found = self.link.next_message(self.watch.patience())
+            if found is not None:
+                self.handle(*found)
+            for trainer, why in self.watch.overdue():
+                self.give_up(trainer, why)
+
+    def handle(self, to: Any, message: Message) -> None:
+        """Do what one message asks for."""
+        kind, trainer = message.kind, message.trainer
+        if kind is Kind.LOST:
+            self.watch.lose(trainer, message.name)
+            return
+        self.watch.hear(trainer)
+        if kind is Kind.SEND:
+            self.take(to, message)
+        elif kind is Kind.COMPLETE:
+            self.leave(trainer)
+        elif kind is Kind.BARRIER:
+            self.at_barrier[trainer] = to
+            self.step_when_all_are_there()
+        elif kind is Kind.WANT:
+            self.wanted.setdefault(trainer, deque()).append((to, message))
+        else:
+            self.link.reply(to, self.answered(message))
+
+    # ------------------------------------------------------------------ trainers that go
+    def leave(self, trainer: int) -> None:
+        """A trainer sends nothing more: what it has sent of a step that it does not end does not count."""
+        self.here.discard(trainer)
+        self.wanted.pop(trainer, None)
+        if self.at_barrier.pop(trainer, None) is None:
+            self.arrived = {name: sender for name, sender in self.arrived.items() if sender != trainer}
+        self.step_when_all_are_there()
+
+    def give_up(self, trainer: int, why: str) -> None:
+        """A trainer is lost: go on without it, or stop, as FLAGS_rpc_lost_trainer says; asynchronous servers always go on."""
+        if self.synchronous and flags.get_flags("FLAGS_rpc_lost_trainer")["FLAGS_rpc_lost_trainer"] == "stop":
+            raise CommunicatorError(f"trainer {trainer} {why}, and a step cannot be done without it "
+                                    "(with FLAGS_rpc_lost_trainer=go_on the others go on alone)")
+        _log.warning("trainer %d %s: the others go on without it", trainer, why)
+        self.leave(trainer)
 
     # ------------------------------------------------------------------ gradients
-    def take(self, message: Message) -> None:
+    def take(self, to: Any, message: Message) -> None:
         """A gradient, or a trainer's count of its steps."""
         name = message.name
+        if name not in self.takes:
+            self.link.reply(to, Error(f"trainer {message.trainer} sends {name!r}, which this server does not expect"
+                                      f"{did_you_mean(name, list(self.takes))} (it expects {', '.join(sorted(self.takes)) or 'nothing'})"))
+            return
+        if flags.check_nan_inf():
+            check_finite(message)
         if name in self.of_grad and not self.synchronous:
             self.frame.set(name, message.value, ())
             self.run_block(self.of_grad[name])
         elif name in self.op.input("X"):
             self.frame.set(name, message.value, ())
-            self.arrived.add(name)
-        elif self.schedule is not None and name in {read for op in self.schedule.ops for read in op.input_arg_names}:
+            self.arrived[name] = message.trainer
+        elif self.schedule is not None:
             self.frame.set(name, self.frame.find(name) + message.value, ())
             self.run_block(self.schedule)
-        else:
-            raise CommunicatorError(f"trainer {message.trainer} sends {name!r}, which this server does not expect"
-                                    f"{did_you_mean(name, self.op.input('X'))} (it expects {', '.join(self.op.input('X'))})")
 
     def step_when_all_are_there(self) -> None:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
         if not self.here or set(self.at_barrier) < self.here:
             return
+        self.settle()
         if self.schedule is not None:
-            self.run_block(self.schedule)
-        for block in self.of_grad.values():
+            self.updates.run(self.schedule)
+        for index, block in enumerate(self.of_grad.values()):
             self.fill_gaps(block.ops[0].input("X"))
-            self.run_block(block)
+            self.updates.run(block)
+            self.give_wanted(index)
+        self.give_wanted(len(self.of_grad))
         self.arrived.clear()
         waiting, self.at_barrier = self.at_barrier, {}
         for to in waiting.values():
             self.link.reply(to, None)
+
+    def give_wanted(self, done: int) -> None:
+        """Send what trainers want, each in the order in which it asked, as far as the blocks up to number `done` have updated it."""
+        for waiting in self.wanted.values():
+            while waiting and self.last_writer.get(waiting[0][1].name, -1) <= done:
+                to, message = waiting.popleft()
+                self.link.reply(to, self.answered(message))
 
     def fill_gaps(self, names: list[str]) -> None:
         """Trainers that have left, or had no gradient, do not pull the mean: they count as the mean of the others."""
@@ -114,16 +224,22 @@ class Server:
 
     def run_block(self, block: Block) -> None:
         """Run one of the server's blocks."""
-        with np.errstate(all="ignore"):
-            self.interpreter.run_block(block, self.frame.child(block))
+        self.settle()
+        self.updates.run(block)
+
+    def settle(self) -> None:
+        """Values are about to change: answers that are on their way stay as they are."""
+        settle = getattr(self.link, "settle", None)
+        if settle is not None:
+            settle()
 
     # ------------------------------------------------------------------ answers
-    @staticmethod
-    def answered(how: Callable[[Message], Any], message: Message) -> Any:
+    def answered(self, message: Message) -> Any:
         """The answer to a question, or what is wrong with it: one trainer's mistake does not end the server."""
+        answers: dict[Kind, Callable[[Message], Any]] = {Kind.GET: self.held, Kind.WANT: self.held, Kind.ROWS: self.rows, Kind.SAVE: self.save}
         try:
-            return how(message)
-        except (CommunicatorError, IndexError, OSError) as error:
+            return answers[message.kind](message)
+        except (CommunicatorError, FluidError, IndexError, OSError) as error:
             return Error(str(error))
 
     def held(self, message: Message) -> Any:
@@ -135,16 +251,9 @@ class Server:
                                     f"{did_you_mean(message.name, known)}")
         return value
 
-    def get(self, message: Message) -> Any:
-        """A whole variable."""
-        return self.held(message)
-
     def rows(self, message: Message) -> Any:
         """Rows of a table."""
         return self.held(message)[message.value]
-
-    def fetched(self, message: Message) -> None:
-        """A trainer has its parameters: nothing to do, for it sends no gradient of the next step before."""
 
     def save(self, message: Message) -> None:
         """Write the tables of the saving block into a folder, one file each."""
@@ -153,3 +262,79 @@ class Server:
         for op in block.ops:
             for name in op.input("X"):
                 replace_file(os.path.join(message.name, name), [value_bytes(LoDTensor(self.frame.find(name)), None)])
+
+
+class Watch:
+    """Which trainers have gone without a word, and since when."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.lost: dict[int, tuple[float, str]] = {}             # trainer -> when its connection was lost, and how
+        self.waiting = 0.0                                       # since when some trainer is at the barrier
+
+    @staticmethod
+    def limit(name: str) -> float:
+        """A time limit in seconds, from its flag in milliseconds."""
+        return float(flags.get_flags(name)[name]) / 1000.0
+
+    def lose(self, trainer: int, why: str) -> None:
+        """A connection has ended: the trainer may come back for a while."""
+        if trainer in self.server.here:
+            self.lost[trainer] = time.monotonic(), why
+
+    def hear(self, trainer: int) -> None:
+        """A trainer has said something."""
+        self.lost.pop(trainer, None)
+
+    def patience(self) -> float | None:
+        """Seconds until somebody is overdue; None while nobody is waited for."""
+        now, wait = time.monotonic(), self.limit("FLAGS_rpc_lost_trainer_wait")
+        if not self.server.at_barrier:
+            self.waiting = 0.0
+        elif not self.waiting:
+            self.waiting = now
+        ends = [since + wait for since, _ in self.lost.values()]
+        if self.waiting:
+            ends.append(self.waiting + PART * self.limit("FLAGS_rpc_deadline"))
+        return max(0.0, min(ends) - now) if ends else None
+
+    def overdue(self) -> Iterator[tuple[int, str]]:
+        """The trainers whose time is over, and why."""
+        now, wait = time.monotonic(), self.limit("FLAGS_rpc_lost_trainer_wait")
+        for trainer, (since, why) in list(self.lost.items()):
+            if now - since >= wait and self.lost.pop(trainer, None) is not None:
+                yield trainer, f"has gone without a word {now - since:.1f} s ago ({why})"
+        if self.waiting and now - self.waiting >= PART * self.limit("FLAGS_rpc_deadline"):
+            for trainer in sorted(self.server.here - set(self.server.at_barrier)):
+                yield trainer, f"has not come to the barrier where the others have been for {now - self.waiting:.1f} s"
+            self.waiting = 0.0
+
+
+def check_finite(message: Message) -> None:
+    """NanInfError, with the trainer and the variable, where a gradient holds a NaN or an infinity."""
+    array = host(message.value.array if isinstance(message.value, SelectedRows) else message.value)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinity"
+        raise NanInfError(f"trainer {message.trainer} sends {message.name!r} with {int((~np.isfinite(array)).sum())} of {array.size} elements "
+                          f"that are no finite numbers ({what} among them)")
+
+
+@contextlib.contextmanager
+def stopped_by_signals(link: Link, stopped: list[str]) -> Iterator[None]:
+    """Inside, SIGTERM and SIGINT have the link stop, unless the program has handlers of its own; `stopped` then says which."""
+    stop = getattr(link, "stop", None)
+    mine = stop is not None and threading.current_thread() is threading.main_thread()
+    ours = [number for number in (signal.SIGTERM, signal.SIGINT)
+            if mine and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)]
+
+    def handler(number: int, frame: Any) -> None:
+        stopped.append(f"it was told to stop ({signal.Signals(number).name})")
+        assert stop is not None
+        stop(stopped[0])
+
+    before = {number: signal.signal(number, handler) for number in ours}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -10,6 +12,7 @@ from typing import Any, Protocol
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.requests import Requests
 from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.ir.operator import Operator
 
@@ -46,6 +49,7 @@ class Session:
         self.rings: dict[int, BaseRing] = {}
         self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
         self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
+        self.by_thread: dict[int, Requests] = {}
 
     @property
     def link(self) -> Link:
@@ -54,9 +58,19 @@ class Session:
             raise CommunicatorError("this process is connected to no parameter server")
         return self.link_or_none
 
+    @property
+    def requests(self) -> Requests:
+        """What this thread has asked of the servers."""
+        thread = threading.get_ident()
+        if thread not in self.by_thread:
+            self.by_thread[thread] = Requests(self)
+        return self.by_thread[thread]
+
     def post(self, endpoint: str, message: Message) -> None:
         """Send a message, and remember to say goodbye."""
         self.contacted[endpoint] = message.trainer
+        if message.wants_answer:
+            self.requests.collect(endpoint)
         self.link.post(endpoint, message)
 
     def leave(self) -> None:
@@ -106,6 +120,8 @@ def current() -> Session | None:
 
 
 _of_process: list[Session] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_of_process.clear)       # the child of a fork is no trainer
 
 
 def of_process(served: bool) -> Session | None:

@@ -1,65 +1,26 @@
-"""Trainers and servers that are started one by one, at `ip:port`: ZeroMQ over TCP, for those who hold the job's key.
+"""Trainers and servers that are started one by one, at `ip:port`: messages over TCP, for those who hold the job's key.
 
-Why ZeroMQ: a frame goes out from the array's own memory, and 1 to 4 MB frames keep up with a bare socket (PERFORMANCE.md).
-A new connection proves that it holds the key, and so does the server, by keyed hashes of numbers used once; the key itself
-never travels. What is sent afterwards is not encrypted: use networks that you trust, as fluid's parameter servers did.
+`Dialer` is a trainer's end, `Listener` a server's, `Stream` one connection of either, and `handshake` how they meet.
 """
 from __future__ import annotations
 
-import hashlib
-import hmac
+import contextlib
 import os
-import pathlib
-import secrets
-import tempfile
-import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable
 from typing import Any
 
-from fluidlite.errors import CommunicatorError, FormatError, MissingExtraError
-from fluidlite.executor.comm.messages import Error, Message
+from fluidlite import flags
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.agreement import Terms, differences
+from fluidlite.executor.comm.dialer import Dialer
+from fluidlite.executor.comm.handshake import job_key
+from fluidlite.executor.comm.listener import Listener
+from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.session import Session
-from fluidlite.executor.comm.wire import decode, encode
-from fluidlite.serialize import replace_file
+from fluidlite.executor.comm.wire import Incoming
 
-__all__ = ["TcpSession", "job_key"]
-
-_HELLO, _PROOF = b"FLH1", b"FLP1"
-_NONCE = 32
-KEY_VARIABLE = "FLUIDLITE_JOB_KEY"
-
-
-def job_key() -> bytes:
-    """The key that the processes of a job share: FLUIDLITE_JOB_KEY, or one of this user on this machine, made when it is missing."""
-    given = os.environ.get(KEY_VARIABLE)
-    if given:
-        return hashlib.sha256(given.encode()).digest()
-    path = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "fluidlite" / "job.key"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-            target.write(secrets.token_bytes(32))
-    except FileExistsError:
-        pass                                       # made by another process of the job
-    end = time.monotonic() + 5.0
-    while len(key := path.read_bytes()) != 32:     # which may still be writing it
-        if time.monotonic() > end:
-            raise CommunicatorError(f"{path} should hold a key of 32 bytes; remove it, or set {KEY_VARIABLE}")
-        time.sleep(0.01)
-    return key
-
-
-def _zmq() -> Any:
-    try:
-        import zmq
-    except ImportError as error:
-        raise MissingExtraError("parameter servers over TCP need pyzmq: pip install 'fluidlite[tcp]'") from error
-    return zmq
-
-
-def proof(key: bytes, who: bytes, *numbers: bytes) -> bytes:
-    """That `who` holds the key, for these numbers only."""
-    return hmac.digest(key, who + b"".join(numbers), "sha256")
+__all__ = ["TcpLink", "TcpSession", "job_key"]
 
 
 class TcpSession(Session):
@@ -67,11 +28,30 @@ class TcpSession(Session):
 
     def __init__(self, deadline: float = 180.0, key: bytes | None = None) -> None:
         self.tcp = TcpLink(deadline, job_key() if key is None else key)
+        self.agreed: set[tuple[int, int, str]] = set()       # programs, by serial and version, that were held against a server's terms
         super().__init__(self.tcp)
+
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send a message; CommunicatorError, before the first one, where the server's program does not fit this trainer's."""
+        if self.doing is not None and message.kind is not Kind.COMPLETE:
+            program = self.doing.block.program
+            key = program.serial, program.version, endpoint
+            if key not in self.agreed:
+                self._compare(program, endpoint)
+                self.agreed.add(key)
+        super().post(endpoint, message)
+
+    def _compare(self, program: Any, endpoint: str) -> None:
+        terms = Terms.parse(self.tcp.dialer.server(endpoint).welcome.terms)
+        found = differences(program, endpoint, terms)
+        if found:
+            raise CommunicatorError(f"this trainer's program is not one that the server at {endpoint} was made for:\n  " + "\n  ".join(found))
 
     def leave(self) -> None:
         """Tell the servers, and close the connections once they have heard it."""
-        super().leave()
+        self.contacted = {endpoint: trainer for endpoint, trainer in self.contacted.items() if self.tcp.dialer.reaches(endpoint)}
+        with contextlib.suppress(CommunicatorError):     # a server that has gone needs no goodbye
+            super().leave()
         self.tcp.close()
 
 
@@ -79,107 +59,62 @@ class TcpLink:
     """The way between trainers and servers over TCP."""
 
     def __init__(self, deadline: float, key: bytes) -> None:
-        self.zmq = _zmq()
-        self.context = self.zmq.Context()
         self.deadline, self.key = deadline, key
-        self.servers: dict[str, Any] = {}            # endpoint -> socket, as a trainer
-        self.socket: Any = None                      # as a server
-        self.known: dict[bytes, bytes] = {}          # connection -> the number that it has to answer; b"" once it has
+        self.dialer = Dialer(deadline, key, flags.get_flags("FLAGS_rpc_server_wait")["FLAGS_rpc_server_wait"] / 1000.0)
+        self.listener: Listener | None = None
+        if hasattr(os, "register_at_fork"):
+            forget = weakref.WeakMethod(self.dialer.forget)
+            os.register_at_fork(after_in_child=lambda: (forget() or int)())          # type: ignore[operator]
 
     def close(self) -> None:
         """End all connections; what was sent is delivered first."""
-        for socket in (*self.servers.values(), *([self.socket] if self.socket is not None else [])):
-            socket.close(linger=int(self.deadline * 1000))
-        self.servers.clear()
-        self.socket = None
-        self.context.term()
+        self.dialer.close()
+        if self.listener is not None:
+            self.listener.end("")
+            self.listener.close()
+            self.listener = None
 
     # ------------------------------------------------------------------ a trainer
     def post(self, endpoint: str, message: Message) -> None:
         """Send a message to a server; the first one waits until the server is up and both have shown that they hold the key."""
-        socket = self.servers.get(endpoint) or self.connect(endpoint)
-        socket.send_multipart(encode(message), copy=False)
+        self.dialer.post(endpoint, message)
 
-    def answer(self, endpoint: str) -> Any:
-        """The next answer of a server; CommunicatorError with what the server says is wrong."""
-        found = decode(self.frames(self.servers[endpoint], f"an answer of the server at {endpoint}"))
-        if isinstance(found, Error):
-            raise CommunicatorError(f"the server at {endpoint} says: {found.text}")
-        return found
-
-    def frames(self, socket: Any, what: str) -> Sequence[Any]:
-        if not socket.poll(int(self.deadline * 1000)):
-            raise CommunicatorError(f"no sign of {what} for {self.deadline:g} s")
-        return [frame.buffer for frame in socket.recv_multipart(copy=False)]
-
-    def connect(self, endpoint: str) -> Any:
-        """A connection to a server, with the key shown on both sides."""
-        socket = self.context.socket(self.zmq.DEALER)
-        socket.connect(f"tcp://{endpoint}")
-        mine = secrets.token_bytes(_NONCE)
-        try:
-            socket.send(_HELLO + mine)
-            reply = bytes(self.frames(socket, f"the server at {endpoint}: is it started?")[0])
-            theirs, shown = reply[:_NONCE], reply[_NONCE:]
-            if not hmac.compare_digest(shown, proof(self.key, b"server", mine, theirs)):
-                raise CommunicatorError(f"what listens at {endpoint} does not hold this job's key (set the same {KEY_VARIABLE} everywhere)")
-            socket.send(_PROOF + proof(self.key, b"trainer", theirs, mine))
-            if bytes(self.frames(socket, f"the server at {endpoint}")[0]) != b"welcome":
-                raise CommunicatorError(f"the server at {endpoint} refuses this job's key (set the same {KEY_VARIABLE} everywhere)")
-        except CommunicatorError:
-            socket.close(linger=0)
-            raise
-        self.servers[endpoint] = socket
-        return socket
+    def answer(self, endpoint: str, into: Any = None) -> Any:
+        """The next answer of a server, in `into` where it fits; CommunicatorError with what the server says is wrong."""
+        return self.dialer.answer(endpoint, into)
 
     # ------------------------------------------------------------------ a server
     def listen(self, endpoint: str, trainers: int = 0) -> None:
         """Bind to the address that was given, and to no other; CommunicatorError where the port is taken."""
-        self.socket = self.context.socket(self.zmq.ROUTER)
-        try:
-            self.socket.bind(f"tcp://{endpoint}")
-        except self.zmq.ZMQError as error:
-            self.socket.close(linger=0)
-            self.socket = None
-            raise CommunicatorError(f"cannot listen at {endpoint}: {error}") from error
-        self.say_where()
+        self.listener = Listener(endpoint, self.deadline, self.key, b"", lambda _: None)
 
-    def say_where(self) -> None:
-        """Write the port that was bound where fluid's launchers look for it."""
-        port = self.socket.getsockopt(self.zmq.LAST_ENDPOINT).rstrip(b"\0").decode().rpartition(":")[2]
-        replace_file(os.path.join(tempfile.gettempdir(), f"paddle.{os.getpid()}.port"), [port.encode()])
+    def listen_with_terms(self, endpoint: str, terms: Terms, check: Callable[[Incoming], None]) -> None:
+        """Like `listen`; trainers hear the terms when they come, and `check` is asked about each message before it is read."""
+        self.listener = Listener(endpoint, self.deadline, self.key, terms.spelled(), check)
 
-    def next_message(self) -> tuple[Any, Message]:
-        """The next message of somebody who holds the key; everybody else's are answered here, or dropped."""
-        while True:
-            if not self.socket.poll(int(self.deadline * 1000)):
-                raise CommunicatorError(f"no trainer has said anything for {self.deadline:g} s")
-            sender, *frames = self.socket.recv_multipart(copy=False)
-            peer = bytes(sender.buffer)
-            if self.known.get(peer) != b"":
-                self.introduce(peer, bytes(frames[0].buffer) if frames else b"")
-                continue
-            try:
-                message = decode([frame.buffer for frame in frames])
-            except FormatError as error:
-                self.reply(peer, Error(str(error)))
-                continue
-            if isinstance(message, Message):
-                return peer, message
-
-    def introduce(self, peer: bytes, said: bytes) -> None:
-        """The two steps by which a new connection shows that it holds the key."""
-        if said.startswith(_HELLO) and len(said) == len(_HELLO) + _NONCE:
-            mine, theirs = secrets.token_bytes(_NONCE), said[len(_HELLO):]
-            self.known[peer] = mine + theirs
-            self.socket.send_multipart([peer, mine + proof(self.key, b"server", theirs, mine)])
-        elif said.startswith(_PROOF) and self.known.get(peer):
-            numbers = self.known.pop(peer)
-            holds = hmac.compare_digest(said[len(_PROOF):], proof(self.key, b"trainer", numbers[:_NONCE], numbers[_NONCE:]))
-            if holds:
-                self.known[peer] = b""
-            self.socket.send_multipart([peer, b"welcome" if holds else b"refused"])
+    def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
+        """The next message of somebody who holds the key; None when there is none `within` so many seconds."""
+        assert self.listener is not None
+        return self.listener.next_message(within)
 
     def reply(self, to: Any, value: Any) -> None:
         """Answer a message."""
-        self.socket.send_multipart([to, *encode(value)], copy=True)
+        assert self.listener is not None
+        self.listener.reply(to, value)
+
+    def settle(self) -> None:
+        """What was replied stays as it is, although the server's values are about to change."""
+        assert self.listener is not None
+        self.listener.settle()
+
+    def stop(self, why: str) -> None:
+        """Have `next_message` raise."""
+        if self.listener is not None:
+            self.listener.stop(why)
+
+    def end(self, why: str) -> None:
+        """Tell the trainers why this server stops, and close the connections."""
+        if self.listener is not None:
+            self.listener.end(why)
+            self.listener.close()
+            self.listener = None

@@ -1,4 +1,8 @@
-"""Messages as bytes: a header that says everything about the values, then the values as they lie in memory. Nothing is unpickled."""
+"""Messages as bytes: a header that says everything about the values, then the values as they lie in memory. Nothing is unpickled.
+
+The header has a fixed part, then the shape (8 bytes a dimension) and the name; the values follow: row numbers, then elements.
+`Incoming` is a message of which the header has come: it checks every size before it allocates what the values are read into.
+"""
 from __future__ import annotations
 
 import struct
@@ -11,14 +15,17 @@ from fluidlite.errors import FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.tensor import SelectedRows, host
 
-__all__ = ["decode", "encode"]
+__all__ = ["HEAD_SIZE", "Incoming", "decode", "encode"]
 
 _HEAD = struct.Struct("<4sBBiBBqH")              # magic, what, kind of value, trainer, dtype, dimensions, height, length of the name
-_MAGIC = b"FLT1"
+HEAD_SIZE = _HEAD.size
+_MAGIC = b"FLT2"
 _REQUEST, _REPLY, _ERROR = range(3)
 _NOTHING, _DENSE, _ROWS = range(3)
 _DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+_KINDS = frozenset(int(kind) for kind in Kind if kind is not Kind.LOST)
 _MOST_DIMS = 16
+MOST_BYTES = 1 << 34                               # of one value; what a server expects of a name is checked more closely
 
 
 def encode(item: Message | Error | Any) -> list[Any]:
@@ -45,37 +52,91 @@ def _frames(what: int, trainer: int, name: str, value: Any, kind: int) -> list[A
     return [head, *ids, array.data if array.size else b""]
 
 
+class Incoming:
+    """A message whose header is here.
+
+    Attributes
+    ----------
+    rest: bytes of the header behind its fixed part, to be given to `describe`.
+    shape, dtype: of the elements; None before `describe`, and where the message has no value.
+    """
+
+    def __init__(self, head: bytes | memoryview) -> None:
+        magic, code, self.held, self.trainer, dtype, self.ndim, self.height, self.spelled = _HEAD.unpack(head)
+        self.what, self.kind = divmod(code, 16)
+        if magic != _MAGIC:
+            raise FormatError(f"bytes that begin with {bytes(magic)!r} are no message of a job")
+        if self.what > _ERROR or self.held > _ROWS or dtype >= len(_DTYPES) or self.ndim > _MOST_DIMS or (
+                self.what == _REQUEST and self.kind not in _KINDS):
+            raise FormatError("a message of a job has a broken header")
+        self.dtype = np.dtype(_DTYPES[dtype])
+        self.rest = 8 * self.ndim + self.spelled
+        self.shape: tuple[int, ...] = ()
+        self.name = ""
+        self.nbytes = self.ids_bytes = 0
+
+    def describe(self, rest: bytes | memoryview) -> None:
+        """The rest of the header: shape and name; FormatError where they make no sense."""
+        self.shape = struct.unpack_from(f"<{self.ndim}q", rest)
+        self.name = bytes(rest[8 * self.ndim:]).decode(errors="replace")
+        if self.held == _NOTHING:
+            return
+        size = self.dtype.itemsize
+        for dim in self.shape:
+            size *= max(dim, -1)                         # Python's integers do not overflow
+        if size < 0 or min(self.shape, default=0) < 0 or size > MOST_BYTES or self.height < 0:
+            raise FormatError(f"a message claims to hold a value of {self.dtype}{list(self.shape)}")
+        if self.held == _ROWS and (not self.shape or 8 * self.shape[0] > MOST_BYTES):
+            raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
+        self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self.held == _ROWS else 0
+
+    def most(self, shape: Sequence[int]) -> int:
+        """Bytes that a value of a variable of this shape may have; rows may come more than once, each for some id of a batch."""
+        size = self.dtype.itemsize
+        for dim in shape[1:] if self.held == _ROWS else shape:
+            size *= dim if dim >= 0 else MOST_BYTES
+        return min(size * (1 << 28), MOST_BYTES) if self.held == _ROWS else min(size, MOST_BYTES)
+
+    def arrays(self, into: Any = None) -> tuple[Any, Any]:
+        """Where the row numbers and the elements are to be read into; None for what there is not. `into` is used where it fits."""
+        ids = np.empty(self.shape[0], np.int64) if self.held == _ROWS else None
+        if self.held == _NOTHING:
+            return ids, None
+        if self.fits(into):
+            return ids, into
+        return ids, np.empty(self.shape, self.dtype)
+
+    def fits(self, into: Any) -> bool:
+        """Whether the elements can be read straight into an array."""
+        return (self.held == _DENSE and self.what == _REPLY and isinstance(into, np.ndarray) and into.shape == self.shape
+                and into.dtype == self.dtype and into.flags.c_contiguous and into.flags.writeable)
+
+    def item(self, ids: Any, array: Any) -> Message | Error | Any:
+        """What was sent, once `arrays` have been filled; FormatError for row numbers outside of the table."""
+        value = array
+        if self.held == _ROWS:
+            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.height:
+                raise FormatError(f"a message names rows outside of the {self.height} that there are")
+            value = SelectedRows(ids, self.height, array)
+        if self.what == _REQUEST:
+            return Message(Kind(self.kind), self.trainer, self.name, value)
+        if self.what == _ERROR:
+            return Error("" if array is None else array.tobytes().decode(errors="replace"))
+        return value
+
+
 def decode(frames: Sequence[Any]) -> Message | Error | Any:
-    """What `encode` was given; FormatError for everything else, before anything is allocated."""
+    """What `encode` was given, in the memory of the frames; FormatError for everything else, before anything is allocated."""
     head = bytes(frames[0]) if frames else b""
-    if len(head) < _HEAD.size or head[:4] != _MAGIC:
+    if len(head) < HEAD_SIZE:
         raise FormatError(f"these {len(head)} bytes are no message of a job")
-    _, code, held, trainer, dtype, ndim, height, spelled = _HEAD.unpack_from(head)
-    what, kind = divmod(code, 16)
-    if what > _ERROR or held > _ROWS or dtype >= len(_DTYPES) or ndim > _MOST_DIMS or (what == _REQUEST and kind > max(Kind)) or (
-            len(head) != _HEAD.size + 8 * ndim + spelled or len(frames) != 1 + held):
+    found = Incoming(head[:HEAD_SIZE])
+    if len(head) != HEAD_SIZE + found.rest or len(frames) != 1 + found.held:
         raise FormatError("a message of a job has a broken header")
-    shape = struct.unpack_from(f"<{ndim}q", head, _HEAD.size)
-    value = _value(held, np.dtype(_DTYPES[dtype]), shape, height, frames[1:])
-    if what == _REQUEST:
-        return Message(Kind(kind), trainer, head[_HEAD.size + 8 * ndim:].decode(errors="replace"), value)
-    return Error(value.tobytes().decode(errors="replace")) if what == _ERROR else value
-
-
-def _value(held: int, dtype: np.dtype[Any], shape: tuple[int, ...], height: int, frames: Sequence[Any]) -> Any:
-    if held == _NOTHING:
-        return None
-    size = dtype.itemsize
-    for dim in shape:
-        size *= max(dim, -1)                         # Python's integers do not overflow
-    if size < 0 or min(shape, default=0) < 0 or len(frames[-1]) != size:
-        raise FormatError(f"a message holds {len(frames[-1])} bytes for a value of {dtype}{list(shape)}")
-    array = np.frombuffer(frames[-1], dtype).reshape(shape)
-    if held == _DENSE:
-        return array
-    if not shape or len(frames[0]) != 8 * shape[0]:
-        raise FormatError(f"a message holds {len(frames[0])} bytes of row numbers for {list(shape)}")
-    ids = np.frombuffer(frames[0], np.int64)
-    if height < 0 or (ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < height):
-        raise FormatError(f"a message names rows outside of the {height} that there are")
-    return SelectedRows(ids, height, array)
+    found.describe(head[HEAD_SIZE:])
+    if found.held == _NOTHING:
+        return found.item(None, None)
+    if len(frames[-1]) != found.nbytes or (found.held == _ROWS and len(frames[1]) != found.ids_bytes):
+        raise FormatError(f"a message holds {len(frames[-1])} bytes for a value of {found.dtype}{list(found.shape)}")
+    array = np.frombuffer(frames[-1], found.dtype).reshape(found.shape)
+    return found.item(np.frombuffer(frames[1], np.int64) if found.held == _ROWS else None, array)

@@ -82,6 +82,10 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
+    whole = e.remembered(("pieces", *e.op.inputs["X"]))
+    if whole is not None:                                # they were read into it
+        e.finals.append((whole.name, whole))
+        return
     parts = e.many("X")
     shapes = [part.shape for part in parts]
     first = shapes[0]

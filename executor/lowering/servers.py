@@ -1,0 +1,103 @@
+"""What trainers do with servers, without copies: gradients go out from views, parameters come in where they live."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.actions import session_for
+from fluidlite.executor.comm.ops import places
+from fluidlite.executor.comm.requests import Wanted
+from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan_ir import Value
+from fluidlite.ir.operator import Operator
+
+
+@lowering("split_byref")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    assert x.shape is not None
+    start = 0
+    for index, spec in enumerate(e.builder.inferred(e.op)["Out"]):
+        stop = start + spec.shape[0]
+        e.alias("Out", e.view(x, f"{{}}[{start}:{stop}]", (stop - start, *x.shape[1:])), index)
+        start = stop
+
+
+def receive_into(op: Operator, *targets: Any) -> None:
+    """Have the newest values of variables of servers read into arrays."""
+    session = session_for(op, served=True)
+    session.doing = op
+    try:
+        wanted = [Wanted(*place, target) for place, target in zip(places(op), targets, strict=True)]
+        for item, value in zip(wanted, session.requests.fetch(wanted, op.attrs["trainer_id"]), strict=True):
+            if value is not item.into:
+                _copy(item, value)
+    finally:
+        session.doing = None
+
+
+def _copy(wanted: Wanted, value: Any) -> None:
+    if getattr(value, "shape", None) != wanted.into.shape:
+        raise CommunicatorError(f"the server at {wanted.endpoint} holds {wanted.name!r} in the shape {list(np.shape(value))}, and here it is "
+                                f"{list(wanted.into.shape)}")
+    wanted.into[...] = value
+
+
+def step_is_over(op: Operator) -> None:
+    """Read what servers still owe."""
+    session = session_for(op, served=True)
+    session.doing = op
+    try:
+        session.requests.collect_all()
+    finally:
+        session.doing = None
+
+
+@lowering("recv")
+def _(e: Emitter) -> None:
+    if not e.on_host or e.builder.depth or len(places(e.op)) != len(e.op.outputs["Out"]):
+        raise CannotLower("recv")
+    declared = [_declared(e, name) for name in e.op.outputs["Out"]]
+    whole = _whole(e, [shape for shape, _ in declared])
+    if whole is None:
+        targets = [e.out("Out", shape, dtype, index) for index, (shape, dtype) in enumerate(declared)]
+    else:
+        targets, start = [], 0
+        for name, (shape, _) in zip(e.op.outputs["Out"], declared, strict=True):
+            targets.append(e.view(whole, f"{{}}[{start}:{start + shape[0]}]", shape))
+            e.finals.append((name, targets[-1]))
+            start += shape[0]
+        e.remember(("pieces", *e.op.outputs["Out"]), whole)
+    e.line(f"{e.bind('receive', receive_into)}({', '.join([e.bind('op', e.op), *map(str, targets)])})", [], targets, effect=True)
+
+
+def _declared(e: Emitter, name: str) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of a dense variable that has only one."""
+    var = e.builder.block._find_var_recursive(name)
+    if var is None or var.type != VarType.LOD_TENSOR or var.lod_level or var._dtype is None or not var.shape or -1 in var.shape:
+        raise CannotLower(name)
+    return tuple(var.shape), to_numpy(var.dtype)
+
+
+def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
+    """The parameter that a later op puts together from these pieces: they may as well be read into it."""
+    names = e.op.outputs["Out"]
+    users = [op for op in e.builder.ops[e.builder.index + 1:] if set(names) & set(op.input_arg_names) and op.type != "fetch_barrier"]
+    if len(names) < 2 or len(users) != 1 or users[0].type != "concat" or users[0].input("X") != list(names) or users[0].attrs.get("axis", 0):
+        return None
+    out = users[0].output("Out")[0]
+    held = e.builder._held(out) if e.builder._persistable(out) else None
+    total = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+    if held is None or held.shape != total or held.dtype != to_numpy(e.builder.block._var_recursive(names[0]).dtype):
+        return None
+    value: Value = e.builder._param(out, held)
+    return value
+
+
+@lowering("fetch_barrier")
+def _(e: Emitter) -> None:
+    e.line(f"{e.bind('finish', step_is_over)}({e.bind('op', e.op)})", [], [], effect=True)

@@ -115,7 +115,7 @@ class Devices:
         """The connections of each device, beyond which lie those of the calling thread or process."""
         outer = current()
         if self._sessions is None or self._sessions[0] is not outer:
-            self._sessions = outer, [DeviceSession(self.meeting, index, executor.xp, outer) for index, executor in enumerate(self.executors)]
+            self._sessions = outer, [DeviceSession(self.meeting, index, outer) for index in range(len(self.places))]
         return self._sessions[1]
 
     def run(self, programs: Sequence[Program], feeds: Sequence[Mapping[str, Any]], fetches: list[str], naive: bool = False) -> list[list[Any]]:
@@ -150,6 +150,7 @@ class Devices:
                 self.threads(task, self.meeting.stop)
             if errors:
                 self.meeting.clear()
+                self._sessions = None
         if errors:
             raise self._first(errors)
         return results

@@ -2,16 +2,16 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.reduction import REDUCE
-from fluidlite.executor.comm.rings import BaseRing, Done, Request
-from fluidlite.executor.comm.session import Session
-from fluidlite.tensor import on
+from fluidlite.executor.comm.reduction import part_of, reduce_part, said
+from fluidlite.executor.comm.rings import BaseRing, Request
+from fluidlite.executor.comm.session import Ring, Session
 
 __all__ = ["DeviceRing", "DeviceSession", "Meeting", "Stopped"]
 
@@ -25,15 +25,20 @@ class Stopped(CommunicatorError):
 class Meeting:
     """Where the threads of all devices meet: nobody leaves before everybody has come, and a time limit ends every wait.
 
-    Each round a device tells one other that it and all those it has heard of are there; after log2(devices) rounds all know.
+    In each round a device tells one other that it and all those it has heard of are there; after log2(devices) rounds all know.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds = count, seconds
-        self.places: list[tuple[str, Any, Any]] = [("", None, None)] * count      # what for, and the arrays, of each device
-        self.doing: list[str] = [""] * count
-        steps = [1 << number for number in range(max(count - 1, 0).bit_length())]
-        self._rounds = [(step, [queue.SimpleQueue[bool]() for _ in range(count)]) for step in steps]
+        self.doing = [""] * count                                        # what each device waits in
+        # for each ring what each device has brought: (what for, array, array that is to be written)
+        self.boards: defaultdict[int, list[list[tuple[str, Any, Any]]]] = defaultdict(lambda: [[] for _ in range(count)])
+        self._open()
+
+    def _open(self) -> None:
+        steps = [1 << number for number in range((self.count - 1).bit_length())]
+        self._rounds: list[tuple[int, list[queue.SimpleQueue[bool]]]] = [
+            (step, [queue.SimpleQueue() for _ in range(self.count)]) for step in steps]
 
     def wait(self, rank: int) -> None:
         """Return when all devices have called this; Stopped where one has failed, CommunicatorError where one does not come."""
@@ -47,10 +52,9 @@ class Meeting:
                 raise Stopped(f"device {rank} was stopped because another one failed")
 
     def _late(self, rank: int) -> str:
-        others = "; ".join(f"device {index} is {'in ' + what if what else 'in no op that communicates'}"
+        others = "; ".join(f"device {index} waits in {what}" if what else f"device {index} is in no op that communicates"
                            for index, what in enumerate(self.doing) if index != rank)
-        return (f"device {rank} has waited for {self.seconds:.0f} s in {self.doing[rank]} for the other devices: {others} "
-                "(FLAGS_rpc_deadline is the limit)")
+        return f"waited for {self.seconds:.0f} s for the other devices: {others} (FLAGS_rpc_deadline is the limit)"
 
     def stop(self) -> None:
         """Let all who wait, now or later, raise Stopped."""
@@ -61,156 +65,144 @@ class Meeting:
 
     def clear(self) -> None:
         """Forget a run that was stopped; nobody may be waiting."""
-        self._rounds = [(step, [queue.SimpleQueue() for _ in range(self.count)]) for step, _ in self._rounds]
-        self.places = [("", None, None)] * self.count
-
-    def gather(self, rank: int, what: str, source: Any, target: Any = None) -> list[tuple[str, Any, Any]]:
-        """What each device has brought; CommunicatorError where they are not here for the same thing."""
-        self.places[rank] = (what, source, target)
-        self.wait(rank)
-        places = self.places
-        for index, place in enumerate(places):
-            if place[0] != what:
-                raise CommunicatorError(f"the devices do not agree: device {rank} is in {what}, device {index} in {place[0]}")
-        return places
+        self._open()
+        self.boards.clear()
+        self.doing = [""] * self.count
 
 
-def _flat(array: Any) -> Any:
-    return array.reshape(-1)
+class _Posted:
+    """A reduction of which this device has brought its part."""
 
+    def __init__(self, ring: DeviceRing, number: int) -> None:
+        self.ring, self.number = ring, number
 
-def _sum_pieces(places: Sequence[tuple[str, Any, Any]], rank: int, how: str) -> None:
-    """Reduce this device's piece of all sources into the first target."""
-    size = places[0][1].size
-    count = len(places) if size >= LEAST_PIECE else 1
-    if rank >= count:
-        return
-    piece = slice(rank * size // count, (rank + 1) * size // count)
-    sources = [_flat(source)[piece] for _, source, _ in places]
-    out = _flat(places[0][2])[piece]
-    if len(sources) == 1:
-        np.copyto(out, sources[0])
-    for index, source in enumerate(sources[1:]):
-        REDUCE[how](sources[0] if index == 0 else out, source, out=out)
+    def wait(self) -> None:
+        """Return once the result is there."""
+        self.ring.finish(self.number)
 
-
-def _spread_pieces(places: Sequence[tuple[str, Any, Any]], rank: int) -> None:
-    """Copy this device's piece of the first target into the others."""
-    size = places[0][1].size
-    count = len(places) if size >= LEAST_PIECE else 1
-    if rank >= count:
-        return
-    piece = slice(rank * size // count, (rank + 1) * size // count)
-    for _, _, target in places[1:]:
-        np.copyto(_flat(target)[piece], _flat(places[0][2])[piece])
+    def poll(self) -> None:
+        """Nothing goes on by itself: the devices do it when they meet."""
 
 
 class DeviceRing(BaseRing):
     """The ranks are the devices of this process. `outer` is the ring of the processes, where there are several."""
 
-    def __init__(self, meeting: Meeting, rank: int, xp: Any, doing: Callable[[], str], outer: BaseRing | None = None) -> None:
-        super().__init__(0 if outer is None else outer.ring_id, rank, meeting.count)
-        self.meeting, self.xp, self.doing, self.outer = meeting, xp, doing, outer
+    def __init__(self, meeting: Meeting, ring_id: int, rank: int, doing: Callable[[], str], outer: Ring | None = None) -> None:
+        super().__init__(ring_id, rank, meeting.count)
+        self.meeting, self.doing, self.outer = meeting, doing, outer
+        self.board = meeting.boards[ring_id]
+        self.posted = self.finished = 0
 
-    def _meet(self, what: str, source: Any, target: Any = None) -> list[tuple[str, Any, Any]]:
-        self.meeting.doing[self.rank] = self.doing() or what
-        if self.xp is not np:
-            self.xp.cuda.get_current_stream().synchronize()
-        return self.meeting.gather(self.rank, what, source, target)
+    def _meet(self) -> None:
+        self.meeting.doing[self.rank] = self.doing() or f"ring {self.ring_id}"
+        self.meeting.wait(self.rank)
 
     def _leave(self) -> None:
         """Nobody changes what others may still read before all have gone."""
-        if self.xp is not np:
-            self.xp.cuda.get_current_stream().synchronize()
         self.meeting.wait(self.rank)
         self.meeting.doing[self.rank] = ""
+        self.board[self.rank].clear()
 
-    def start_all_reduce(self, source: Any, target: Any, how: str) -> Request:
-        """The reduction, done at once: the devices come here at the same time."""
-        self.all_reduce_into(source, target, how)
-        return Done()
+    # ------------------------------------------------------------------ reductions
+    def _start(self, source: Any, target: Any, how: str) -> Request:
+        self.board[self.rank].append((said(f"all-reduce {how}", source), source, target))
+        self.posted += 1
+        return _Posted(self, self.posted)
 
-    def barrier(self) -> None:
-        """Return when all devices have come here."""
-        self.all_gather(self.xp.zeros(1))
-
-    def all_reduce_into(self, source: Any, target: Any, how: str) -> None:
-        """The reduction over all devices, taken in their order, into `target`, which may be `source` itself."""
-        if self.xp is not np or not (source.flags.c_contiguous and target.flags.c_contiguous):
-            target[...] = self.all_reduce(source, how)
+    def finish(self, number: int) -> None:
+        """Do everything that was posted, if number `number` is not done yet."""
+        if self.finished >= number:
             return
-        places = self._meet(f"all-reduce {how} of {source.dtype}{list(source.shape)}", source, target)
-        _sum_pieces(places, self.rank, how)
-        if self.outer is not None:
-            self.meeting.wait(self.rank)
-            if self.rank == 0:
-                target[...] = self.outer.all_reduce(target, how)
-            self.meeting.wait(self.rank)
-        _spread_pieces(places, self.rank)
+        self._meet()
+        self._check()
+        for posts in zip(*self.board, strict=True):
+            how = posts[0][0].split()[1]
+            sources, targets = [post[1].reshape(-1) for post in posts], [post[2].reshape(-1) for post in posts]
+            if self.outer is None:
+                self._reduce(sources, targets, how)
+            else:
+                self._reduce_further(sources, targets, how, self.outer)
+        self.finished = self.posted
         self._leave()
 
-    def all_reduce(self, value: Any, how: str) -> Any:
-        """The reduction over all devices, taken in their order."""
-        places = self._meet(f"all-reduce {how} of {value.dtype}{list(value.shape)}", value)
-        total = on(self.xp, places[0][1]).copy()
-        for _, other, _ in places[1:]:
-            getattr(self.xp, REDUCE[how].__name__)(total, self.xp.asarray(other), out=total)
-        self._leave()
-        return total if self.outer is None else self._through_first(lambda ring: ring.all_reduce(total, how))
+    def _reduce(self, sources: list[Any], targets: list[Any], how: str) -> None:
+        """This device's piece, for everybody; of a small array all of it, by the first."""
+        size = sources[0].size
+        if size >= LEAST_PIECE:
+            reduce_part(sources, targets, how, part_of(sources[0], self.rank, self.size))
+        elif self.rank == 0:
+            reduce_part(sources, targets, how, slice(0, size))
 
-    def _through_first(self, talk: Callable[[BaseRing], Any]) -> Any:
-        """What device 0 hears from the other processes, for every device."""
-        assert self.outer is not None
-        heard = talk(self.outer) if self.rank == 0 else None
-        value = self._meet("news of the other processes", heard)[0][1]
-        value = [item.copy() for item in value] if isinstance(value, list) else self.xp.array(value)
-        self._leave()
-        return value
+    def _reduce_further(self, sources: list[Any], targets: list[Any], how: str, outer: Ring) -> None:
+        """The sum of the devices, then that of the processes, which device 0 talks to."""
+        self._reduce(sources, targets[:1], how)
+        self.meeting.wait(self.rank)
+        if self.rank == 0:
+            targets[0][...] = outer.all_reduce(targets[0], how)
+        self.meeting.wait(self.rank)
+        if self.rank > 0:
+            np.copyto(targets[self.rank], targets[0])
+
+    def _check(self) -> None:
+        """CommunicatorError where the devices are not here for the same things."""
+        wanted = [[what for what, _, _ in posts] for posts in self.board]
+        if any(what != wanted[0] for what in wanted):
+            texts = "; ".join(f"device {index} wants {', '.join(what)}" for index, what in enumerate(wanted))
+            raise CommunicatorError(f"the devices do not agree: {texts}")
 
     def reduce(self, value: Any, how: str, root: int) -> Any:
-        """The reduction for device `root`; the others keep what they have."""
-        places = self._meet(f"reduce {how} of {value.dtype}{list(value.shape)} to {root}", value)
-        total = value
-        if self.rank == root:
-            total = places[0][1].copy() if self.xp is np else self.xp.array(places[0][1])
-            for _, other, _ in places[1:]:
-                getattr(self.xp, REDUCE[how].__name__)(total, self.xp.asarray(other), out=total)
-        self._leave()
-        return total
+        """The reduction for device `root`; the others get what they gave."""
+        if self.outer is not None or not isinstance(value, np.ndarray):
+            return super().reduce(value, how, root)
+        self.check_rank(root, "root")
+        found = np.empty_like(value, order="C")
+        self._exchange(said(f"reduce {how}", value), np.ascontiguousarray(value).reshape(-1),
+                       lambda values: reduce_part(values, [found.reshape(-1)], how, slice(0, value.size)) if self.rank == root else None)
+        return found if self.rank == root else value
 
-    def broadcast(self, value: Any, root: int) -> Any:
-        """The value of device `root`."""
-        places = self._meet(f"broadcast from {root}", value)
-        found = value if self.rank == root else self.xp.array(places[root][1])
+    # ------------------------------------------------------------------ moving
+    def _exchange(self, what: str, value: Any, use: Callable[[list[Any]], Any]) -> Any:
+        """`use` of all devices' values, which nobody changes meanwhile."""
+        self.finish(self.posted)
+        self.board[self.rank].append((what, value, None))
+        self._meet()
+        self._check()
+        found = use([posts[0][1] for posts in self.board])
         self._leave()
         return found
 
-    def all_gather(self, value: Any) -> list[Any]:
-        """Every device's value, those of each process together."""
-        places = self._meet("all-gather", value)
-        found = [self.xp.array(place[1]) for place in places]
-        self._leave()
+    def _broadcast(self, array: Any, root: int) -> Any:
+        found = self._exchange(f"broadcast from {root}", array, lambda values: values[root].copy())
+        return found if self.outer is None else self._from_first(lambda outer: outer.broadcast(found, 0))
+
+    def _all_gather(self, array: Any) -> list[Any]:
+        found: list[Any] = self._exchange("all-gather", array, lambda values: [value.copy() for value in values])
         if self.outer is None:
             return found
-        whole, sizes = self.xp.concatenate(found), self.xp.asarray([len(item) for item in found])
-        heard: list[Any] = self._through_first(lambda ring: [ring.all_gather(whole), ring.all_gather(sizes)][0])
+        heard: list[Any] = self._from_first(lambda outer: outer.all_gather(np.concatenate(found)))
         return heard
 
+    def _from_first(self, talk: Callable[[Ring], Any]) -> Any:
+        """What device 0 hears from the other processes, for every device."""
+        assert self.outer is not None
+        heard = talk(self.outer) if self.rank == 0 else None
+        return self._exchange("news of the other processes", heard, lambda values: values[0])
+
     def send(self, value: Any, peer: int) -> None:
-        """Devices of one process do not send to each other: CommunicatorError."""
-        raise CommunicatorError("the devices of one process have no send and receive: every device runs the same program")
+        """CommunicatorError: the devices of one process run the same program."""
+        raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")
 
     def receive(self, peer: int) -> Any:
-        """Devices of one process do not receive from each other: CommunicatorError."""
-        raise CommunicatorError("the devices of one process have no send and receive: every device runs the same program")
+        """CommunicatorError: the devices of one process run the same program."""
+        raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")
 
 
 class DeviceSession(Session):
     """The connections of one device: rings of all devices, and beyond them those of its process."""
 
-    def __init__(self, meeting: Meeting, rank: int, xp: Any, outer: Session | None = None) -> None:
+    def __init__(self, meeting: Meeting, rank: int, outer: Session | None = None) -> None:
         super().__init__(outer.link_or_none if outer is not None else None)
-        self.meeting, self.rank, self.xp, self.outer = meeting, rank, xp, outer
+        self.meeting, self.rank, self.outer = meeting, rank, outer
         self.devices: dict[int, DeviceRing] = {}
 
     def ring(self, ring_id: int) -> DeviceRing:
@@ -218,19 +210,11 @@ class DeviceSession(Session):
         found = self.devices.get(ring_id)
         if found is None:
             beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
-            found = self.devices[ring_id] = DeviceRing(self.meeting, self.rank, self.xp, self._doing, beyond)
+            found = self.devices[ring_id] = DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
         return found
 
     def _doing(self) -> str:
         return f"op {self.doing.type!r}, built at {self.doing.where}" if self.doing is not None else ""
-
-    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
-        """Let the process join, once for all devices."""
-        if self.outer is None:
-            super().join(ring_id, rank, size, name)
-        elif self.rank == 0:
-            self.outer.join(ring_id, rank, size, name)
-            self.devices.pop(ring_id, None)
 
     def join_devices(self, ring_id: int) -> None:
         """The devices are joined already."""

@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
+SEPARATORS = (",", ":")
 sys.path.insert(0, str(HERE))
 import data_parallel_programs as programs  # noqa: E402
 import paddle.fluid as fluid  # noqa: E402
@@ -14,7 +15,7 @@ def short(array):
     """Nested lists of numbers with 7 digits."""
     if array.dtype.kind == "i":
         return array.tolist()
-    return json.loads(json.dumps(array.tolist()), parse_float=lambda text: float("%.7g" % float(text)))
+    return json.loads(json.dumps(array.tolist()), parse_float=lambda text: float(f"{float(text):.7g}"))
 
 
 def main():
@@ -31,9 +32,9 @@ def main():
             except Exception as error:
                 print(item.name, devices, str(error)[-600:])
                 continue
-            known["%s %d" % (item.name, devices)] = {"fetched": [[short(value) for value in step] for step in found],
-                                                     "held": {name: short(value) for name, value in held.items()}}
-    lines = ["%s: %s" % (json.dumps(name), json.dumps(known[name], sort_keys=True, separators=(",", ":"))) for name in sorted(known)]
+            known[f"{item.name} {devices}"] = {"fetched": [[short(value) for value in step] for step in found],
+                                               "held": {name: short(value) for name, value in held.items()}}
+    lines = [f"{json.dumps(name)}: {json.dumps(known[name], sort_keys=True, separators=SEPARATORS)}" for name in sorted(known)]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

@@ -1,0 +1,113 @@
+"""Which process of a job this one is, as `mpirun` or the environment variables of fluid's scripts say."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fluidlite.errors import TranspilerError
+
+__all__ = ["Seat", "roles_from_environment"]
+
+HOW_TO_START = ("start several processes, by `mpirun -n 4 python -m mpi4py ...` or one by one with TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST "
+                "and PADDLE_TRAINERS_NUM set (docs/RUNNING.md)")
+_FIRST_PORT = 6174
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One process's place in a job.
+
+    Attributes
+    ----------
+    kind, index: "trainer" or "pserver", and which of them.
+    trainers: how many processes train.
+    servers: endpoints of the servers; () where there are none.
+    by: what said so: "mpi", "environment", or "alone" for a process that was started by itself.
+    """
+
+    kind: str
+    index: int
+    trainers: int
+    servers: tuple[str, ...] = ()
+    by: str = "alone"
+
+    @property
+    def processes(self) -> int:
+        """How many processes the job has."""
+        return self.trainers + len(self.servers)
+
+
+def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None = None) -> Seat:
+    """This process's place: its rank under `mpirun` (trainers first, then `pservers` servers), else what fluid's variables say.
+
+    | variable | meaning |
+    |---|---|
+    | TRAINING_ROLE | TRAINER or PSERVER |
+    | PADDLE_PSERVERS_IP_PORT_LIST | `ip:port,ip:port`; or PADDLE_PSERVER_IPS (`ip,ip`) with PADDLE_PSERVER_PORT or PADDLE_PORT |
+    | PADDLE_TRAINERS_NUM, PADDLE_TRAINERS | how many trainers |
+    | PADDLE_TRAINER_ID | which of them this is |
+    | PADDLE_CURRENT_ENDPOINT | which server this is; or POD_IP with PADDLE_PORT |
+
+    Without any of these the process is alone: trainer 0 of 1. TranspilerError where they do not fit together, on every process.
+    """
+    values = os.environ if environ is None else environ
+    from fluidlite.executor.comm.mpi import under_mpi
+    if environ is None and under_mpi():
+        return _seat_of_rank(pservers)
+    if "TRAINING_ROLE" in values:
+        return _seat_of_variables(values)
+    return Seat("trainer", 0, 1)
+
+
+def _seat_of_rank(pservers: int) -> Seat:
+    from mpi4py import MPI
+    rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    trainers = size - pservers
+    if trainers < 1:
+        raise TranspilerError(f"{pservers} servers leave none of the {size} processes to train: start at least {pservers + 1}")
+    servers = tuple(f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers))         # names: over MPI nobody listens there
+    return Seat(*(("trainer", rank) if rank < trainers else ("pserver", rank - trainers)), trainers, servers, "mpi")
+
+
+def _seat_of_variables(values: Mapping[str, str]) -> Seat:
+    role = values["TRAINING_ROLE"].upper()
+    if role not in ("TRAINER", "PSERVER"):
+        raise TranspilerError(f"TRAINING_ROLE is {values['TRAINING_ROLE']!r}, but should be TRAINER or PSERVER")
+    servers, trainers = _servers(values), _number(values, "PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS")
+    if trainers < 1:
+        raise TranspilerError(f"PADDLE_TRAINERS_NUM is {trainers}, but a job has at least one trainer")
+    if role == "PSERVER":
+        here = values.get("PADDLE_CURRENT_ENDPOINT") or f"{values.get('POD_IP', '127.0.0.1')}:{_need(values, 'PADDLE_PORT')}"
+        if here not in servers:
+            raise TranspilerError(f"this server is at {here}, which is none of the servers: {', '.join(servers)}")
+        return Seat("pserver", servers.index(here), trainers, servers, "environment")
+    index = _number(values, "PADDLE_TRAINER_ID")
+    if index >= trainers:
+        raise TranspilerError(f"PADDLE_TRAINER_ID is {index}, but there are {trainers} trainers, numbered from 0")
+    return Seat("trainer", index, trainers, servers, "environment")
+
+
+def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
+    given = values.get("PADDLE_PSERVERS_IP_PORT_LIST")
+    if not given and values.get("PADDLE_PSERVER_IPS"):
+        port = values.get("PADDLE_PSERVER_PORT") or _need(values, "PADDLE_PORT")
+        given = ",".join(f"{address.strip()}:{port}" for address in values["PADDLE_PSERVER_IPS"].split(","))
+    if not given:
+        raise TranspilerError("TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?")
+    from fluidlite.transpiler.endpoints import parse_endpoints
+    return parse_endpoints(given)
+
+
+def _number(values: Mapping[str, str], *names: str) -> int:
+    name = next((name for name in names if values.get(name)), names[0])
+    text = _need(values, name)
+    if not (text.isascii() and text.isdigit()):
+        raise TranspilerError(f"{name} is {text!r}, which is no number")
+    return int(text)
+
+
+def _need(values: Mapping[str, str], name: str) -> str:
+    if not values.get(name):
+        raise TranspilerError(f"TRAINING_ROLE is set, but {name} is not")
+    return values[name]

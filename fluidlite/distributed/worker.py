@@ -1,0 +1,206 @@
+"""What a training script needs to be one process of a job: the programs of its role, its share of the data, and a proof afterwards."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.environment import HOW_TO_START, Seat, roles_from_environment
+from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.executor.executor import Executor
+from fluidlite.ir.operator import OpRole
+from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
+from fluidlite.place import CPUPlace
+from fluidlite.scope import Scope, global_scope, scope_guard
+from fluidlite.tensor import LoDTensor
+from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+
+__all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
+
+_SERVED = {"pserver": "pserver", "async": "pserver", "half_async": "pserver", "geo_sgd": "geo_sgd"}
+SCRIPT_MODES = ("local", *_SERVED, "grad_allreduce", "local_sgd", "nccl2")
+"""The modes that a script can be started in; "async" and "half_async" are those of servers that do not wait for all trainers."""
+
+
+def add_job_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--mode`, `--pservers` and `--compare`: what `join_job` asks for, and whether to train again in one process."""
+    group = parser.add_argument_group("as one of several processes (docs/RUNNING.md)")
+    group.add_argument("--mode", choices=SCRIPT_MODES, default="local", help="how the processes work together (default: local)")
+    group.add_argument("--pservers", type=int, default=1, metavar="N", help="under mpirun: the last N ranks are servers (default: 1)")
+    group.add_argument("--compare", action="store_true", help="train again in one process, and compare the parameters")
+
+
+def join_job(mode: str = "local", pservers: int = 1, main: Program | None = None, startup: Program | None = None,
+             config: DistributeTranspilerConfig | None = None) -> Worker:
+    """This process's part in training `main` and `startup` (default: the default programs, which stay as they are).
+
+    Parameters
+    ----------
+    mode: one of `SCRIPT_MODES`; "local" is the whole job.
+    pservers: how many of the processes of an `mpirun` are servers, where the mode has any; over TCP the environment says so.
+
+    TranspilerError where the environment and the mode do not go together.
+    """
+    if mode not in SCRIPT_MODES:
+        raise TranspilerError(f"no mode {mode!r}{did_you_mean(mode, SCRIPT_MODES)} (modes: {', '.join(SCRIPT_MODES)})")
+    main, startup = main or default_main_program(), startup or default_startup_program()
+    if mode == "local":
+        return Worker(make_job(main, startup, "grad_allreduce", 1), Seat("trainer", 0, 1), mode)
+    seat = roles_from_environment(pservers if mode in _SERVED else 0)
+    if seat.by == "alone":
+        raise TranspilerError(f"mode {mode!r} needs the other processes of the job: {HOW_TO_START}")
+    if seat.by == "environment" and mode not in _SERVED:
+        raise TranspilerError(f"mode {mode!r} has no servers, and its trainers find each other by MPI only: start them with mpirun")
+    places = list(seat.servers) if mode in _SERVED else seat.trainers
+    chosen = _config_of(mode, config)
+    return Worker(make_job(main, startup, _SERVED.get(mode, mode), seat.trainers, places, chosen.sync_mode, chosen), seat, mode)
+
+
+def _config_of(mode: str, config: DistributeTranspilerConfig | None) -> DistributeTranspilerConfig:
+    chosen = (config or DistributeTranspilerConfig()).copy()
+    if mode in ("async", "half_async", "geo_sgd"):
+        chosen.sync_mode = False
+    if mode == "half_async":
+        chosen.runtime_split_send_recv = chosen.half_async = True
+    if mode == "geo_sgd":
+        chosen.geo_sgd_mode = True
+    return chosen
+
+
+class Worker:
+    """One process of a job.
+
+    Attributes
+    ----------
+    job, seat, mode: the job, this process's place in it, and the mode as `join_job` was asked for it.
+    index, count: this trainer's number, and how many there are.
+    startup, main: what this process runs once, and step by step.
+    """
+
+    def __init__(self, job: Job, seat: Seat, mode: str) -> None:
+        self.job, self.seat, self.mode = job, seat, mode
+        self.index, self.count = seat.index, seat.trainers
+        self.first: dict[str, Any] = {}                  # the parameters that training began with
+        self.connect: list[Program] = []                 # what is run once behind the startup program
+        self.startup, self.main = job.startup, job.main
+        if mode != "local":
+            programs = job.programs(job.role(f"{seat.kind}{seat.index}"))
+            self.startup, self.main = programs.startup, programs.main
+        if mode == "nccl2":
+            self._reduce_behind_the_program()
+
+    def _reduce_behind_the_program(self) -> None:
+        """In this mode fluid's runtime reduced the gradients; the ops are added here."""
+        from fluidlite.transpiler.trainers import Trainers, reduce_over_trainers
+        config = self.job.config
+        group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
+        made = reduce_over_trainers(self.main, Trainers(self.index, self.count, config.nccl_comm_num, group))
+        self.connect.append(made.startup)
+        self.main = made.main
+
+    @property
+    def serves(self) -> bool:
+        """Whether this process is a server."""
+        return self.seat.kind == "pserver"
+
+    @property
+    def reports(self) -> bool:
+        """Whether this is the trainer that speaks for all."""
+        return not self.serves and self.index == 0
+
+    def serve(self) -> None:
+        """Be the server that this process is; returns when all trainers have left."""
+        exe = Executor(CPUPlace())
+        exe.run(self.startup)
+        exe.run(self.main)
+
+    def share(self, batch: Any) -> Any:
+        """This trainer's rows of a batch: an array, a list of samples, or a dict of either."""
+        if isinstance(batch, Mapping):
+            return {name: self.share(value) for name, value in batch.items()}
+        rows = len(batch)
+        return batch[self.index * rows // self.count:(self.index + 1) * rows // self.count]
+
+    # ------------------------------------------------------------------ training
+    def start(self, exe: Executor, keep: bool = False) -> None:
+        """Initialise; the trainers then have the same parameters. `keep` remembers them for `compare`."""
+        for program in (self.startup, *self.connect):
+            exe.run(program)
+        if keep:
+            self.pull(exe)
+            self.first = _values(global_scope(), self.names)
+
+    def finish(self, exe: Executor) -> None:
+        """Fetch what only the servers have, and leave the job."""
+        if self.reports:
+            self.pull(exe)
+        if self.mode != "local":
+            exe.close()
+
+    def pull(self, exe: Executor) -> None:
+        """Fetch the tables whose rows trainers ask for one by one."""
+        tables = dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse) if self.job.has_servers else {}
+        if tables:
+            exe.run(_pulling(self.job, list(tables), self.index))
+
+    @property
+    def names(self) -> list[str]:
+        """The trained parameters."""
+        return [param.name for param in self.job.main.all_parameters()]
+
+    # ------------------------------------------------------------------ afterwards
+    def compare(self, train: Callable[[Worker, Executor], Any]) -> str:
+        """Train in this process alone, from the same parameters, and say in one line how far the job's parameters are from that.
+
+        `train(worker, exe)` does what the script did between `start` and `finish`.
+        """
+        found = _values(global_scope(), self.names)
+        alone, exe = join_job("local", main=self.job.main, startup=self.job.startup), Executor(CPUPlace())
+        with scope_guard(Scope()):
+            alone.start(exe)
+            for name, value in self.first.items():
+                held = global_scope().find_var(name)
+                assert held is not None
+                held.get_tensor().set(value, CPUPlace())
+            train(alone, exe)
+            wanted = _values(global_scope(), self.names)
+        apart = {name: _apart(found[name], value) for name, value in wanted.items()}
+        worst = max(apart, key=apart.__getitem__)
+        servers = f", {len(self.seat.servers)} servers" if self.seat.servers else ""
+        return (f"{self.mode}: {self.count} trainers{servers}: {len(apart)} parameters, largest relative difference from one process "
+                f"{apart[worst]:.1e} ({worst})")
+
+
+def _pulling(job: Job, tables: list[str], trainer: int) -> Program:
+    """A program that receives whole tables."""
+    program = Program()
+    block, source = program.global_block(), job.main.global_block()
+    with program_guard(program):
+        for table in tables:
+            var, pieces = source.var(table), [piece for piece in job.slices if piece.param == table]
+            block.create_var(name=table, shape=var.shape, dtype=var.dtype, persistable=True)
+            names = [piece.param_name for piece in pieces]
+            for piece in pieces if len(pieces) > 1 else ():
+                block.create_var(name=piece.param_name, shape=piece.shape, dtype=var.dtype)
+            block.append_op("recv", {}, {"Out": names}, {"epmap": [piece.endpoint for piece in pieces], "trainer_id": trainer,
+                                                         "op_role": int(OpRole.RPC)})
+            if len(pieces) > 1:
+                block.append_op("concat", {"X": names}, {"Out": [table]}, {"axis": 0})
+    return program
+
+
+def _values(scope: Scope, names: list[str]) -> dict[str, Any]:
+    found = {}
+    for name in names:
+        held = scope.find_var(name)
+        assert held is not None and isinstance(held.value, LoDTensor), name
+        found[name] = np.array(held.value)
+    return found
+
+
+def _apart(found: Any, wanted: Any) -> float:
+    """The largest difference over the largest value; of a parameter of zeros, the largest difference."""
+    largest = float(np.abs(wanted).max(initial=0.0))
+    return float(np.abs(found - wanted).max(initial=0.0)) / (largest or 1.0)

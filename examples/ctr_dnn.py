@@ -4,6 +4,7 @@ The clicks are drawn from a hidden model over 26 categorical fields and 13 numbe
 the best possible AUC is known.
 
     python examples/ctr_dnn.py --steps 600
+    mpirun -n 4 python -m mpi4py examples/ctr_dnn.py --mode pserver --pservers 2
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import numpy as np
 from rich.progress import track
 
 import fluidlite as fluid
+from fluidlite.distributed import add_job_options, join_job
 
 FIELDS, DENSE = 26, 13
 
@@ -58,6 +60,16 @@ def feed_of(ids: np.ndarray, dense: np.ndarray, click: np.ndarray) -> dict[str, 
     return {f"C{i}": ids[:, i:i + 1] for i in range(FIELDS)} | {"dense": dense, "click": click}
 
 
+def train(job: Any, exe: Any, loss: Any, auc: Any, clicks: Clicks, args: argparse.Namespace) -> tuple[list[float], float]:
+    """The loss of each step, and the AUC so far."""
+    losses, running = [], np.zeros(1)
+    for _ in track(range(args.steps), description="training", disable=not job.reports):
+        ids, dense, click, _ = clicks.draw(args.batch)
+        value, running = exe.run(job.main, feed=job.share(feed_of(ids, dense, click)), fetch_list=[loss, auc])
+        losses.append(float(value[0]))
+    return losses, float(running[0])
+
+
 def rank_auc(score: np.ndarray, click: np.ndarray) -> float:
     """The probability that a click scores higher than a non-click."""
     order = np.argsort(np.argsort(score)) + 1
@@ -72,29 +84,34 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rows", type=int, default=2600)
     parser.add_argument("--plot", metavar="FILE")
+    add_job_options(parser)
     args = parser.parse_args()
 
     fluid.default_startup_program().random_seed = 1
     loss, prediction, auc = build(args.rows, 8)
     test_program = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Adam(learning_rate=0.003, lazy_mode=True).minimize(loss)
+    job = join_job(args.mode, args.pservers)
+    if job.serves:
+        return job.serve()
+    exe, clicks = fluid.Executor(fluid.CPUPlace()), Clicks(args.rows)
+    job.start(exe, keep=args.compare)
+    losses, running = train(job, exe, loss, auc, clicks, args)
+    job.finish(exe)
+    if not job.reports:
+        return None
     exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    clicks, losses = Clicks(args.rows), []
-    for _ in track(range(args.steps), description="training"):
-        ids, dense, click, _ = clicks.draw(args.batch)
-        value, running = exe.run(feed=feed_of(ids, dense, click), fetch_list=[loss, auc])
-        losses.append(float(value[0]))
     ids, dense, click, truth = clicks.draw(8192)
     found, = exe.run(test_program, feed=feed_of(ids, dense, click), fetch_list=[prediction])
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-50:]):.3f}; running AUC {float(running[0]):.3f}; on 8192 unseen "
+    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-50:]):.3f}; running AUC {running:.3f}; on 8192 unseen "
           f"impressions {rank_auc(found[:, 1], click[:, 0]):.3f} (the hidden model itself: {rank_auc(truth, click[:, 0]):.3f})")
+    if args.compare:
+        print(job.compare(lambda alone, exe: train(alone, exe, loss, auc, Clicks(args.rows), args)))
     if args.plot:
-        import matplotlib
-        matplotlib.use("Agg")
         from matplotlib import pyplot
         pyplot.plot(losses)
         pyplot.savefig(args.plot)
+    return None
 
 
 if __name__ == "__main__":

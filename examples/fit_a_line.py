@@ -1,17 +1,22 @@
 """Linear regression on scikit-learn's diabetes data (442 patients, 10 measurements), the first chapter of the Paddle book.
 
     python examples/fit_a_line.py --epochs 60 --plot loss.png
+    mpirun -n 4 python -m mpi4py examples/fit_a_line.py --mode pserver --pservers 2
 """
 from __future__ import annotations
 
 import argparse
 import tempfile
+from typing import Any
 
 import numpy as np
 from rich.progress import track
 from sklearn.datasets import load_diabetes
 
 import fluidlite as fluid
+from fluidlite.distributed import add_job_options, join_job
+
+TRAIN = 354                                    # patients; the others are for the test
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
@@ -21,6 +26,17 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     y = (data.target - data.target.mean()) / data.target.std()
     order = np.random.RandomState(3).permutation(len(x))
     return x[order].astype("float32"), y[order, None].astype("float32")
+
+
+def train(job: Any, exe: Any, loss: Any, inputs: np.ndarray, targets: np.ndarray, args: argparse.Namespace) -> list[float]:
+    """The mean loss of each epoch."""
+    losses = []
+    end = TRAIN - args.batch + 1 if job.count > 1 or args.compare else TRAIN          # whole batches only, where they are shared
+    for _ in track(range(args.epochs), description="fit a line", disable=not job.reports):
+        epoch = [exe.run(job.main, feed=job.share({"x": inputs[i:min(i + args.batch, TRAIN)], "y": targets[i:min(i + args.batch, TRAIN)]}),
+                         fetch_list=[loss])[0][0] for i in range(0, end, args.batch)]
+        losses.append(float(np.mean(epoch)))
+    return losses
 
 
 def plot(losses: list[float], path: str) -> None:
@@ -40,35 +56,41 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--plot", metavar="FILE")
+    add_job_options(parser)
     args = parser.parse_args()
 
-    x = fluid.data("x", [None, 10], "float32")
-    y = fluid.data("y", [None, 1], "float32")
+    x, y = fluid.data("x", [None, 10], "float32"), fluid.data("y", [None, 1], "float32")
     prediction = fluid.layers.fc(x, size=1)
     loss = fluid.layers.mean(fluid.layers.square_error_cost(input=prediction, label=y))
     fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
 
+    job = join_job(args.mode, args.pservers)
+    if job.serves:
+        return job.serve()
     exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
+    job.start(exe, keep=args.compare)
     inputs, targets = load()
-    train, losses = slice(0, 354), []
-    for _ in track(range(args.epochs), description="fit a line"):
-        epoch = [exe.run(feed={"x": inputs[i:i + args.batch], "y": targets[i:i + args.batch]}, fetch_list=[loss])[0][0]
-                 for i in range(train.start, train.stop, args.batch)]
-        losses.append(float(np.mean(epoch)))
+    losses = train(job, exe, loss, inputs, targets, args)
+    job.finish(exe)
+    if not job.reports:
+        return None
 
+    exe = fluid.Executor(fluid.CPUPlace())
     with tempfile.TemporaryDirectory() as folder:
         fluid.io.save_inference_model(folder, ["x"], [prediction], exe)
         program, feeds, fetches = fluid.io.load_inference_model(folder, exe)
-        found, = exe.run(program, feed={feeds[0]: inputs[train.stop:]}, fetch_list=fetches)
-    error = float(np.mean((found - targets[train.stop:]) ** 2))
+        found, = exe.run(program, feed={feeds[0]: inputs[TRAIN:]}, fetch_list=fetches)
+    error = float(np.mean((found - targets[TRAIN:]) ** 2))
     design = np.concatenate([inputs, np.ones_like(targets)], 1)
-    best = np.linalg.lstsq(design[train], targets[train], rcond=None)[0]
-    optimum = float(np.mean((design[train.stop:] @ best - targets[train.stop:]) ** 2))
+    best = np.linalg.lstsq(design[:TRAIN], targets[:TRAIN], rcond=None)[0]
+    optimum = float(np.mean((design[TRAIN:] @ best - targets[TRAIN:]) ** 2))
     print(f"training error {losses[0]:.3f} -> {losses[-1]:.3f}; on {len(found)} unseen patients {error:.3f} "
-          f"(least squares: {optimum:.3f}, always the mean: {float(np.mean(targets[train.stop:] ** 2)):.3f})")
+          f"(least squares: {optimum:.3f}, always the mean: {float(np.mean(targets[TRAIN:] ** 2)):.3f})")
+    if args.compare:
+        print(job.compare(lambda alone, exe: train(alone, exe, loss, inputs, targets, args)))
     if args.plot:
         plot(losses, args.plot)
+    return None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Recognise handwritten digits: scikit-learn's 1797 real ones (8 x 8 pixels), by a perceptron or by a small LeNet.
 
     python examples/recognize_digits.py --net conv --epochs 20 --plot loss.png
+    mpirun -n 4 python -m mpi4py examples/recognize_digits.py --mode pserver --pservers 2
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 
 import fluidlite as fluid
+from fluidlite.distributed import add_job_options, join_job
 
 
 def mlp(image: Any) -> Any:
@@ -40,9 +42,16 @@ def load(test_share: float = 0.2) -> tuple[list[Any], list[Any]]:
     return samples[:cut], samples[cut:]
 
 
-def batches(samples: list[Any], size: int) -> Any:
-    """A fluid reader over batches of samples in a new order each epoch."""
-    return fluid.io.batch(fluid.io.shuffle(lambda: iter(samples), buf_size=len(samples)), batch_size=size)
+def train(job: Any, exe: Any, feeder: Any, loss: Any, samples: list[Any], args: argparse.Namespace) -> list[float]:
+    """The loss of each step, over batches of samples in a new order each epoch."""
+    random.seed(1)                             # the order of the digits
+    shuffled = fluid.io.shuffle(lambda: iter(samples), buf_size=len(samples))
+    reader, losses = fluid.io.batch(shuffled, batch_size=args.batch, drop_last=job.count > 1 or args.compare), []
+    for _ in track(range(args.epochs), description=f"{args.net}, {len(samples)} digits", disable=not job.reports):
+        for batch in reader():
+            value, = exe.run(job.main, feed=feeder.feed(job.share(batch)), fetch_list=[loss])
+            losses.append(float(value[0]))
+    return losses
 
 
 def build(net: str) -> tuple[Any, Any, Any, Any]:
@@ -55,12 +64,6 @@ def build(net: str) -> tuple[Any, Any, Any, Any]:
     test_program = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Adam(learning_rate=0.001).minimize(loss)
     return [image, label], loss, accuracy, test_program
-
-
-def evaluate(exe: Any, program: Any, feeder: Any, samples: list[Any], accuracy: Any) -> float:
-    """The share of samples that the test program gets right."""
-    found, = exe.run(program, feed=feeder.feed(samples), fetch_list=[accuracy])
-    return float(found[0])
 
 
 def plot(losses: list[float], path: str) -> None:
@@ -82,26 +85,32 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--plot", metavar="FILE")
+    add_job_options(parser)
     args = parser.parse_args()
 
-    random.seed(1)                             # the order of the digits
     fluid.default_startup_program().random_seed = 1
     feeds, loss, accuracy, test_program = build(args.net)
+    job = join_job(args.mode, args.pservers)
+    if job.serves:
+        return job.serve()
     place = fluid.CUDAPlace(0) if args.gpu else fluid.CPUPlace()
     exe, feeder = fluid.Executor(place), fluid.DataFeeder(feeds, place)
-    exe.run(fluid.default_startup_program())
-    train, test = load()
-    reader, losses, start = batches(train, args.batch), [], time.perf_counter()
-    for _ in track(range(args.epochs), description=f"{args.net}, {len(train)} digits"):
-        for batch in reader():
-            value, = exe.run(feed=feeder.feed(batch), fetch_list=[loss])
-            losses.append(float(value[0]))
+    job.start(exe, keep=args.compare)
+    samples, test = load()
+    start = time.perf_counter()
+    losses = train(job, exe, feeder, loss, samples, args)
     seconds = time.perf_counter() - start
-    share = evaluate(exe, test_program, feeder, test, accuracy)
+    job.finish(exe)
+    if not job.reports:
+        return None
+    share, = fluid.Executor(place).run(test_program, feed=feeder.feed(test), fetch_list=[accuracy])
     print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} in {len(losses)} steps, {seconds:.1f} s; "
-          f"test accuracy {share:.2%} on {len(test)} digits that training never saw")
+          f"test accuracy {float(share[0]):.2%} on {len(test)} digits that training never saw")
+    if args.compare:
+        print(job.compare(lambda alone, exe: train(alone, exe, feeder, loss, samples, args)))
     if args.plot:
         plot(losses, args.plot)
+    return None
 
 
 if __name__ == "__main__":

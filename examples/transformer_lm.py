@@ -1,11 +1,11 @@
 """A small transformer that predicts the next character of the English text that ships with Python, and then writes some.
 
     python examples/transformer_lm.py --steps 400
+    mpirun -n 4 python -m mpi4py examples/transformer_lm.py --mode grad_allreduce
 """
 from __future__ import annotations
 
 import argparse
-import math
 from pydoc_data import topics
 from typing import Any
 
@@ -13,16 +13,15 @@ import numpy as np
 from rich.progress import track
 
 import fluidlite as fluid
-
-layers = fluid.layers
+from fluidlite import layers
+from fluidlite.distributed import add_job_options, join_job
 
 
 def corpus() -> tuple[np.ndarray, str]:
     """The text as numbers, and the characters by number."""
     text = " ".join(" ".join(topics.topics.values()).split())
     letters = "".join(sorted(set(text)))
-    number = {letter: i for i, letter in enumerate(letters)}
-    return np.array([number[letter] for letter in text], dtype="int64"), letters
+    return np.array([letters.index(letter) for letter in text], dtype="int64"), letters
 
 
 def heads_of(x: Any, heads: int, length: int, width: int) -> Any:
@@ -33,8 +32,7 @@ def heads_of(x: Any, heads: int, length: int, width: int) -> Any:
 def attention(x: Any, mask: Any, heads: int, length: int, width: int) -> Any:
     """Self-attention; `mask` is added to the scores and hides the future."""
     query, key, value = (heads_of(layers.fc(x, width, num_flatten_dims=2, bias_attr=False), heads, length, width) for _ in range(3))
-    scores = layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5)
-    weights = layers.softmax(layers.elementwise_add(scores, mask))
+    weights = layers.softmax(layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5) + mask)
     joined = layers.reshape(layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3]), [-1, length, width])
     return layers.fc(joined, width, num_flatten_dims=2)
 
@@ -48,30 +46,37 @@ def block(x: Any, mask: Any, heads: int, length: int, width: int) -> Any:
 
 def build(letters: int, length: int, width: int, depth: int, heads: int) -> tuple[Any, Any]:
     """Loss and logits [batch, length, letters] of the model."""
+    normal = fluid.initializer.Normal(scale=0.02)
     ids = fluid.data("ids", [None, length], "int64")
     target = fluid.data("target", [None, length, 1], "int64")
-    places = layers.create_parameter([length, width], "float32", default_initializer=fluid.initializer.Normal(scale=0.02))
-    hidden = np.triu(np.full((length, length), -1e9, "float32"), 1)
-    mask = layers.assign(hidden)
+    places = layers.create_parameter([length, width], "float32", default_initializer=normal)
+    mask = layers.assign(np.triu(np.full((length, length), -1e9, "float32"), 1))
     mask.stop_gradient = True
-    embed = fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=fluid.initializer.Normal(scale=0.02)))
-    x = layers.elementwise_add(embed, places, axis=1)
+    x = layers.elementwise_add(fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=normal)), places, axis=1)
     for _ in range(depth):
         x = block(x, mask, heads, length, width)
     logits = layers.fc(layers.layer_norm(x, begin_norm_axis=2), letters, num_flatten_dims=2)
     return layers.mean(layers.softmax_with_cross_entropy(logits, target)), logits
 
 
+def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namespace) -> list[float]:
+    """The loss of each step."""
+    rng, losses = np.random.RandomState(0), []
+    for _ in track(range(args.steps), description=f"{len(text)} letters", disable=not job.reports):
+        window = text[rng.randint(len(text) - args.length - 1, size=(args.batch, 1)) + np.arange(args.length + 1)]
+        value, = exe.run(job.main, feed=job.share({"ids": window[:, :-1], "target": window[:, 1:, None]}), fetch_list=[loss])
+        losses.append(float(value[0]))
+    return losses
+
+
 def write(exe: Any, program: Any, logits: Any, start: np.ndarray, count: int, length: int) -> list[int]:
     """Continue `start` by the most likely letters, drawn with a little chance."""
-    rng, found = np.random.RandomState(2), list(start)
+    rng, found, feed = np.random.RandomState(2), list(start), np.zeros((1, length), "int64")
     for _ in range(count):
         window = found[-length:]
-        feed = np.zeros((1, length), "int64")
         feed[0, :len(window)] = window
         value, = exe.run(program, feed={"ids": feed}, fetch_list=[logits])
-        score = value[0, len(window) - 1] / 0.6
-        weight = np.exp(score - score.max())
+        weight = np.exp((value[0, len(window) - 1] - value.max()) / 0.6)
         found.append(int(rng.choice(len(weight), p=weight / weight.sum())))
     return found
 
@@ -79,36 +84,35 @@ def write(exe: Any, program: Any, logits: Any, start: np.ndarray, count: int, le
 def main() -> None:
     """Train, say the loss per letter, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--length", type=int, default=48)
-    parser.add_argument("--width", type=int, default=96)
+    for name, default in (("steps", 400), ("batch", 16), ("length", 48), ("width", 96)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--plot", metavar="FILE")
+    add_job_options(parser)
     args = parser.parse_args()
-
     text, letters = corpus()
     fluid.default_startup_program().random_seed = 1
     loss, logits = build(len(letters), args.length, args.width, depth=2, heads=4)
     infer = fluid.default_main_program().clone(for_test=True)._prune_with_input(["ids"], [logits])
-    rate = layers.learning_rate_scheduler.noam_decay(args.width, 100)
-    fluid.optimizer.Adam(learning_rate=rate, beta2=0.98).minimize(loss)
+    fluid.optimizer.Adam(layers.learning_rate_scheduler.noam_decay(args.width, 100), beta2=0.98).minimize(loss)
+    job = join_job(args.mode, args.pservers)
+    if job.serves:
+        return job.serve()
     exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    rng, losses = np.random.RandomState(0), []
-    for _ in track(range(args.steps), description=f"{len(text)} letters"):
-        rows = rng.randint(len(text) - args.length - 1, size=(args.batch, 1)) + np.arange(args.length + 1)
-        window = text[rows]
-        value, = exe.run(feed={"ids": window[:, :-1], "target": window[:, 1:, None]}, fetch_list=[loss])
-        losses.append(float(value[0]))
-    written = write(exe, infer, logits, text[:12], 80, args.length)
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} per letter (guessing: {math.log(len(letters)):.3f}); it writes: "
+    job.start(exe, keep=args.compare)
+    losses = train(job, exe, loss, text, args)
+    job.finish(exe)
+    if not job.reports:
+        return None
+    written = write(fluid.Executor(fluid.CPUPlace()), infer, logits, text[:12], 80, args.length)
+    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} per letter (guessing: {np.log(len(letters)):.3f}); it writes: "
           + repr("".join(letters[i] for i in written)))
+    if args.compare:
+        print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:
-        import matplotlib
-        matplotlib.use("Agg")
         from matplotlib import pyplot
         pyplot.plot(losses)
         pyplot.savefig(args.plot)
+    return None
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Word embeddings from the English text that ships with Python (pydoc_data.topics): four words predict the fifth.
 
     python examples/word2vec.py --epochs 3 --word list
+    mpirun -n 4 python -m mpi4py examples/word2vec.py --mode pserver --pservers 2
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import numpy as np
 from rich.progress import track
 
 import fluidlite as fluid
+from fluidlite.distributed import add_job_options, join_job
 
 WINDOW = 4
 
@@ -35,6 +37,20 @@ def build(size: int, embedding: int, hidden: int, sparse: bool) -> Any:
     layer = fluid.layers.fc(joined, size=hidden, act="sigmoid")
     prediction = fluid.layers.fc(layer, size=size, act="softmax")
     return fluid.layers.mean(fluid.layers.cross_entropy(prediction, target))
+
+
+def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namespace) -> list[float]:
+    """The loss of each step."""
+    rng, losses = np.random.RandomState(0), []
+    for epoch in range(args.epochs):
+        starts = rng.permutation(len(text) - WINDOW)
+        for at in track(range(0, len(starts) - args.batch, args.batch)[:args.steps], disable=not job.reports,
+                        description=f"epoch {epoch + 1} of {len(text)} words"):
+            rows = starts[at:at + args.batch]
+            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {"target": text[rows + WINDOW, None]}
+            value, = exe.run(job.main, feed=job.share(feed), fetch_list=[loss])
+            losses.append(float(value[0]))
+    return losses
 
 
 def nearest(vectors: np.ndarray, vocabulary: list[str], word: str, count: int = 6) -> list[str]:
@@ -59,10 +75,12 @@ def main() -> None:
     """Train and show a word's neighbours."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--steps", type=int, help="of an epoch (default: all)")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--word", default="list")
     parser.add_argument("--dense", action="store_true", help="dense instead of row-sparse gradients of the embedding")
     parser.add_argument("--plot", metavar="FILE")
+    add_job_options(parser)
     args = parser.parse_args()
 
     text, vocabulary = corpus()
@@ -71,22 +89,23 @@ def main() -> None:
     fluid.default_startup_program().random_seed = 1
     loss = build(len(vocabulary), 32, 128, sparse=not args.dense)
     fluid.optimizer.Adagrad(learning_rate=0.1).minimize(loss)
+    job = join_job(args.mode, args.pservers)
+    if job.serves:
+        return job.serve()
     exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-
-    rng, losses = np.random.RandomState(0), []
-    for epoch in range(args.epochs):
-        starts = rng.permutation(len(text) - WINDOW)
-        for at in track(range(0, len(starts) - args.batch, args.batch), description=f"epoch {epoch + 1} of {len(text)} words"):
-            rows = starts[at:at + args.batch]
-            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {"target": text[rows + WINDOW, None]}
-            value, = exe.run(feed=feed, fetch_list=[loss])
-            losses.append(float(value[0]))
+    job.start(exe, keep=args.compare)
+    losses = train(job, exe, loss, text, args)
+    job.finish(exe)
+    if not job.reports:
+        return None
     vectors = np.array(fluid.global_scope().find_var("shared_w").get_tensor())
     print(f"loss {losses[0]:.3f} -> {np.mean(losses[-100:]):.3f} over {len(vocabulary)} words; "
           f"near {args.word!r}: {', '.join(nearest(vectors, vocabulary, args.word))}")
+    if args.compare:
+        print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:
         plot(losses, args.plot)
+    return None
 
 
 if __name__ == "__main__":

@@ -4,23 +4,44 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.local_rings import LocalReduction, LocalRing, Meeting
-from fluidlite.executor.comm.messages import Error, Message
+from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Session
+from fluidlite.executor.comm.turns import Turns
+from fluidlite.ir.operator import Operator
 from fluidlite.tensor import SelectedRows
 
-__all__ = ["LocalNetwork", "LocalSession"]
+__all__ = ["Event", "LocalNetwork", "LocalSession"]
+
+
+What: TypeAlias = "str | Callable[[], str]"              # what is waited for; what takes time to say is said when it is asked for
+
+
+class Event(NamedTuple):
+    """A message that a server took: of which trainer, for what, about which variable."""
+
+    endpoint: str
+    trainer: int
+    kind: Kind
+    name: str
 
 
 class LocalNetwork:
-    """The mailboxes of all roles, under one lock; counts the bytes of each link."""
+    """The mailboxes of all roles, under one lock; counts the bytes of each link.
 
-    def __init__(self) -> None:
+    With `turns` one role runs at a time, and every run of the same job is the same; without, they run as threads do.
+    `events` are then the messages in the order in which servers took them.
+    """
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.turns = turns
+        self.events: list[Event] = []
+        self.last: dict[str, dict[int, Event]] = defaultdict(dict)                               # by server and trainer
         self.changed = threading.Condition()
         self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)       # by server
         self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)                     # by (role, server)
@@ -29,7 +50,7 @@ class LocalNetwork:
         self.roles: list[str] = []
         self.alive: set[str] = set()
         self.serving: dict[str, str] = {}                                                        # endpoint -> role
-        self.waiting: dict[str, tuple[Callable[[], bool], str]] = {}
+        self.waiting: dict[str, tuple[Callable[[], bool], What]] = {}
         self.failure: str | None = None
         self.bytes: dict[tuple[str, str], int] = defaultdict(int)
 
@@ -37,6 +58,8 @@ class LocalNetwork:
         """The session of a role that takes part from now on."""
         self.alive.add(role)
         self.roles.append(role)
+        if self.turns is not None:
+            self.turns.enter(role)
         return LocalSession(self, role)
 
     def leave(self, role: str, failure: str | None = None) -> None:
@@ -46,29 +69,60 @@ class LocalNetwork:
             if failure is not None and self.failure is None:
                 self.failure = f"{role} failed: {failure}"
             self._look_for_deadlock()
+            self._pass_turn(role)
             self.changed.notify_all()
 
-    def wait(self, role: str, ready: Callable[[], bool], what: str) -> None:
+    def begin(self, role: str) -> None:
+        """Return when it is this role's first turn."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._has_turn(role))
+
+    def pause(self, role: str) -> None:
+        """With the lock held: let others have their turn."""
+        if self.turns is not None:
+            self.wait(role, lambda: True, "its turn")
+
+    def _has_turn(self, role: str) -> bool:
+        return self.turns is None or self.turns.holder == role or self.failure is not None
+
+    def _pass_turn(self, role: str) -> None:
+        if self.turns is not None and self.turns.holder == role:
+            self.turns.pass_on({other for other in self.alive if other not in self.waiting or self.waiting[other][0]()})
+            self.changed.notify_all()
+
+    def wait(self, role: str, ready: Callable[[], bool], what: What) -> None:
         """With the lock held: return when `ready()`; CommunicatorError when that can never be."""
         self.waiting[role] = ready, what
         self._look_for_deadlock()
+        self._pass_turn(role)
         try:
-            while not ready():
+            while not (ready() and self._has_turn(role)):
                 if self.failure is not None:
-                    raise CommunicatorError(f"{role} waits for {what}, but {self.failure}")
+                    raise CommunicatorError(f"{role} waits for {spelled(what)}, but {self.failure}")
                 self.changed.wait()
         finally:
             del self.waiting[role]
 
     def _look_for_deadlock(self) -> None:
         if self.failure is None and self.alive and self.alive <= set(self.waiting) and not any(ready() for ready, _ in self.waiting.values()):
-            lines = "".join(f"\n  {role} waits for {what}" for role, (_, what) in sorted(self.waiting.items()))
+            lines = "".join(f"\n  {role} waits for {spelled(what)}" for role, (_, what) in sorted(self.waiting.items()))
             self.failure = f"nobody can go on (deadlock):{lines}"
             self.changed.notify_all()
 
     def count(self, source: str, target: str, value: Any) -> None:
         """Note that a value went over a link."""
         self.bytes[source, target] += size_of(value)
+
+    def take(self, event: Event) -> None:
+        """Note that a server has taken a message."""
+        self.last[event.endpoint][event.trainer] = event
+        if self.turns is not None:
+            self.events.append(event)
+
+    def heard(self, endpoint: str) -> str:
+        """What a server waits for, and what it has heard last of each trainer."""
+        last = [f"trainer {trainer} said {event.kind.name} {event.name}".rstrip() for trainer, event in sorted(self.last[endpoint].items())]
+        return f"messages of trainers at {endpoint} ({'last, ' + ', '.join(last) if last else 'none has come'})"
 
 
 class LocalLink:
@@ -85,6 +139,7 @@ class LocalLink:
             self.network.count(self.role, endpoint, message.value)
             self.network.inbox[endpoint].append(((self.role, endpoint), copied(message)))
             self.network.changed.notify_all()
+            self.network.pause(self.role)
 
     def answer(self, endpoint: str, into: Any = None) -> Any:
         """The next answer of a server."""
@@ -110,8 +165,10 @@ class LocalLink:
         """The next message to this server."""
         inbox = self.network.inbox[self.endpoint]
         with self.network.changed:
-            self._wait(lambda: bool(inbox), f"messages of trainers at {self.endpoint}")
-            return inbox.popleft()
+            self._wait(lambda: bool(inbox), lambda: self.network.heard(self.endpoint))
+            to, message = inbox.popleft()
+            self.network.take(Event(self.endpoint, message.trainer, message.kind, message.name))
+            return to, message
 
     def reply(self, to: Any, value: Any) -> None:
         """Answer a message."""
@@ -129,11 +186,10 @@ class LocalSession(Session):
         self.started: list[LocalReduction] = []                  # to which this role has not given its share yet
         super().__init__(LocalLink(self))
 
-    def wait(self, ready: Callable[[], bool], what: str) -> None:
+    def wait(self, ready: Callable[[], bool], what: What) -> None:
         """With the network's lock held: return when `ready()`."""
         op = self.doing
-        place = "" if op is None else f" in op {op.type!r}, built at {op.where}"
-        self.network.wait(self.role, ready, what + place)
+        self.network.wait(self.role, ready, lambda: spelled(what) + ("" if op is None else f" in {described(op)}"))
 
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
         """The name of a ring of these members, which rank 0 makes; the others wait for it."""
@@ -157,6 +213,16 @@ class LocalSession(Session):
     def join_devices(self, ring_id: int) -> None:
         """Make a ring of all roles of the network, in the order in which they entered."""
         self.join(ring_id, self.network.roles.index(self.role), len(self.network.roles), b"devices")
+
+
+def spelled(what: What) -> str:
+    """What somebody waits for."""
+    return what if isinstance(what, str) else what()
+
+
+def described(op: Operator) -> str:
+    """An op of a user's line, or, where a transpiler added it, with what it is about."""
+    return f"op {op.type!r}, built at {op.where}" if op.where is not None else op.call_text()
 
 
 def size_of(value: Any) -> int:
@@ -185,6 +251,7 @@ def run_roles(network: LocalNetwork, roles: Sequence[tuple[str, Callable[[], Any
     def body(role: str, work: Callable[[], Any], session: LocalSession) -> None:
         try:
             with use(session):
+                network.begin(role)
                 results[role] = work()
                 session.leave()                  # a trainer may end without exe.close()
             network.leave(role)

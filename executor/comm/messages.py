@@ -18,6 +18,8 @@ class Kind(enum.IntEnum):
     BARRIER = 4              # this trainer has sent all its gradients; answer when the step is done
     WANT = 5                 # what is the value of `name` once the step is done that this trainer's next BARRIER ends?
     SAVE = 6                 # write your tables into the folder `name`
+    MEET = 7                 # here is what this trainer brings to the meeting `name`; answer when all have come
+    STATE = 8                # what do you hold besides parameters and accumulators?
     LOST = 15                # never sent: a server's link says that the connection of `trainer` has ended without a COMPLETE
 
 

@@ -16,8 +16,10 @@ import numpy as np
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
 from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
+from fluidlite.executor.comm.meeting import Meeting
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Link
+from fluidlite.executor.comm.state import state_of_server
 from fluidlite.executor.comm.updates import Updates
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.executor.interpreter import Frame, Interpreter
@@ -58,6 +60,7 @@ class Server:
         self.arrived: dict[str, int] = {}                        # gradient of this step -> the trainer that has sent it
         self.at_barrier: dict[int, Any] = {}
         self.wanted: dict[int, deque[tuple[Any, Message]]] = {}  # by trainer: what is to be sent once it is updated
+        self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
 
@@ -139,6 +142,9 @@ class Server:
         elif kind is Kind.BARRIER:
             self.at_barrier[trainer] = to
             self.step_when_all_are_there()
+            self.meeting.hold_when_all_are_there()
+        elif kind is Kind.MEET:
+            self.meeting.take(to, message)
         elif kind is Kind.WANT:
             self.wanted.setdefault(trainer, deque()).append((to, message))
         else:
@@ -236,7 +242,8 @@ class Server:
     # ------------------------------------------------------------------ answers
     def answered(self, message: Message) -> Any:
         """The answer to a question, or what is wrong with it: one trainer's mistake does not end the server."""
-        answers: dict[Kind, Callable[[Message], Any]] = {Kind.GET: self.held, Kind.WANT: self.held, Kind.ROWS: self.rows, Kind.SAVE: self.save}
+        answers: dict[Kind, Callable[[Message], Any]] = {Kind.GET: self.held, Kind.WANT: self.held, Kind.ROWS: self.rows, Kind.SAVE: self.save,
+                                                         Kind.STATE: self.state}
         try:
             return answers[message.kind](message)
         except (CommunicatorError, FluidError, IndexError, OSError) as error:
@@ -254,6 +261,10 @@ class Server:
     def rows(self, message: Message) -> Any:
         """Rows of a table."""
         return self.held(message)[message.value]
+
+    def state(self, message: Message) -> Any:
+        """What this server holds besides parameters and accumulators."""
+        return state_of_server(self.block, self.frame.scope, self.updates.interpreter.random)
 
     def save(self, message: Message) -> None:
         """Write the tables of the saving block into a folder, one file each."""

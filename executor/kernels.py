@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.errors import EOFException, FluidError, KernelError, UnknownOpError
 from fluidlite.executor.comm.ops import arguments_of, carry_out
+from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
 
@@ -29,6 +30,17 @@ class Context:
     def rng(self, seed: int = 0) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
         return np.random.default_rng(seed) if seed else self.random
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks on ring 0, in order; the value alone where this process has no such ring."""
+        session = current() or of_process(served=False)
+        if session is None or 0 not in session.rings:
+            return [value]
+        session.doing = self.op
+        try:
+            return session.ring(0).all_gather(value)
+        finally:
+            session.doing = None
 
 
 class Kernel:

@@ -197,21 +197,33 @@ class DeviceRing(BaseRing):
         raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")
 
 
+class _Rings(dict[int, BaseRing]):
+    """Rings by number, each made when it is first used: the devices of a process need not join one."""
+
+    def __init__(self, make: Callable[[int], BaseRing]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __contains__(self, ring_id: object) -> bool:
+        return True
+
+    def __missing__(self, ring_id: int) -> BaseRing:
+        self[ring_id] = found = self.make(ring_id)
+        return found
+
+
 class DeviceSession(Session):
     """The connections of one device: rings of all devices, and beyond them those of its process."""
 
     def __init__(self, meeting: Meeting, rank: int, outer: Session | None = None) -> None:
         super().__init__(outer.link_or_none if outer is not None else None)
         self.meeting, self.rank, self.outer = meeting, rank, outer
-        self.devices: dict[int, DeviceRing] = {}
+        self.rings = _Rings(self._make)
 
-    def ring(self, ring_id: int) -> DeviceRing:
+    def _make(self, ring_id: int) -> BaseRing:
         """The ring of all devices, and of those of the other processes where the process has joined a ring of that number."""
-        found = self.devices.get(ring_id)
-        if found is None:
-            beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
-            found = self.devices[ring_id] = DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
-        return found
+        beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
+        return DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
 
     def _doing(self) -> str:
         return f"op {self.doing.type!r}, built at {self.doing.where}" if self.doing is not None else ""

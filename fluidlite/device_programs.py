@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from fluidlite import flags
+from fluidlite import flags, registry
 from fluidlite.dtypes import to_numpy
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
@@ -80,6 +80,7 @@ def _with_synchronised_statistics(program: Program) -> Program:
     new = program.clone()
     for op in (op for block in new.blocks for op in block.ops if op.type in ("batch_norm", "batch_norm_grad")):
         op.type = f"sync_{op.type}"
+        op.definition = registry.get(op.type)
     new.bump_version()
     return new
 

@@ -199,6 +199,9 @@ class KernelContext(Protocol):
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
 
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks that run this program together, in order; the value alone where there is one."""
+
 
 class GradContext(Protocol):
     """What a gradient rule (`@op.grad_rule("X Y")`) reads the forward op from and writes its gradient ops to.

@@ -51,6 +51,21 @@ def _statistics(xp: Any, x: Array) -> tuple[Array, Array]:
     return mean, channel_dot(xp, centred, centred) / x.dtype.type(count)
 
 
+def _shared_statistics(xp: Any, ctx: Any, x: Array) -> tuple[Array, Array]:
+    """The statistics of the batches of all ranks, each with as many rows as it has.
+
+    The variance of the whole is the mean of the parts' variances and of their means' squared distances from the whole's mean.
+    """
+    mean, variance = _statistics(xp, x)
+    parts = ctx.gather(xp.stack([mean, variance, xp.full_like(mean, x.size // x.shape[1])]))
+    if len(parts) == 1:
+        return mean, variance
+    means, variances, counts = (xp.stack(found) for found in zip(*parts, strict=True))
+    weights = counts / counts.sum(axis=0)
+    whole = (weights * means).sum(axis=0)
+    return whole, (weights * (variances + (means - whole) ** 2)).sum(axis=0)
+
+
 # ------------------------------------------------------------------ forward
 def _shape_rule(type: str) -> Callable[..., tuple[Spec, ...]]:
     def rule(X: Spec, Scale: Spec, Mean: Spec, data_layout: str, epsilon: float) -> tuple[Spec, ...]:
@@ -67,14 +82,18 @@ def _shape_rule(type: str) -> Callable[..., tuple[Spec, ...]]:
 
 
 def _normalise(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, momentum: Any, epsilon: float,
-               data_layout: str, frozen: bool) -> tuple[Array, ...]:
-    """Y, MeanOut, VarianceOut, SavedMean, SavedVariance; `frozen` takes the running statistics as they are."""
+               data_layout: str, frozen: bool, ctx: Any = None) -> tuple[Array, ...]:
+    """Y, MeanOut, VarianceOut, SavedMean, SavedVariance; `frozen` takes the running statistics as they are.
+
+    With a context, the statistics are those of all ranks that run the program together.
+    """
     x = by_channel(X, data_layout)
     kind = Scale.dtype.type
     if frozen:
         mean, inverse, running = Mean, 1 / xp.sqrt(Variance + kind(epsilon)), (Mean, Variance)
     else:
-        mean, variance = (item.astype(Scale.dtype, copy=False) for item in _statistics(xp, x))
+        mean, variance = (item.astype(Scale.dtype, copy=False) for item in (
+            _statistics(xp, x) if ctx is None else _shared_statistics(xp, ctx, x)))
         inverse = 1 / xp.sqrt(variance + kind(epsilon))
         running = (Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum))
     scale = inverse * Scale
@@ -97,39 +116,42 @@ def _gradient_rule(type: str) -> Callable[[GradContext], None]:
     return rule
 
 
-def gradients(xp: Any, centred: Array, d: Array, scale: Array, inverse: Array, frozen: bool) -> tuple[Array, Array, Array]:
+def gradients(xp: Any, centred: Array, d: Array, scale: Array, inverse: Array, frozen: bool, ctx: Any = None) -> tuple[Array, Array, Array]:
     """Gradients of x, scale and bias for y = scale * centred * inverse + bias; overwrites `centred`.
 
-    Unless `frozen`, the mean and the variance that made `centred` and `inverse` depend on x.
+    Unless `frozen`, the mean and the variance that made `centred` and `inverse` depend on x, with a context on that of all ranks;
+    the gradients of scale and bias are always those of this rank, for they are summed like any other's.
     """
     bias, weight = channel_sum(d), channel_dot(xp, centred, d) * inverse
     factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
     if frozen:
         return d * factor, weight, bias
-    count = d.dtype.type(d.size // d.shape[1])
-    centred *= spread(centred, weight * inverse / count)
-    centred += spread(centred, bias / count)
+    count, of_weight, of_bias = d.dtype.type(d.size // d.shape[1]), weight, bias
+    if ctx is not None:
+        of_weight, of_bias, count = sum(ctx.gather(xp.stack([weight, bias, xp.full_like(weight, count)])))
+    centred *= spread(centred, of_weight * inverse / count)
+    centred += spread(centred, of_bias / count)
     xp.subtract(d, centred, out=centred)
     centred *= factor
     return centred, weight, bias
 
 
-def _declare(type: str) -> None:
+def _declare(type: str, synchronised: bool) -> None:
     op = Op(type, _SLOTS, attrs=_ATTRS)
     op.shape(_shape_rule(type))
 
     @op.kernel
-    def _(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, MomentumTensor: Maybe, is_test: bool,
+    def _(xp: Any, ctx: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, MomentumTensor: Maybe, is_test: bool,
           momentum: float, epsilon: float, data_layout: str, use_global_stats: bool,
           trainable_statistics: bool) -> tuple[Array, ...]:
         frozen = use_global_stats or (is_test and not trainable_statistics)
         return _normalise(xp, X, Scale, Bias, Mean, Variance, _momentum(momentum, MomentumTensor, Scale.dtype), epsilon,
-                          data_layout, frozen)
+                          data_layout, frozen, ctx if synchronised else None)
 
     op.grad_rule("X Scale Bias")(_gradient_rule(type))
 
     @op.grad("X Scale Bias")
-    def _(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Maybe, Variance: Maybe, SavedMean: Maybe, SavedVariance: Maybe,
+    def _(xp: Any, ctx: Any, X: Array, Scale: Array, Bias: Array, Mean: Maybe, Variance: Maybe, SavedMean: Maybe, SavedVariance: Maybe,
           dY: Array, is_test: bool, use_global_stats: bool, trainable_statistics: bool, epsilon: float,
           data_layout: str) -> tuple[Array, Array, Array]:
         x, frozen = by_channel(X, data_layout), use_global_stats or (is_test and not trainable_statistics)
@@ -137,12 +159,13 @@ def _declare(type: str) -> None:
         if frozen and Mean is not None and Variance is not None:
             mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(epsilon))
         assert mean is not None and inverse is not None
-        dx, weight, bias = gradients(xp, x - spread(x, mean), by_channel(dY, data_layout), Scale, inverse, frozen)
+        dx, weight, bias = gradients(xp, x - spread(x, mean), by_channel(dY, data_layout), Scale, inverse, frozen,
+                                     ctx if synchronised else None)
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
-_declare("batch_norm")
-_declare("sync_batch_norm")
+_declare("batch_norm", synchronised=False)
+_declare("sync_batch_norm", synchronised=True)
 
 
 # ------------------------------------------------------------------ with an activation, in place

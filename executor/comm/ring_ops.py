@@ -50,9 +50,16 @@ def _ring(session: Session, op: Operator) -> BaseRing:
     return ring
 
 
+def _is_buffer(op: Operator) -> bool:
+    """Whether an op changes a buffer that gradients are views of: then it has to change it in place."""
+    name = op.input("X")[0]
+    return op.input("X") == op.output("Out") and any(other.type == "coalesce_tensor" and name in other.output("FusedOutput")
+                                                     for other in op.block.ops)
+
+
 def _given(op: Operator, old: Any, new: Any) -> dict[str, list[Any]]:
-    """The result of an op; where its output is its input it is written there, for gradients may be views of that memory."""
-    if op.input("X") != op.output("Out") or old is new:
+    """The result of an op."""
+    if old is new or not _is_buffer(op):
         return {"Out": [new]}
     old[...] = new
     return {"Out": [old]}
@@ -137,7 +144,7 @@ def all_reduce(session: Session, context: Any, values: Values) -> dict[str, list
     ring = _ring(session, op)
     if isinstance(value, SelectedRows):
         return {"Out": [_all_rows(ring, op, value)]}
-    if op.input("X") == op.output("Out"):
+    if _is_buffer(op):
         ring.start_all_reduce(value, value, how_of(op)).wait()
         return {"Out": [value]}
     return {"Out": [ring.all_reduce(value, how_of(op))]}

@@ -68,16 +68,22 @@ class LocalRing(BaseRing):
         """Every rank's value, in order; nobody changes its own meanwhile, for all have copies of their own."""
         return self._all(*self._come(what, value.copy()))
 
+    def _count(self, size: int) -> None:
+        """Note what this rank would send to its neighbour, were the ring one of machines."""
+        self.session.network.bytes[self.session.role, f"ring {self.ring_id}"] += size
+
     # ------------------------------------------------------------------ what BaseRing asks for
     def _start(self, source: Any, target: Any, how: str) -> Request:
         meeting, what = self._come(f"all-reduce {how}", source, target)
-        self.session.network.bytes[self.session.role, f"ring {self.ring_id}"] += source.nbytes * 2 * (self.size - 1) // self.size
+        self._count(source.nbytes * 2 * (self.size - 1) // self.size)
         return LocalReduction(self, meeting, how, what)
 
     def _broadcast(self, array: Any, root: int) -> Any:
+        self._count(array.nbytes)
         return self._meet(f"broadcast from {root}", array)[root].copy()
 
     def _all_gather(self, array: Any) -> list[Any]:
+        self._count(array.nbytes * (self.size - 1))
         return [part.copy() for part in self._meet("all-gather", array)]
 
     def send(self, value: Any, peer: int) -> None:

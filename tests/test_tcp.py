@@ -38,34 +38,62 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(**env: str) -> subprocess.Popen[str]:
-    given = {**os.environ, "FLUIDLITE_JOB_KEY": "test", "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": "60000", **env}
-    return subprocess.Popen([sys.executable, str(SCRIPT)], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+class Processes:
+    """Processes of a job, none of which outlives the test; what they said is in the report of one that fails."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, script: pathlib.Path = SCRIPT, **env: str) -> subprocess.Popen[str]:
+        given = {**os.environ, "FLUIDLITE_JOB_KEY": "test", "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": "60000", **env}
+        self.started.append(subprocess.Popen([sys.executable, str(script)], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                             text=True))
+        return self.started[-1]
+
+    def finished(self, process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
+        """What a process wrote, once it has ended as it should."""
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("\n".join(self.words())) from None
+        assert process.returncode == code, err
+        return out, err
+
+    def words(self) -> list[str]:
+        """End all, and give what they wrote to stderr."""
+        for process in self.started:
+            process.kill()
+        return [process.communicate()[1] for process in self.started if process.stderr is not None and not process.stderr.closed]
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
+@contextlib.contextmanager
+def processes() -> Iterator[Processes]:
+    found = Processes()
+    try:
+        yield found
+    finally:
+        found.words()
 
 
 def job(optimizer: str, sync: str) -> list[dict[str, Any]]:
     """The parameters of both trainers after a job of two trainers and two servers."""
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
     common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "OPTIMIZER": optimizer, "SYNC": sync}
-    trainers = [start(ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
-    servers = [start(ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints]
-    found = [json.loads(finished(process)) for process in trainers]
-    for process in servers:
-        finished(process)                          # they stop when both trainers have left
-    return found
+    with processes() as started:
+        trainers = [started.start(ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
+        servers = [started.start(ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints]
+        found = [json.loads(started.finished(process)[0]) for process in trainers]
+        for process in servers:
+            started.finished(process)              # they stop when both trainers have left
+        return found
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adagrad"])
 def test_processes_compute_what_one_does(optimizer: str) -> None:
-    alone = start(ROLE="LOCAL", OPTIMIZER=optimizer)
-    first, second = job(optimizer, "1")
-    wanted = json.loads(finished(alone))
+    with processes() as started:
+        alone = started.start(ROLE="LOCAL", OPTIMIZER=optimizer)
+        first, second = job(optimizer, "1")
+        wanted = json.loads(started.finished(alone)[0])
     for name, values in wanted.items():
         assert first[name] == second[name]
         assert np.abs(np.subtract(first[name], values)).max() <= 1e-5 * np.abs(values).max()

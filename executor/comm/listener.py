@@ -74,14 +74,23 @@ class Listener:
             self.waker.send(b"\0")
 
     def end(self, why: str) -> None:
-        """Tell those who are connected why this server stops, as far as they listen."""
+        """Tell those who are connected why this server stops, as far as they listen.
+
+        What they are sending is read until they have heard it: to close over it would have the kernel take the words back.
+        """
         until = time.monotonic() + FAREWELL
         for stream in list(self.trainers):
-            if why:
-                stream.put(Error(why))
-            with contextlib.suppress(Gone):
-                while not stream.flush() and time.monotonic() < until:
-                    time.sleep(0.005)
+            stream.put(Error(why))
+            stream.settle()
+        while self.trainers and time.monotonic() < until:
+            for stream in list(self.trainers):
+                try:
+                    if stream.flush():
+                        stream.hang_up()
+                    stream.skim()
+                except Gone:
+                    self._drop(stream)
+            self.selector.select(0.02)
 
     def close(self) -> None:
         """End all connections."""

@@ -157,11 +157,16 @@ class Server:
         self.wanted.pop(trainer, None)
         if self.at_barrier.pop(trainer, None) is None:
             self.arrived = {name: sender for name, sender in self.arrived.items() if sender != trainer}
+        self.meeting.come.pop(trainer, None)
         self.step_when_all_are_there()
+        self.meeting.hold_when_all_are_there()
 
     def give_up(self, trainer: int, why: str) -> None:
         """A trainer is lost: go on without it, or stop, as FLAGS_rpc_lost_trainer says; asynchronous servers always go on."""
-        if self.synchronous and flags.get_flags("FLAGS_rpc_lost_trainer")["FLAGS_rpc_lost_trainer"] == "stop":
+        policy = flags.get_flags("FLAGS_rpc_lost_trainer")["FLAGS_rpc_lost_trainer"]
+        if policy not in ("stop", "go_on"):
+            raise CommunicatorError(f"trainer {trainer} {why}; FLAGS_rpc_lost_trainer should be 'stop' or 'go_on', not {policy!r}")
+        if self.synchronous and policy == "stop":
             raise CommunicatorError(f"trainer {trainer} {why}, and a step cannot be done without it "
                                     "(with FLAGS_rpc_lost_trainer=go_on the others go on alone)")
         _log.warning("trainer %d %s: the others go on without it", trainer, why)

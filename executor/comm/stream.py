@@ -9,7 +9,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
@@ -174,6 +174,18 @@ class Stream:
             raise Gone("cut in the middle of a message" if self.coming is not None or self.stop > self.start else "closed")
         return count
 
+    def skim(self) -> None:
+        """Read what has come, and forget it; Gone at the end."""
+        while self._receive(self.stage):
+            pass
+
+    def hang_up(self) -> None:
+        """Send nothing more: the peer sees the end of the connection behind what was sent."""
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise Gone(reason(error)) from error
+
     # ------------------------------------------------------------------ waiting
     def send_all(self) -> None:
         """Send what is queued; Late when nothing moves for the time limit."""
@@ -219,8 +231,3 @@ def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
 def reason(error: OSError) -> str:
     """What the system says is wrong."""
     return (error.strerror or str(error)).lower()
-
-
-def views(frames: Sequence[Any]) -> list[memoryview]:
-    """The bytes of frames."""
-    return [memoryview(frame).cast("B") for frame in frames]

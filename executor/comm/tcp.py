@@ -70,7 +70,6 @@ class TcpLink:
         """End all connections; what was sent is delivered first."""
         self.dialer.close()
         if self.listener is not None:
-            self.listener.end("")
             self.listener.close()
             self.listener = None
 
@@ -113,8 +112,9 @@ class TcpLink:
             self.listener.stop(why)
 
     def end(self, why: str) -> None:
-        """Tell the trainers why this server stops, and close the connections."""
+        """Close the connections; tell the trainers why, where that is not because all have left."""
         if self.listener is not None:
-            self.listener.end(why)
+            if why:
+                self.listener.end(why)
             self.listener.close()
             self.listener = None

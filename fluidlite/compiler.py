@@ -77,13 +77,21 @@ class CompiledProgram:
     def _run(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
         scope = self._bind(scope, executor.place)
         if self._is_alone(executor.place):
-            result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy,
-                                             use_prune=self._is_inference)
+            result = self._run_alone(executor, feed, fetch_list, scope, return_numpy)
             return result if return_merged else [[value] for value in result]
         if self._runner is None:
             self._runner = self._make_runner(executor, scope)
         found: list[Any] = self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
         return found
+
+    def _run_alone(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool) -> list[Any]:
+        from fluidlite.executor.executor import split_fetches
+        names = split_fetches(fetch_list)[0] if self._is_inference else []
+        if not names:
+            result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy)
+            return result
+        forward: list[Any] = executor._run(self._program, feed, names, scope, return_numpy, [])
+        return forward
 
     def _is_alone(self, place: Any) -> bool:
         """Whether nothing is asked for that a plain run on the executor's own place does not do."""
@@ -102,18 +110,16 @@ class CompiledProgram:
         tell(build, execution)
         if build.debug_graphviz_path:
             draw(self._program, build.debug_graphviz_path)
-        runner = Runner(self._program, build, execution, places, scope, self._shared_scopes(len(places)))
+        runner = Runner(self._program, build, execution, places, scope, self._shared_runner(len(places)))
         executor.companions.add(runner)
         return runner
 
-    def _shared_scopes(self, count: int) -> Sequence[Any] | None:
-        """The scopes of the devices of the program with which this one shares its variables."""
+    def _shared_runner(self, count: int) -> Any:
+        """What runs the program with which this one shares its variables; None where that runs on its own."""
         runner = self._share_vars_from._runner if self._share_vars_from is not None else None
-        if runner is None:
-            return None
-        if len(runner.devices.scopes) != count:
-            raise EnforceNotMet(f"a program on {count} devices cannot share the variables of one on {len(runner.devices.scopes)}")
-        return list(runner.devices.scopes)
+        if runner is not None and len(runner.devices.places) != count:
+            raise EnforceNotMet(f"a program on {count} devices cannot share the variables of one on {len(runner.devices.places)}")
+        return runner
 
     def _bind(self, scope: Any, place: Any) -> Any:
         """The scope to run in; ValueError unless this is the first run, or one with the scope and on the place of the first."""

@@ -1,11 +1,11 @@
 """What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way of a batch through them."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.batches import merged, share_out
-from fluidlite.device_programs import device_programs, has_backward, kept_apart, loss_gradients, readers_of
+from fluidlite.device_programs import device_programs, has_backward, kept_apart, loss_gradients, readers_of, split_readers
 from fluidlite.errors import CommunicatorError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.executor import as_numpy, present, split_fetches
@@ -31,16 +31,19 @@ class _NextBatch:
 
 
 class Runner:
-    """A program on several devices, in one scope."""
+    """A program on several devices, in one scope; with `shared`, on the variables that each device of another program has."""
 
     def __init__(self, program: Program, build: BuildStrategy, execution: ExecutionStrategy, places: Sequence[Place], scope: Scope,
-                 shared: Sequence[Scope] | None) -> None:
+                 shared: Runner | None) -> None:
+        self.shared = shared
         self.program, self.build, self.scope = program, build, scope
         self.steps = max(1, execution.num_iteration_per_run)
         self.trains = has_backward(program)
-        # a program that shares variables sees each device's, where that has some of its own
-        scopes = [Scope(scope if shared is None else shared[index]) for index in range(len(places))]
-        self.devices = Devices(places, scopes)
+        scopes = [Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))]
+        self.devices: Devices = Devices(places, scopes)
+        self.programs: list[Program] = []
+        self.own: list[list[str]] = []                  # for each device the variables of which it has its own
+        self.readers: dict[str, list[_NextBatch]] = {}
         self.version = -1
         self.seen = (-1, -1, -1)                       # how often the user's variables may have been changed from outside
         self.held: dict[str, tuple[Any, int]] = {}      # what they held when the devices were given copies
@@ -65,9 +68,10 @@ class Runner:
 
     def _check(self, names: Iterable[str], feed: Any) -> None:
         block = self.program.global_block()
-        fed = set(feed or ()) if not isinstance(feed, (list, tuple)) else {name for item in feed for name in item}
-        for name in loss_gradients(self.program) if self.build.gradient_scale_strategy == GradientScaleStrategy.Customized else ():
-            if name not in fed:
+        customized = self.build.gradient_scale_strategy == GradientScaleStrategy.Customized
+        parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
+        for name in loss_gradients(self.program) if customized else ():
+            if not all(isinstance(part, Mapping) and name in part for part in parts):
                 raise UninitializedError(f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device is fed where "
                                          "the gradient of the loss starts from")
         for name in names:
@@ -87,9 +91,14 @@ class Runner:
     # ------------------------------------------------------------------ getting ready
     def prepare(self) -> None:
         """Make the devices' programs and scopes, again where the program has changed; give them what the user has changed."""
+        if self.shared is not None:
+            self.shared.prepare()
         if self.version != self.program.version:
-            self.programs = device_programs(self.program, self.build, len(self.devices.places))
-            self.own = kept_apart(self.programs)
+            makers, program = split_readers(self.program)
+            if makers is not None:
+                self.devices.executors[0].run(makers, scope=self.scope)
+            self.programs = device_programs(program, self.build, len(self.devices.places))
+            self.own = [[name for name in names if not self._shares(index, name)] for index, names in enumerate(kept_apart(self.programs))]
             self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)}
             self.version = self.program.version
             self._declare()
@@ -97,6 +106,10 @@ class Runner:
         if self.seen != self._state():
             self._hand_out()
             self._note()
+
+    def _shares(self, index: int, name: str) -> bool:
+        """Whether the program with which this one shares its variables has one of this name for device `index`."""
+        return index > 0 and self.shared is not None and name in self.shared.own[index]
 
     def _state(self) -> tuple[int, int, int]:
         return rebinds.count, rebinds.sets, self.scope.runs

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from fluidlite import flags, registry
-from fluidlite.dtypes import to_numpy
+from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
@@ -15,7 +15,7 @@ from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = ["device_programs", "has_backward", "kept_apart", "loss_gradients", "readers_of"]
+__all__ = ["device_programs", "has_backward", "kept_apart", "loss_gradients", "readers_of", "split_readers"]
 
 BUCKET_BYTES = 32 << 20           # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
 _LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
@@ -193,6 +193,24 @@ def kept_apart(programs: Sequence[Program]) -> list[list[str]]:
     used = [_used(program) for program in programs]
     return [sorted(name for name in written if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device))
             for device, (_, written) in enumerate(used)]
+
+
+def split_readers(program: Program) -> tuple[Program | None, Program]:
+    """The part of a program that makes readers (None where it makes none), and the rest: the devices share the readers."""
+    made = [op for op in program.global_block().ops if _makes_reader(program, op)]
+    if not made:
+        return None, program
+    makers, rest = program.clone(), program.clone()
+    for new, keep in ((makers, True), (rest, False)):
+        block = new.global_block()
+        block.ops = [op for op in block.ops if _makes_reader(new, op) == keep]
+        new.bump_version()
+    return makers, rest
+
+
+def _makes_reader(program: Program, op: Operator) -> bool:
+    variables = [program.global_block()._find_var_recursive(name) for name in op.output_arg_names]
+    return bool(variables) and all(var is not None and var.type == VarType.READER for var in variables)
 
 
 def readers_of(program: Program) -> list[str]:

@@ -54,8 +54,9 @@ def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
         pieces = cut(values["X"][0], op.attrs["sections"]) if len(names) > 1 else values["X"]
     if op.attrs["merge_add"]:                      # a count of steps goes to every server
         names, pieces = names * len(op.attrs["epmap"]), pieces * len(op.attrs["epmap"])
+    trainer = max(op.attrs["trainer_id"], *session.contacted.values(), 0)          # fluid's `send` does not say, but `recv` does
     for name, piece, endpoint in zip(names, pieces, op.attrs["epmap"], strict=True):
-        session.post(endpoint, Message(Kind.SEND, op.attrs["trainer_id"], name, piece))
+        session.post(endpoint, Message(Kind.SEND, trainer, name, piece))
     return {}
 
 

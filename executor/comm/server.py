@@ -80,9 +80,13 @@ class Server:
 
     def check(self, coming: Incoming) -> None:
         """FormatError for a value that is not what this server expects under its name: asked before there is memory for it."""
-        form = self.takes.get(coming.name)
-        if coming.kind != Kind.SEND or form is None or not coming.nbytes:
+        if coming.kind != Kind.SEND:
+            if coming.nbytes and coming.kind != Kind.ROWS:
+                raise FormatError(f"trainer {coming.trainer} sends a value with a question that has none")
             return
+        form = self.takes.get(coming.name)
+        if form is None:
+            raise FormatError(self.unexpected(coming.trainer, coming.name))
         shape = coming.shape if not coming.ids_bytes else (-1, *coming.shape[1:])
         if not fits(form, coming.dtype, shape) or coming.nbytes > coming.most(form[1]):
             raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.dtype}{list(coming.shape)}, and it is declared "
@@ -135,6 +139,8 @@ class Server:
             self.watch.lose(trainer, message.name)
             return
         self.watch.hear(trainer)
+        if kind in (Kind.SEND, Kind.BARRIER) and 0 <= trainer < self.trainers:
+            self.here.add(trainer)                               # one that was given up, or had left, may come back
         if kind is Kind.SEND:
             self.take(to, message)
         elif kind is Kind.COMPLETE:
@@ -177,8 +183,7 @@ class Server:
         """A gradient, or a trainer's count of its steps."""
         name = message.name
         if name not in self.takes:
-            self.link.reply(to, Error(f"trainer {message.trainer} sends {name!r}, which this server does not expect"
-                                      f"{did_you_mean(name, list(self.takes))} (it expects {', '.join(sorted(self.takes)) or 'nothing'})"))
+            self.link.reply(to, Error(self.unexpected(message.trainer, name)))
             return
         if flags.check_nan_inf():
             check_finite(message)
@@ -192,9 +197,14 @@ class Server:
             self.frame.set(name, self.frame.find(name) + message.value, ())
             self.run_block(self.schedule)
 
+    def unexpected(self, trainer: int, name: str) -> str:
+        """What is wrong with a name that this server does not take."""
+        return (f"trainer {trainer} sends {name!r}, which this server does not expect{did_you_mean(name, list(self.takes))} "
+                f"(it expects {', '.join(sorted(self.takes)) or 'nothing'})")
+
     def step_when_all_are_there(self) -> None:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
-        if not self.here or set(self.at_barrier) < self.here:
+        if not self.here or not self.here <= set(self.at_barrier):
             return
         self.settle()
         if self.schedule is not None:

@@ -1,6 +1,8 @@
-"""`fluidlite.distributed.verify`: every example program, in every mode that keeps trainers in step, equals one process."""
+"""`fluidlite.distributed.verify`: small programs in every mode equal their references, and what is wrong is found."""
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,16 +11,25 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.distributed import verify
-from fluidlite.errors import TranspilerError
+from fluidlite.distributed.cluster import verify_job
+from fluidlite.distributed.references import Initial
+from fluidlite.distributed.traffic import compare_with_plan
+from fluidlite.distributed.trial import Trial
+from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
+from fluidlite.executor.comm.local import Event, LocalNetwork
+from fluidlite.executor.comm.turns import Turns
+from fluidlite.transpiler import Job, make_job
 
 Made = tuple[fluid.Program, fluid.Program, list[dict[str, Any]]]
 
 
-def made(net: Callable[[], Any], feeds: Callable[[np.random.RandomState], dict[str, Any]], steps: int = 4) -> Made:
+def made(net: Callable[[], Any], feeds: Callable[[np.random.RandomState], dict[str, Any]], steps: int = 4,
+         optimizer: Callable[[], Any] = lambda: fluid.optimizer.Momentum(0.01, 0.9)) -> Made:
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 5
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        fluid.optimizer.Momentum(0.01, 0.9).minimize(net())
+        loss = net()
+        optimizer().minimize(loss)
     random = np.random.RandomState(1)
     return main, startup, [feeds(random) for _ in range(steps)]
 
@@ -49,26 +60,167 @@ def words() -> Made:
 
 
 NETS = {"line": line, "convolution": convolution, "words": words}
+IN_STEP = ("pserver", "grad_allreduce", "nccl2", "multi_thread", "single_process_multi_thread")
 
 
-@pytest.mark.parametrize("mode", ["pserver", "grad_allreduce", "local_sgd", "multi_thread"])
+@pytest.mark.parametrize("mode", IN_STEP)
 @pytest.mark.parametrize("net", NETS)
 def test_equal_to_one_process(net: str, mode: str) -> None:
     main, startup, feeds = NETS[net]()
     proof = verify(main, startup, feeds, mode, trainers=4)
     assert proof.ok, str(proof)
-    assert f"{mode}, 4 trainers, 4 steps: equal to one process" in str(proof)
+    assert "4 steps: equal to one process on the whole batches" in str(proof) and str(proof).endswith("\nok")
+    assert len(proof.differences) == len(main.all_parameters())
     assert sum(proof.traffic.values()) > 0
 
 
+@pytest.mark.parametrize("net", NETS)
+def test_equal_to_processes_that_average(net: str) -> None:
+    main, startup, feeds = NETS[net]()
+    proof = verify(main, startup, feeds, "local_sgd", trainers=4)
+    assert proof.ok, str(proof)
+    assert "equal to processes that take the mean of their parameters after each step" in str(proof)
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize("net", NETS)
+def test_equal_to_a_simulation_of_asynchronous_servers(net: str, seed: int | None) -> None:
+    main, startup, feeds = NETS[net]()
+    proof = verify(main, startup, feeds, "pserver", trainers=4, sync_mode=False, seed=seed)
+    assert proof.ok, str(proof)
+    assert "equal to a simulation of its servers" in str(proof)
+
+
+def test_the_order_of_asynchronous_jobs_comes_from_the_seed() -> None:
+    main, startup, feeds = words()
+
+    def events(seed: int | None) -> list[Event]:
+        job = make_job(main, startup, "pserver", 3, 2, sync_mode=False)
+        network = LocalNetwork(Turns(seed))
+        Trial(job, Initial(job), [feeds[:2]] * 3, network).run()
+        return network.events
+
+    assert events(None) == events(None) != events(1) == events(1) != events(2)
+
+
+def test_asynchronous_schedules_and_optimizers() -> None:
+    def net() -> Any:
+        x, y = fluid.data("x", [None, 200]), fluid.data("y", [None, 1])
+        hidden = fluid.layers.fc(x, 100, act="tanh")
+        return fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), y))
+
+    def feeds(random: np.random.RandomState) -> dict[str, Any]:
+        return {"x": random.randn(8, 200).astype("float32"), "y": random.randn(8, 1).astype("float32")}
+
+    for optimizer in (lambda: fluid.optimizer.Adam(0.01), lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.01, 2, 0.5)),
+                      lambda: fluid.optimizer.Momentum(0.01, 0.9, regularization=fluid.regularizer.L2Decay(0.1))):
+        main, startup, batches = made(net, feeds, optimizer=optimizer)
+        proof = verify(main, startup, batches, "pserver", trainers=2, sync_mode=False, seed=7)
+        assert proof.equal, str(proof)
+
+
+# ---------------------------------------------------------------------- what is wrong is found
 def test_a_wrong_job_is_not_proven() -> None:
     main, startup, feeds = line()
-    assert not verify(main, startup, feeds, tolerance=0.0).ok or max(verify(main, startup, feeds).differences.values()) == 0
+    proof = verify(main, startup, feeds, trainers=4)
+    wrong = dataclasses.replace(proof, differences={**proof.differences, "fc_0.w_0": 1e-3})
+    assert not wrong.ok and "NOT EQUAL" in str(wrong) and "TOO LARGE" in str(wrong) and str(wrong).endswith("FAILED")
+
+
+@pytest.mark.parametrize("sync_mode", [True, False])
+@pytest.mark.parametrize("scale", ["scale", "lr"])
+def test_a_server_that_errs_is_caught(sync_mode: bool, scale: str) -> None:
+    main, startup, feeds = line()
+    job = make_job(main, startup, "pserver", 2, 2, sync_mode=sync_mode)
+    for role in job.roles[2:]:
+        for op in (op for block in job.programs(role).main.blocks for op in block.ops):
+            if op.type == "momentum" and scale == "lr":
+                op._set_attr("mu", 0.5)
+            if op.type == "scale" and scale == "scale":
+                op._set_attr("scale", 0.3)
+    assert verify_job(job, feeds).equal == (scale == "scale" and not sync_mode)          # asynchronous servers have no scale
+
+
+def test_more_on_a_link_than_was_planned() -> None:
+    main, startup, feeds = line()
+    proof = verify(main, startup, feeds)
+    job = make_job(main, startup)
+    counted = {(link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links}
+    started = {(link.source, link.target): link.startup for link in proof.links}
+    assert all(link.ok for link in compare_with_plan(job, counted, started, len(feeds), 4))
+    more = {**counted, ("trainer0", "127.0.0.1:6174"): counted["trainer0", "127.0.0.1:6174"] + 100}
+    assert [link.source for link in compare_with_plan(job, more, started, len(feeds), 4) if not link.ok] == ["trainer0"]
+    none = {link: size for link, size in counted.items() if link != ("trainer0", "127.0.0.1:6175")}
+    assert [link.target for link in compare_with_plan(job, none, started, len(feeds), 4) if not link.ok] == ["127.0.0.1:6175"]
 
 
 def test_what_cannot_be_compared() -> None:
     main, startup, feeds = line()
     with pytest.raises(TranspilerError, match="3 trainers cannot share the 8 rows of 'x' evenly"):
         verify(main, startup, feeds, trainers=3)
-    with pytest.raises(TranspilerError, match="depends on who comes first"):
-        verify(main, startup, feeds, config=fluid.DistributeTranspilerConfig.make(sync_mode=False))
+    with pytest.raises(TranspilerError, match="at least one batch"):
+        verify(main, startup, [])
+
+
+# ---------------------------------------------------------------------- deadlocks
+def deadlock(job: Job, feeds: list[dict[str, Any]]) -> str:
+    """What a job that cannot go on says, and how soon."""
+    start = time.monotonic()
+    with pytest.raises(CommunicatorError) as found:
+        verify_job(job, feeds)
+    assert time.monotonic() - start < 2
+    return str(found.value)
+
+
+def remove(job: Job, role: str, kind: str) -> None:
+    block = job.programs(job.role(role)).main.global_block()
+    block._remove_op(next(op.idx for op in block.ops if op.type == kind))
+
+
+def test_a_server_that_nobody_is_is_named() -> None:
+    main, startup, feeds = line()
+    job = make_job(main, startup)
+    for op in job.trainer(1).main.global_block().ops:
+        if op.type == "send_barrier":
+            op._set_attr("endpoints", ["127.0.0.1:9999"])
+    said = deadlock(job, feeds)
+    for piece in ("deadlock", "trainer0 waits for an answer of the server at 127.0.0.1:617", "trainer1 waits for an answer of the server at "
+                  "127.0.0.1:9999 in op 'send_barrier', built at ", "test_verify_jobs.py:", "trainer0 said BARRIER, trainer1 said SEND",
+                  "pserver0 waits for messages of trainers at 127.0.0.1:6174", "in op 'listen_and_serv', which a transpiler added"):
+        assert piece in said, said
+
+
+def test_a_missing_send_is_named() -> None:
+    main, startup, feeds = line()
+    job = make_job(main, startup)
+    for trainer in ("trainer0", "trainer1"):
+        remove(job, trainer, "send")
+    with pytest.raises(FluidError, match="no trainer has sent 'fc_0"):
+        verify_job(job, feeds)
+
+
+def test_swapped_endpoints_are_named() -> None:
+    main, startup, feeds = line()
+    job = make_job(main, startup)
+    for op in job.trainer(0).main.global_block().ops:
+        if op.type == "recv":
+            op._set_attr("epmap", list(reversed([end for end in job.endpoints if end not in op.attrs["epmap"]] or job.endpoints)))
+    with pytest.raises(FluidError, match="asks for 'fc_0.*which this server does not hold"):
+        verify_job(job, feeds)
+
+
+def test_a_missing_all_reduce_is_named() -> None:
+    main, startup, feeds = convolution()
+    job = make_job(main, startup, "grad_allreduce", 3)
+    for op in [op for op in job.trainer(1).main.global_block().ops if op.type == "c_allreduce_sum"]:
+        op.block._remove_op(op.idx)
+    said = deadlock(job, [{name: value[:6] for name, value in feed.items()} for feed in feeds])
+    assert "deadlock" in said and "trainer0 waits for the other ranks of ring 0" in said and "c_allreduce_sum" in said
+
+
+def test_fewer_batches_are_no_deadlock() -> None:
+    main, startup, feeds = words()
+    for sync_mode in (True, False):
+        job = make_job(main, startup, "pserver", 2, 2, sync_mode=sync_mode)
+        found = Trial(job, Initial(job), [feeds[:4], feeds[:2]], LocalNetwork(Turns())).run()
+        assert all(np.isfinite(value).all() for value in found.trainers[0].values())

@@ -23,10 +23,10 @@ What: TypeAlias = "str | Callable[[], str]"              # what is waited for; w
 
 
 class Event(NamedTuple):
-    """A message that a server took: of which trainer, for what, about which variable."""
+    """A message that a server took: of which role, for what, about which variable."""
 
     endpoint: str
-    trainer: int
+    role: str
     kind: Kind
     name: str
 
@@ -41,7 +41,7 @@ class LocalNetwork:
     def __init__(self, turns: Turns | None = None) -> None:
         self.turns = turns
         self.events: list[Event] = []
-        self.last: dict[str, dict[int, Event]] = defaultdict(dict)                               # by server and trainer
+        self.last: dict[str, dict[str, Event]] = defaultdict(dict)                               # by server and trainer
         self.changed = threading.Condition()
         self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)       # by server
         self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)                     # by (role, server)
@@ -115,13 +115,13 @@ class LocalNetwork:
 
     def take(self, event: Event) -> None:
         """Note that a server has taken a message."""
-        self.last[event.endpoint][event.trainer] = event
+        self.last[event.endpoint][event.role] = event
         if self.turns is not None:
             self.events.append(event)
 
     def heard(self, endpoint: str) -> str:
         """What a server waits for, and what it has heard last of each trainer."""
-        last = [f"trainer {trainer} said {event.kind.name} {event.name}".rstrip() for trainer, event in sorted(self.last[endpoint].items())]
+        last = [f"{role} said {event.kind.name} {event.name}".rstrip() for role, event in sorted(self.last[endpoint].items())]
         return f"messages of trainers at {endpoint} ({'last, ' + ', '.join(last) if last else 'none has come'})"
 
 
@@ -167,7 +167,7 @@ class LocalLink:
         with self.network.changed:
             self._wait(lambda: bool(inbox), lambda: self.network.heard(self.endpoint))
             to, message = inbox.popleft()
-            self.network.take(Event(self.endpoint, message.trainer, message.kind, message.name))
+            self.network.take(Event(self.endpoint, to[0], message.kind, message.name))
             return to, message
 
     def reply(self, to: Any, value: Any) -> None:
@@ -221,8 +221,8 @@ def spelled(what: What) -> str:
 
 
 def described(op: Operator) -> str:
-    """An op of a user's line, or, where a transpiler added it, with what it is about."""
-    return f"op {op.type!r}, built at {op.where}" if op.where is not None else op.call_text()
+    """An op and the user's line that it comes from."""
+    return f"op {op.type!r}, " + (f"built at {op.where}" if op.where is not None else "which a transpiler added")
 
 
 def size_of(value: Any) -> int:

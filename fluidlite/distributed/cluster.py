@@ -1,176 +1,158 @@
-"""A whole job in one process, held against the program that one process would run."""
+"""A whole job in one process, held against what it should compute."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fluidlite.distributed.references import Initial, averaging_processes, one_process
+from fluidlite.distributed.replay import Replay
+from fluidlite.distributed.shares import Values, apart, share
+from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
+from fluidlite.distributed.trial import Outcome, Trial
 from fluidlite.errors import TranspilerError
-from fluidlite.executor.comm.local import LocalNetwork, run_roles
-from fluidlite.executor.executor import Executor
+from fluidlite.executor.comm.local import LocalNetwork
+from fluidlite.executor.comm.turns import Turns
 from fluidlite.ir.program import Program
-from fluidlite.place import CPUPlace
-from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
-from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
+from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 
 __all__ = ["Proof", "verify"]
 
-Values = dict[str, Any]
+ONE_PROCESS, AVERAGING, IN_ORDER = ("one process on the whole batches", "processes that take the mean of their parameters after each step",
+                                    "a simulation of its servers that takes the same messages in the same order")
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of running a job beside the program that it was made from.
+    """What came of running a job beside its reference.
 
     Attributes
     ----------
-    differences: parameter -> largest difference after the last step, divided by the parameter's largest value.
+    reference: what it was compared with, in words.
+    differences: parameter -> largest difference after the last step on any role, divided by the parameter's largest value.
     tolerance: what `ok` allows for them.
-    traffic: (role or endpoint, role or endpoint) -> bytes that went that way, startup included.
+    links: what went over each link, beside the plan.
     """
 
     mode: str
     steps: int
     trainers: int
+    servers: int
+    reference: str
     differences: Mapping[str, float]
     tolerance: float
-    traffic: Mapping[tuple[str, str], int]
+    links: Sequence[LinkCount]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the job computes what its reference does."""
+        return all(difference <= self.tolerance for difference in self.differences.values())
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether every link carried what the plan foresaw (at most that, where rows of sparse gradients go over it)."""
+        return all(link.ok for link in self.links)
 
     @property
     def ok(self) -> bool:
-        """Whether the job computes what one process computes."""
-        return all(difference <= self.tolerance for difference in self.differences.values())
+        """Whether both are so."""
+        return self.equal and self.as_planned
+
+    @property
+    def traffic(self) -> Mapping[tuple[str, str], float]:
+        """Bytes that went from one to another, startup included."""
+        return {(link.source, link.target): link.startup + link.a_step * self.steps for link in self.links}
 
     def __str__(self) -> str:
-        worst = max(self.differences, key=self.differences.__getitem__)
-        head = (f"{self.mode}, {self.trainers} trainers, {self.steps} steps: {'equal to' if self.ok else 'NOT EQUAL to'} one process "
-                f"(largest relative difference {self.differences[worst]:.1e} in {worst}, allowed {self.tolerance:.0e})")
-        links = [f"  {source} -> {target}: {count} bytes" for (source, target), count in sorted(self.traffic.items()) if count]
-        return "\n".join([head, *links])
+        from fluidlite.cli.tables import table
+        worst = sorted(self.differences, key=self.differences.__getitem__, reverse=True)
+        servers = f", {self.servers} servers" if self.servers else ""
+        head = (f"{self.mode}, {self.trainers} trainers{servers}, {self.steps} steps: {'equal to' if self.equal else 'NOT EQUAL to'} "
+                f"{self.reference}\nlargest relative difference {self.differences[worst[0]]:.1e} in {worst[0]}, allowed {self.tolerance:.0e}\n")
+        rows = [(name, f"{self.differences[name]:.1e}", "" if self.differences[name] <= self.tolerance else "TOO LARGE")
+                for name in worst[:_SHOWN]]
+        more = f"... and {len(worst) - _SHOWN} more, with smaller differences\n" if len(worst) > _SHOWN else ""
+        slack = f"(as planned: within {SLACK_SHARE:.0%} and {SLACK_BYTES:.0f} bytes)\n"
+        return f"{head}\n{table(('parameter', 'difference', ''), rows)}{more}\n{self._links_text()}{slack}{'ok' if self.ok else 'FAILED'}"
+
+    def _links_text(self) -> str:
+        from fluidlite.cli.tables import table
+        rows = [(link.source, link.target, f"{link.startup:,}", f"{link.a_step:,.0f}",
+                 "" if link.planned is None else f"{'at most ' if link.bound else ''}{link.planned:,.0f}", "" if link.ok else "NOT AS PLANNED")
+                for link in self.links[:_SHOWN]]
+        more = f"... and {len(self.links) - _SHOWN} more links\n" if len(self.links) > _SHOWN else ""
+        return table(("from", "to", "bytes at start", "bytes a step", "planned", ""), rows, 2) + more
 
 
 def verify(program: Program, startup: Program, feeds: Sequence[Mapping[str, Any]], mode: str = "pserver", trainers: int = 2,
-           pservers: int | str | Sequence[str] = 2, config: DistributeTranspilerConfig | None = None, tolerance: float = 1e-5) -> Proof:
-    """Run the job that `program` becomes, a thread for each role, and compare its parameters with those of one process.
+           pservers: int | str | Sequence[str] = 2, config: DistributeTranspilerConfig | None = None, tolerance: float = 1e-5,
+           sync_mode: bool = True, seed: int | None = None) -> Proof:
+    """Run the job that `program` becomes, a thread for each role, and compare its parameters with those of a reference.
+
+    Modes that keep the trainers in step are compared with one process on the whole batches; "local_sgd" with processes that average
+    after each step. Asynchronous jobs run one role at a time, in an order that is the same in every run, and are compared with a
+    simulation of the algorithm that takes the same messages in the same order.
 
     Parameters
     ----------
     program, startup: a training program that is not transpiled yet, and its startup program; both stay as they are.
     feeds: the whole batches, one a step; trainer i of n gets rows [i * B / n, (i + 1) * B / n) of each, so n must divide B.
-    mode: one of `fluidlite.transpiler.MODES` that keeps the trainers in step; "local_sgd" is compared with n processes that take
-        the mean of their parameters after each step.
+    mode: one of `fluidlite.transpiler.MODES`.
+    sync_mode: False (here or in `config`): servers take each gradient as it comes.
+    seed: in asynchronous jobs another order, drawn from this seed, instead of a turn for each role after the other.
 
-    TranspilerError where the job cannot be made, or what it computes depends on who comes first (asynchronous modes).
+    TranspilerError where the job cannot be made, CommunicatorError where its roles wait for each other for ever.
     """
-    if mode == "geo_sgd" or (config is not None and not config.sync_mode):
-        raise TranspilerError("what asynchronous trainers compute depends on who comes first: there is nothing to compare it with")
-    job = make_job(program, startup, mode, trainers, pservers, True, config)
-    return _Trial(job, [dict(feed) for feed in feeds]).proof(tolerance)
+    if not feeds:
+        raise TranspilerError("a proof takes at least one batch")
+    in_step = sync_mode and (config is None or config.sync_mode)
+    return verify_job(make_job(program, startup, mode, trainers, pservers, in_step, config), feeds, tolerance, seed)
 
 
-class _Trial:
-    """A job, the whole batches, and the initial values that all roles start from."""
-
-    def __init__(self, job: Job, feeds: Sequence[Mapping[str, Any]]) -> None:
-        self.job, self.feeds = job, feeds
-        self.params = [param.name for param in job.main.all_parameters()]
-        self.shares = [[_share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
-        self.initial: Values = {}
-
-    def proof(self, tolerance: float) -> Proof:
-        wanted = self.one_process()
-        network = LocalNetwork()
-        found = run_roles(network, [(role.name, self.work(role)) for role in self.job.roles])
-        return Proof(self.job.mode, len(self.feeds), self.job.trainers,
-                     {name: _difference(self.found(name, found), value) for name, value in wanted.items()}, tolerance, dict(network.bytes))
-
-    # ------------------------------------------------------------------ what it should be
-    def one_process(self) -> Values:
-        """The parameters after all steps of one process."""
-        scope, exe = Scope(), Executor(CPUPlace())
-        exe.run(self.job.startup, scope=scope)
-        self.initial = {name: _get(scope, name) for name in scope.local_var_names()}
-        if self.job.mode == "local_sgd":
-            return self.averaging_processes()
-        for feed in self.feeds:
-            exe.run(self.job.main, feed=feed, scope=scope)
-        return {name: _get(scope, name) for name in self.params}
-
-    def averaging_processes(self) -> Values:
-        """The parameters after all steps of as many processes as there are trainers, which average after each step."""
-        scopes = [Scope() for _ in self.shares]
-        exe = Executor(CPUPlace())
-        for scope in scopes:
-            exe.run(self.job.startup, scope=scope)
-            _set(scope, self.initial)
-        for step in range(len(self.feeds)):
-            for scope, share in zip(scopes, self.shares, strict=True):
-                exe.run(self.job.main, feed=share[step], scope=scope)
-            means = {name: np.mean([_get(scope, name) for scope in scopes], axis=0) for name in self.params}
-            for scope in scopes:
-                _set(scope, means)
-        return {name: _get(scopes[0], name) for name in self.params}
-
-    # ------------------------------------------------------------------ the roles
-    def work(self, role: Role) -> Callable[[], Values]:
-        """What a role's thread does; gives the variables that it ends with."""
-        return (lambda: self.train(role)) if role.kind == "trainer" else (lambda: self.serve(role))
-
-    def train(self, role: Role) -> Values:
-        programs, scope, exe = self.job.programs(role), Scope(), Executor(CPUPlace())
-        exe.run(programs.startup, scope=scope)
-        if not self.job.has_servers:
-            _set(scope, self.initial)
-        for feed in self.shares[role.index]:
-            exe.run(programs.main, feed=feed, scope=scope)
-        exe.close()
-        return {name: _get(scope, name) for name in self.params}
-
-    def serve(self, role: Role) -> Values:
-        programs, scope, exe = self.job.programs(role), Scope(), Executor(CPUPlace())
-        exe.run(programs.startup, scope=scope)
-        mine = [piece for piece in self.job.slices if piece.endpoint == role.endpoint]
-        _set(scope, {piece.param_name: self.initial[piece.param][piece.first_row:piece.first_row + piece.shape[0]] for piece in mine})
-        exe.run(programs.main, scope=scope)
-        return {piece.param_name: _get(scope, piece.param_name) for piece in mine}
-
-    def found(self, name: str, results: Mapping[str, Values]) -> Any:
-        """A parameter after the job: of the first trainer, or put together from the servers where trainers never have it."""
-        pieces = [piece for piece in self.job.slices if piece.param == name and piece.sparse]
-        if not pieces:
-            return results["trainer0"][name]
-        holder = {role.endpoint: results[role.name] for role in self.job.roles if role.kind == "pserver"}
-        return np.concatenate([holder[piece.endpoint][piece.param_name] for piece in pieces])
+def verify_job(job: Job, feeds: Sequence[Mapping[str, Any]], tolerance: float = 1e-5, seed: int | None = None) -> Proof:
+    """The same for a job that is there already."""
+    shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
+    initial, in_order = Initial(job), job.has_servers and (job.mode == "geo_sgd" or not job.sync_mode)
+    network = LocalNetwork(Turns(seed) if in_order or seed is not None else None)
+    outcome = Trial(job, initial, shares, network).run()
+    if in_order:
+        replay = Replay(job, initial, shares, network.events)
+        reference, differences = IN_ORDER, _from_replay(outcome, replay)
+    elif job.mode == "local_sgd":
+        reference, differences = AVERAGING, _from_one(job, outcome, averaging_processes(job, initial, shares))
+    else:
+        reference, differences = ONE_PROCESS, _from_one(job, outcome, one_process(job, initial, feeds))
+    links = compare_with_plan(job, outcome.counted, outcome.started, len(feeds), *_samples(shares[0]))
+    return Proof(job.mode, len(feeds), job.trainers, len(job.endpoints) if job.has_servers else 0, reference, differences, tolerance, links)
 
 
-def _share(feed: Mapping[str, Any], index: int, count: int) -> Values:
-    """The rows of a batch that trainer `index` of `count` gets."""
-    share = {}
-    for name, value in feed.items():
-        rows = len(value)
-        if rows % count:
-            raise TranspilerError(f"{count} trainers cannot share the {rows} rows of {name!r} evenly: the mean of their gradients would "
-                                  "not be that of the whole batch")
-        share[name] = np.asarray(value)[index * rows // count:(index + 1) * rows // count]
-    return share
+def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
+    """How far each parameter is from what it should be, on all who hold it; trainers never hold a sparse table of servers."""
+    remote = {piece.param for piece in job.slices if piece.sparse} if job.has_servers else set()
+    found = {name: [] if name in remote else [values[name] for values in outcome.trainers] for name in wanted}
+    for name, value in outcome.servers.items():
+        found[name].append(value)
+    return {name: max((apart(value, wanted[name]) for value in values), default=0.0) for name, values in found.items()}
 
 
-def _get(scope: Scope, name: str) -> Any:
-    held = scope.find_var(name)
-    return np.array(held.value) if held is not None and isinstance(held.value, LoDTensor) else None
+def _from_replay(outcome: Outcome, replay: Replay) -> dict[str, float]:
+    """How far each parameter is from the simulation's, on the servers and on each trainer."""
+    found = {name: [apart(value, replay.servers[name])] for name, value in outcome.servers.items()}
+    for mine, wanted in zip(outcome.trainers, replay.trainers, strict=True):
+        for name, value in wanted.items():
+            if name not in replay.remote:
+                found.setdefault(name, []).append(apart(mine[name], value))
+    return {name: max(values) for name, values in found.items()}
 
 
-def _set(scope: Scope, values: Values) -> None:
-    for name, value in values.items():
-        held = scope.find_var(name)
-        if held is not None and value is not None:
-            held.get_tensor().set(value, CPUPlace())
-
-
-def _difference(found: Any, wanted: Any) -> float:
-    """The largest difference over the largest value; of a parameter of zeros, the largest difference."""
-    largest = float(np.abs(wanted).max(initial=0.0))
-    return float(np.abs(found - wanted).max(initial=0.0)) / (largest or 1.0)
+def _samples(feeds: Sequence[Values]) -> tuple[int, int]:
+    """How many samples a step of one trainer has, and the mean length of a sequence."""
+    value = next(iter(feeds[0].values()))
+    if isinstance(value, LoDTensor) and value.lod():
+        lengths = value.recursive_sequence_lengths()
+        return len(lengths[0]), max(1, round(float(np.array(value).shape[0]) / len(lengths[0])))
+    return max(len(value), 1) if np.ndim(value) else 1, 1

@@ -5,16 +5,16 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from fluidlite.distributed.environment import HOW_TO_START, Seat, roles_from_environment
+from fluidlite.distributed.references import parameters
+from fluidlite.distributed.shares import apart, get, put
+from fluidlite.distributed.trial import programs_of_trainer
 from fluidlite.errors import TranspilerError, did_you_mean
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
 from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope, global_scope, scope_guard
-from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 
 __all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
@@ -83,22 +83,7 @@ class Worker:
         self.job, self.seat, self.mode = job, seat, mode
         self.index, self.count = seat.index, seat.trainers
         self.first: dict[str, Any] = {}                  # the parameters that training began with
-        self.connect: list[Program] = []                 # what is run once behind the startup program
-        self.startup, self.main = job.startup, job.main
-        if mode != "local":
-            programs = job.programs(job.role(f"{seat.kind}{seat.index}"))
-            self.startup, self.main = programs.startup, programs.main
-        if mode == "nccl2":
-            self._reduce_behind_the_program()
-
-    def _reduce_behind_the_program(self) -> None:
-        """In this mode fluid's runtime reduced the gradients; the ops are added here."""
-        from fluidlite.transpiler.trainers import Trainers, reduce_over_trainers
-        config = self.job.config
-        group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
-        made = reduce_over_trainers(self.main, Trainers(self.index, self.count, config.nccl_comm_num, group))
-        self.connect.append(made.startup)
-        self.main = made.main
+        self.main, (self.startup, *self.connect) = _programs(job, seat, mode)
 
     @property
     def serves(self) -> bool:
@@ -130,7 +115,7 @@ class Worker:
             exe.run(program)
         if keep:
             self.pull(exe)
-            self.first = _values(global_scope(), self.names)
+            self.first = self.values()
 
     def finish(self, exe: Executor) -> None:
         """Fetch what only the servers have, and leave the job."""
@@ -145,10 +130,9 @@ class Worker:
         if tables:
             exe.run(_pulling(self.job, list(tables), self.index))
 
-    @property
-    def names(self) -> list[str]:
-        """The trained parameters."""
-        return [param.name for param in self.job.main.all_parameters()]
+    def values(self) -> dict[str, Any]:
+        """The trained parameters as they are now."""
+        return {name: get(global_scope(), name) for name in parameters(self.job)}
 
     # ------------------------------------------------------------------ afterwards
     def compare(self, train: Callable[[Worker, Executor], Any]) -> str:
@@ -156,21 +140,28 @@ class Worker:
 
         `train(worker, exe)` does what the script did between `start` and `finish`.
         """
-        found = _values(global_scope(), self.names)
+        found = self.values()
         alone, exe = join_job("local", main=self.job.main, startup=self.job.startup), Executor(CPUPlace())
         with scope_guard(Scope()):
             alone.start(exe)
-            for name, value in self.first.items():
-                held = global_scope().find_var(name)
-                assert held is not None
-                held.get_tensor().set(value, CPUPlace())
+            put(global_scope(), self.first)
             train(alone, exe)
-            wanted = _values(global_scope(), self.names)
-        apart = {name: _apart(found[name], value) for name, value in wanted.items()}
+            wanted = self.values()
+        apart = {name: apart(found[name], value) for name, value in wanted.items()}
         worst = max(apart, key=apart.__getitem__)
         servers = f", {len(self.seat.servers)} servers" if self.seat.servers else ""
         return (f"{self.mode}: {self.count} trainers{servers}: {len(apart)} parameters, largest relative difference from one process "
                 f"{apart[worst]:.1e} ({worst})")
+
+
+def _programs(job: Job, seat: Seat, mode: str) -> tuple[Program, list[Program]]:
+    """What a process runs step by step, and what it runs once before."""
+    if mode == "local":
+        return job.main, [job.startup]
+    if seat.kind == "trainer":
+        return programs_of_trainer(job, seat.index)
+    programs = job.programs(job.role(f"{seat.kind}{seat.index}"))
+    return programs.main, [programs.startup]
 
 
 def _pulling(job: Job, tables: list[str], trainer: int) -> Program:
@@ -189,18 +180,3 @@ def _pulling(job: Job, tables: list[str], trainer: int) -> Program:
             if len(pieces) > 1:
                 block.append_op("concat", {"X": names}, {"Out": [table]}, {"axis": 0})
     return program
-
-
-def _values(scope: Scope, names: list[str]) -> dict[str, Any]:
-    found = {}
-    for name in names:
-        held = scope.find_var(name)
-        assert held is not None and isinstance(held.value, LoDTensor), name
-        found[name] = np.array(held.value)
-    return found
-
-
-def _apart(found: Any, wanted: Any) -> float:
-    """The largest difference over the largest value; of a parameter of zeros, the largest difference."""
-    largest = float(np.abs(wanted).max(initial=0.0))
-    return float(np.abs(found - wanted).max(initial=0.0)) / (largest or 1.0)

@@ -1,0 +1,68 @@
+"""What a job should compute, computed plainly: by one process, by processes that average, or update by update in a given order."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.shares import Values, get, put
+from fluidlite.executor.executor import Executor
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
+from fluidlite.place import CPUPlace
+from fluidlite.scope import Scope
+from fluidlite.transpiler import Job
+
+__all__ = ["Initial", "averaging_processes", "one_process", "parameters"]
+
+
+class Initial:
+    """A program's variables as its startup program makes them: what every role begins with."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.values: Values = {}
+        scope = self.scope()
+        self.values = {name: value for name in scope.local_var_names() if (value := get(scope, name)) is not None}
+
+    def scope(self) -> Scope:
+        """A scope that is initialised so."""
+        scope = Scope()
+        Executor(CPUPlace()).run(self.job.startup, scope=scope)
+        put(scope, self.values)
+        return scope
+
+
+def parameters(job: Job) -> list[str]:
+    """The names of a job's parameters."""
+    return [param.name for param in job.main.all_parameters()]
+
+
+def one_process(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) -> Values:
+    """The parameters after all steps of one process on the whole batches."""
+    scope, exe = initial.scope(), Executor(CPUPlace())
+    for feed in feeds:
+        exe.run(job.main, feed=feed, scope=scope)
+    return {name: get(scope, name) for name in parameters(job)}
+
+
+def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> Values:
+    """The parameters after all steps of one process a share, which take the mean of their parameters after each step."""
+    scopes, exe = [initial.scope() for _ in shares], Executor(CPUPlace())
+    for step in range(len(shares[0])):
+        for scope, share in zip(scopes, shares, strict=True):
+            exe.run(job.main, feed=share[step], scope=scope)
+        means = {name: np.mean([get(scope, name) for scope in scopes], axis=0) for name in parameters(job)}
+        for scope in scopes:
+            put(scope, means)
+    return {name: get(scopes[0], name) for name in parameters(job)}
+
+
+def only(program: Program, kept: Sequence[Operator]) -> Program:
+    """A copy of a program with only some of the ops of its first block."""
+    wanted = {op.idx for op in kept}
+    new = program.clone()
+    block = new.global_block()
+    block.ops = [op for index, op in enumerate(block.ops) if index in wanted]
+    return new

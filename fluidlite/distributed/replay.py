@@ -1,0 +1,202 @@
+"""Asynchronous servers, simulated: the updates that they make, one by one, in the order in which their trainers' messages came.
+
+The order is all that is taken from the run. Gradients are those of the original program on each trainer's share of the data, with
+the parameters that the trainer had fetched by then; updates are the original's optimizer ops on a slice of the parameter.
+"""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.references import Initial, only, parameters
+from fluidlite.distributed.shares import Values, get, put
+from fluidlite.errors import TranspilerError
+from fluidlite.executor.comm.local import Event
+from fluidlite.executor.comm.messages import Kind
+from fluidlite.executor.executor import Executor
+from fluidlite.ir.program import Program
+from fluidlite.place import CPUPlace
+from fluidlite.scope import Scope
+from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.transpiler import Job
+from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.roles import Slice
+from fluidlite.transpiler.training import Training, Update, is_scheduling, is_updating, read_training
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """The servers and trainers of an asynchronous job, brought to where it ended.
+
+    Attributes
+    ----------
+    servers: parameter -> its value, put together from the servers that hold it.
+    trainers: of each trainer, its parameters by name.
+    remote: the tables of which trainers have only the rows that they ask for.
+    """
+
+    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]) -> None:
+        training = read_training(job.main)
+        self.pieces = {piece.grad_name: piece for piece in job.slices}
+        self.by_param = {piece.param_name: piece for piece in job.slices}
+        self.remote = {piece.param for piece in job.slices if piece.sparse}
+        self._trainers = [_Trainer(job, training, initial, share) for share in shares]
+        servers = {endpoint: _Server(job, training, initial) for endpoint in job.endpoints}
+        self.held = {piece.param_name: _Held(piece, training, initial, servers[piece.endpoint]) for piece in job.slices}
+        for event in events:
+            self._handle(event, servers[event.endpoint])
+        for trainer, index in zip(self._trainers, range(job.trainers), strict=True):
+            trainer.check_complete(index, list(self.pieces))
+        self.servers = {name: np.concatenate([self.held[piece.param_name].value for piece in job.slices if piece.param == name])
+                        for name in dict.fromkeys(piece.param for piece in job.slices)}
+        self.trainers = [{name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers]
+
+    def _handle(self, event: Event, server: _Server) -> None:
+        index = int(event.role.removeprefix("trainer"))
+        trainer = self._trainers[index]
+        if event.kind is Kind.SEND:
+            name = event.name.removesuffix(f".trainer_{index}")
+            if name not in self.pieces:
+                server.count(index)
+                return
+            piece = self.pieces[name]
+            self.held[piece.param_name].update(index, _rows_of(trainer.gradient(name, piece), piece))
+        elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
+            piece = self.by_param[event.name]
+            trainer.fetch(piece, self.held[event.name].fetched(index, event.kind is not Kind.ROWS))
+
+
+class _Trainer:
+    """One trainer: it makes the gradients of its next step when the first of them is sent."""
+
+    def __init__(self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values]) -> None:
+        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+        self.exe.naive = True
+        self.program = only(job.main, [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)])
+        _keep(self.program, {update.grad for update in training.updates})
+        self.feeds, self.steps = feeds, 0
+        self.sent: dict[str, int] = defaultdict(int)
+
+    def gradient(self, name: str, piece: Slice) -> Any:
+        """The whole gradient that a slice which is sent now belongs to."""
+        if self.sent[name] == self.steps:
+            if self.steps == len(self.feeds):
+                raise TranspilerError(f"a trainer sends {name!r} once more than it has steps")
+            self.exe.run(self.program, feed=self.feeds[self.steps], scope=self.scope)
+            self.steps += 1
+        self.sent[name] += 1
+        held = self.scope.find_var(piece.grad)
+        assert held is not None
+        return held.value.array if isinstance(held.value, LoDTensor) else held.value
+
+    def fetch(self, piece: Slice, value: Any) -> None:
+        """The rows of a slice are now as the server has them."""
+        held = self.scope.find_var(piece.param)
+        assert held is not None
+        whole = np.array(held.value)
+        whole[piece.first_row:piece.first_row + piece.shape[0]] = value
+        put(self.scope, {piece.param: whole})
+
+    def check_complete(self, index: int, names: Sequence[str]) -> None:
+        """TranspilerError where a gradient was not sent in every step."""
+        for name in names:
+            if self.sent[name] != len(self.feeds):
+                raise TranspilerError(f"trainer {index} sent {name!r} in {self.sent[name]} of its {len(self.feeds)} steps")
+
+
+def _rows_of(gradient: Any, piece: Slice) -> Any:
+    """The part of a gradient that belongs to a slice."""
+    first, last = piece.first_row, piece.first_row + piece.shape[0]
+    if not isinstance(gradient, SelectedRows):
+        return gradient[first:last]
+    mine = (gradient.ids >= first) & (gradient.ids < last)
+    return SelectedRows(gradient.ids[mine] - first, piece.shape[0], gradient.array[mine])
+
+
+class _Server:
+    """What the slices of one server share: learning rates, and the counts of steps that they depend on."""
+
+    def __init__(self, job: Job, training: Training, initial: Initial) -> None:
+        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+        self.exe.naive = True
+        counter = layout_of(job).counter
+        self.counter = None if counter is None else counter.name
+        self.counts = [1.0] * job.trainers
+        self.corrects = bool(job.config.enable_dc_asgd)
+        self.schedule: Program | None = None
+        if training.schedule:
+            self.schedule = only(job.main, [op for op in training.schedule if self.counter not in op.output_arg_names])
+            _keep(self.schedule, _rates(training))
+            self.run_schedule()
+
+    def count(self, trainer: int) -> None:
+        """A trainer has made a step."""
+        self.counts[trainer] += 1.0
+        self.run_schedule()
+
+    def run_schedule(self) -> None:
+        """The learning rates after all the steps that all trainers have counted."""
+        assert self.schedule is not None
+        if self.counter is not None:
+            before = get(self.scope, self.counter)
+            put(self.scope, {self.counter: np.full_like(before, sum(self.counts))})
+        self.exe.run(self.schedule, scope=self.scope)
+
+
+class _Held:
+    """A slice of a parameter on its server, with the optimizer's state that belongs to it."""
+
+    def __init__(self, piece: Slice, training: Training, initial: Initial, server: _Server) -> None:
+        update = next(update for update in training.updates if update.param == piece.param)
+        self.piece, self.server, self.grad = piece, server, update.grad
+        self.scope: Scope = server.scope.new_scope()
+        self.program = only(training.program, update.ops)
+        _keep(self.program, {update.grad, *_rates(training)})
+        whole = initial.values[piece.param].shape
+        for name in {piece.param, *_written(update, training.program)}:
+            value = initial.values[name]
+            mine = value[piece.first_row:piece.first_row + piece.shape[0]] if value.shape == whole else value
+            self.scope.var(name).set(LoDTensor(mine.copy()))
+        self.known: dict[int, Any] = {}                  # as each trainer knows it, where delays are corrected
+        self.corrects = server.corrects
+
+    @property
+    def value(self) -> Any:
+        """The slice."""
+        return get(self.scope, self.piece.param)
+
+    def fetched(self, trainer: int, whole: bool) -> Any:
+        """What a trainer gets now."""
+        value = self.value
+        if whole:
+            self.known[trainer] = value
+        return value
+
+    def update(self, trainer: int, gradient: Any) -> None:
+        """Apply one gradient."""
+        if self.corrects:
+            gradient = gradient + gradient * gradient * (self.value - self.known[trainer])
+        held = self.scope.var(self.grad)
+        held.set(gradient if isinstance(gradient, SelectedRows) else LoDTensor(np.array(gradient)))
+        self.server.exe.run(self.program, scope=self.scope)
+
+
+def _keep(program: Program, names: Iterable[str]) -> None:
+    """Have a scope keep what a program computes, for another to read."""
+    for name in names:
+        program.global_block().var(name).persistable = True
+
+
+def _rates(training: Training) -> set[str]:
+    """What the schedule computes."""
+    return {name for op in training.schedule for name in op.output_arg_names if training.program.global_block().has_var(name)}
+
+
+def _written(update: Update, program: Program) -> set[str]:
+    """The variables that an update keeps."""
+    block = program.global_block()
+    return {name for op in update.ops for name in op.output_arg_names if block._var_recursive(name).persistable}

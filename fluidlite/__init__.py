@@ -4,6 +4,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from fluidlite import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
+
 __version__ = "0.1.0"
 
 # name -> module that has it; imported at first use, so that `import fluidlite` stays fast

@@ -4,8 +4,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,17 +14,12 @@ from fluidlite.executor.comm.mpi_link import MpiLink
 from fluidlite.executor.comm.mpi_rings import MpiRing, two_buffers
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.session import Session
+from fluidlite.mpi_start import under_mpi
 
 __all__ = ["MpiSession", "under_mpi"]
 
-_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
 _NAMES, _TOKENS = 4, 5                        # tags of what makes rings
 _ENTRY = np.dtype([("endpoint", "S128"), ("host", "S64"), ("bell", "S64"), ("trainers", "i8"), ("ranks", "i8"), ("ring", "S16")])
-
-
-def under_mpi() -> bool:
-    """Whether `mpirun` started this process as one of several."""
-    return any(os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES)
 
 
 def _mpi() -> Any:
@@ -43,21 +36,20 @@ class MpiSession(Session):
     def __init__(self, deadline: float) -> None:
         self.mpi = _mpi()
         self.world = self.mpi.COMM_WORLD
-        self.waiter = Waiter(self.mpi, self.world, deadline)
+        self.waiter = Waiter(self.mpi, deadline)
         self.link_to = MpiLink(self.mpi, self.waiter, self.meet)
         super().__init__(self.link_to)
         self.in_place = not two_buffers(self.mpi)
         self.everybody: dict[str, int] | None = None              # endpoint -> process, once all have met
         self.members: dict[bytes, tuple[int, ...]] = {}           # the processes of a ring, by its name
         self.made: dict[tuple[int, tuple[int, ...]], MpiRing] = {}
-        stop_all_on_error(self.mpi, self.world)
         atexit.register(self.end)
 
     def end(self) -> None:
         """Tell the others that this process ends."""
         if not self.mpi.Is_finalized():
             self.link_to.finish()
-            self.waiter.leave()
+            self.waiter.leave(self.everybody is not None)
 
     # ------------------------------------------------------------------ meeting
     def meet(self, endpoint: str = "", trainers: int = 0, ring: Sequence[str] = (), ranks: int = 0) -> dict[str, int]:
@@ -70,7 +62,7 @@ class MpiSession(Session):
         mine = np.zeros(1, _ENTRY)
         mine[0] = (endpoint.encode(), os.uname().nodename.encode()[:64] if hasattr(os, "uname") else b"",
                    self.waiter.bell.name[1:], trainers, len(ring) or ranks, digest(ring) if ring else b"")
-        self.world = self.waiter.world = self.link_to.world = self._own_world()
+        self.world = self.link_to.world = self._own_world()
         found = np.zeros(self.world.size, _ENTRY)
         request = self.world.Iallgather(mine.view(np.uint8), found.view(np.uint8))
         self.waiter.until(request.Test, lambda: "the other processes, to hear who they are", busy=0.01)
@@ -184,20 +176,3 @@ class MpiSession(Session):
 def digest(members: Sequence[str]) -> bytes:
     """What says of a list of endpoints that it is the same."""
     return hashlib.sha256("\n".join(members).encode()).digest()[:16].replace(b"\0", b"\1")
-
-
-def stop_all_on_error(mpi: Any, world: Any) -> None:
-    """Let an error that nobody catches end all processes: the others would wait for this one."""
-    before = sys.excepthook
-
-    def hook(kind: Any, error: Any, trace: Any) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            before(kind, error, trace)
-        else:
-            text = "".join(traceback.format_exception(kind, error, trace))
-            sys.stderr.write(f"process {world.rank} of {world.size} failed, and stops the others:\n{text}")
-        sys.stderr.flush()
-        sys.stdout.flush()
-        if mpi.Is_initialized() and not mpi.Is_finalized():
-            mpi.COMM_WORLD.Abort(1)
-    sys.excepthook = hook

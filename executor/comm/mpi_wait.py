@@ -7,7 +7,7 @@ import secrets
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from fluidlite.errors import CommunicatorError
 
 __all__ = ["Bell", "Waiter"]
 
-GONE = 7                              # the tag of what a process says when it ends
+_GONE, _ASKS, _SAYS = 31744, 31745, 31746          # tags on the world's own communicator: what processes say of themselves
+_TEXT = 300                           # bytes in which one says what it waits for
+_PATIENCE = 1.0                       # seconds for the others to say what they do, when a time limit is over
 _SPINS = 40                           # looks without a pause: most waits are for something that is nearly there
 _ASLEEP = 200e-6                      # seconds between looks where nobody rings
 _LOOK_AROUND = 0.05                   # seconds between looks for processes that have ended
@@ -68,8 +70,10 @@ class Bell:
 class Waiter:
     """Every wait of a process: it ends after `deadline` seconds, or when somebody that it waits for has ended."""
 
-    def __init__(self, mpi: Any, world: Any, deadline: float) -> None:
-        self.mpi, self.world, self.deadline = mpi, world, deadline
+    def __init__(self, mpi: Any, deadline: float) -> None:
+        self.mpi, self.everybody, self.deadline = mpi, mpi.COMM_WORLD, deadline
+        self.rank: int = self.everybody.rank
+        self.sent: list[tuple[Any, Any]] = []
         self.bell = Bell()
         self.gone: set[int] = set()
         self.alone = True                         # whether a process that sends something here may be one that cannot ring
@@ -101,26 +105,64 @@ class Waiter:
             if now - start > limit:
                 if within is not None:
                     return False
-                raise CommunicatorError(f"process {self.world.rank} waits for {what()}: no sign of it for {self.deadline:g} s "
-                                        "(FLAGS_rpc_deadline is the limit)")
+                raise CommunicatorError(f"process {self.rank} waits for {what()}: no sign of it for {self.deadline:g} s (FLAGS_rpc_deadline "
+                                        f"is the limit){self.ask(what, ranks)}")
             self.bell.sleep(min(asleep, limit))
         return True
 
     def look_around(self, ranks: Iterable[int], what: Callable[[], str], ready: Callable[[], bool]) -> None:
         """CommunicatorError where a process that is waited for has ended, and what is waited for is not there either."""
-        status = self.mpi.Status()
-        while self.world.Iprobe(self.mpi.ANY_SOURCE, GONE, status):
-            self.world.Recv(np.empty(0, np.uint8), status.Get_source(), GONE)
-            self.gone.add(status.Get_source())
-        lost = sorted(self.gone.intersection(ranks) - {self.world.rank})
+        self.gone.update(source for source, _ in self.letters(_GONE))
+        for source, _ in self.letters(_ASKS):
+            self.say(what(), source, _SAYS)
+        lost = sorted(self.gone.intersection(ranks) - {self.rank})
         if lost and not ready():
-            raise CommunicatorError(f"process {self.world.rank} waits for {what()}, but process {', '.join(map(str, lost))} has ended")
+            raise CommunicatorError(f"process {self.rank} waits for {what()}, but process {', '.join(map(str, lost))} has ended")
 
-    def leave(self) -> None:
-        """Tell all others that this process ends."""
-        requests = [self.world.Isend(np.empty(0, np.uint8), rank, GONE) for rank in range(self.world.size) if rank != self.world.rank]
-        end = time.monotonic() + 1.0
-        while requests and not self.mpi.Request.Testall(requests) and time.monotonic() < end:
+    def ask(self, what: Callable[[], str], ranks: Iterable[int]) -> str:
+        """What the processes that should have come wait for themselves; those that wait for nothing say nothing."""
+        others = [rank for rank in ranks if rank != self.rank]
+        for rank in others:
+            self.say("", rank, _ASKS)
+        heard: dict[int, str] = {}
+        end = time.monotonic() + _PATIENCE
+        while len(heard) < len(others) and time.monotonic() < end:
+            for source, _ in self.letters(_ASKS):
+                self.say(what(), source, _SAYS)
+            heard.update(self.letters(_SAYS))
             time.sleep(_ASLEEP)
-        for rank in range(self.world.size):
+        silent = [rank for rank in others if rank not in heard]
+        said = "".join(f"; process {rank} waits for {text}" for rank, text in sorted(heard.items()) if text != what())
+        return said + (f"; process {', '.join(map(str, silent))} does not wait, and has not come" if silent else "")
+
+    # ------------------------------------------------------------------ what processes say of themselves
+    def say(self, text: str, rank: int, tag: int) -> None:
+        """Send a few words, without waiting until they are read."""
+        letter = np.frombuffer(text.encode()[:_TEXT], np.uint8)
+        self.sent = [(request, memory) for request, memory in self.sent if not request.Test()]
+        self.sent.append((self.everybody.Isend(letter, rank, tag), letter))
+
+    def letters(self, tag: int) -> Iterator[tuple[int, str]]:
+        """The words that have come."""
+        status = self.mpi.Status()
+        while self.everybody.Iprobe(self.mpi.ANY_SOURCE, tag, status):
+            letter = np.empty(status.Get_count(self.mpi.BYTE), np.uint8)
+            self.everybody.Recv(letter, status.Get_source(), tag)
+            yield status.Get_source(), letter.tobytes().decode(errors="replace")
+
+    def leave(self, met: bool) -> None:
+        """Tell all others that this process ends, and, where they have `met`, hear it of them: MPI ends only when all end.
+
+        What is still on its way when a process ends may kill it (MPICH 5).
+        """
+        others = {rank for rank in range(self.everybody.size) if rank != self.rank}
+        for rank in others:
+            self.say("", rank, _GONE)
             self.bell.ring(rank)
+        end = time.monotonic() + (self.deadline if met else _PATIENCE)
+        while (self.sent or not others <= self.gone) and time.monotonic() < end:
+            self.gone.update(source for source, _ in self.letters(_GONE))
+            for tag in (_ASKS, _SAYS):
+                list(self.letters(tag))
+            self.sent = [(request, memory) for request, memory in self.sent if not request.Test()]
+            time.sleep(_ASLEEP)

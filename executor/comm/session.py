@@ -15,6 +15,7 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Requests
 from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.ir.operator import Operator
+from fluidlite.mpi_start import under_mpi
 
 __all__ = ["Link", "Ring", "Session", "current", "leave", "of_process", "use"]
 
@@ -127,7 +128,7 @@ if hasattr(os, "register_at_fork"):
 def of_process(served: bool) -> Session | None:
     """The session of a whole process, made when it is first needed: MPI under `mpirun`, else TCP, which only `served` ops can use."""
     if not _of_process:
-        from fluidlite.executor.comm.mpi import MpiSession, under_mpi
+        from fluidlite.executor.comm.mpi import MpiSession
         from fluidlite.executor.comm.tcp import TcpSession
         deadline = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
         if under_mpi():

@@ -1,0 +1,42 @@
+"""Whether `mpirun` started this process, and what an error of it does to the others. Imports no MPI."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+__all__ = ["stop_all_on_error", "under_mpi"]
+
+_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+_OTHERS_TOO = 0.3                     # seconds for the others to say what is wrong, where all have found the same
+
+
+def under_mpi() -> bool:
+    """Whether `mpirun` started this process as one of several."""
+    return any(os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES)
+
+
+def stop_all_on_error() -> None:
+    """Let an error that nobody catches end all processes of the job: the others would wait for this one."""
+    before = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        try:
+            from mpi4py import MPI
+        except ImportError:
+            before(kind, error, trace)
+            return
+        import time
+        import traceback
+        text = "".join(traceback.format_exception(kind, error, trace))
+        sys.stderr.write(f"process {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} failed, and stops the others:\n{text}")
+        sys.stderr.flush()
+        sys.stdout.flush()
+        if not MPI.Is_finalized():
+            time.sleep(_OTHERS_TOO)
+            MPI.COMM_WORLD.Abort(1)
+    sys.excepthook = hook
+
+
+if under_mpi():
+    stop_all_on_error()

@@ -36,7 +36,8 @@ class Servers:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.trainer = next((int(op.attrs["trainer_id"]) for op in program.global_block().ops if "trainer_id" in op.attrs), 0)
+        # fluid's transpiler leaves it at 0 in some ops
+        self.trainer = max((int(op.attrs["trainer_id"]) for op in program.global_block().ops if "trainer_id" in op.attrs), default=0)
         self.groups: dict[str, list[Any]] = {}
         for part in program._parameters_on_pservers.distributed_vars:
             self.groups.setdefault(part.origin.name, []).append(part)
@@ -61,7 +62,8 @@ class Servers:
         """A whole variable, put together from its parts; CommunicatorError where no server answers."""
         parts = sorted(self.groups[name], key=lambda part: int(part.block_id))
         values = self.ask([(part.endpoint, part.slice.name) for part in parts])
-        return LoDTensor(np.concatenate(values) if parts[0].is_slice else values[0])
+        cut = parts[0].is_slice and tuple(values[0].shape) == tuple(parts[0].slice.shape)      # RMSProp's MeanGrad is not, as in fluid
+        return LoDTensor(np.concatenate(values) if cut else values[0])
 
     def newest(self, name: str) -> LoDTensor | None:
         """The value of a variable that is the same on all servers; None where they have none."""
@@ -152,12 +154,13 @@ def held_by_server(program: Program, read: Callable[[str], LoDTensor]) -> Iterat
     """
     parts: Mapping[str, Any] = {part.slice.name: part for part in program._parameters_on_pservers.get_distributed_vars_by_ep(
         program._ps_endpoint)}
+    block = program.global_block()
     for name, part in parts.items():
         whole = host(read(part.origin.name).array)
         if tuple(whole.shape) != tuple(part.origin.shape):
             raise RuntimeError(f"Variable's shape does not match, the Program requires {part.origin.name!r} with the shape of "
                                f"{tuple(part.origin.shape)}, while the loaded one has a shape of {whole.shape}")
-        if part.is_slice:
+        if part.is_slice and tuple(block.var(name).shape) == tuple(part.slice.shape):
             width = int(np.prod(part.slice.shape[1:], dtype=np.int64))
             first = part.offset // width
             whole = whole[first:first + part.slice.shape[0]].copy()

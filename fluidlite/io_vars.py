@@ -79,9 +79,9 @@ def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedR
     return held.value
 
 
-def put_values(values: Mapping[str, LoDTensor | SelectedRows | Array], executor: Any = None) -> None:
-    """Put values into the global scope, on the place of `executor`; a tensor of the same form keeps its storage."""
-    scope = global_scope()
+def put_values(values: Mapping[str, LoDTensor | SelectedRows | Array], executor: Any = None, scope: Scope | None = None) -> None:
+    """Put values into a scope (the global one), on the place of `executor`; a tensor of the same form keeps its storage."""
+    scope = scope or global_scope()
     place = getattr(executor, "place", None)
     for name, value in values.items():
         held = scope.find_var(name) or scope.var(name)

@@ -63,7 +63,7 @@ def restore_random(random: np.random.Generator, state: Mapping[str, Any]) -> Non
     """Let a random source go on where another one was; FormatError where that was one of another kind."""
     try:
         random.bit_generator.state = dict(state)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise FormatError(f"this is not where random numbers can go on: {error}") from error
 
 
@@ -89,4 +89,4 @@ def state_of_server(block: Block, scope: Scope, random: np.random.Generator) -> 
     held = {name: scope.find_var(name) for name in state_names(block) if name not in parts}
     values: Values = {name: var.value for name, var in held.items()
                       if var is not None and var.is_initialized() and isinstance(var.value, (LoDTensor, SelectedRows))}
-    return encode_state(values, {"random": random_state(random)})
+    return encode_state(values, {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint})

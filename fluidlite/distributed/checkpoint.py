@@ -1,0 +1,270 @@
+"""Checkpoints of whole jobs: all that a job needs to go on as if it had never been stopped; see docs/CHECKPOINTS.md."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
+from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
+from fluidlite.errors import ArgumentError, CommunicatorError, FormatError
+from fluidlite.executor.comm.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
+from fluidlite.io_distributed import held_by_server, is_server
+from fluidlite.io_vars import check_shape, get_program_persistable_vars, put_values, valid_program
+from fluidlite.ir.program import Program
+from fluidlite.scope import Scope, global_scope
+from fluidlite.serialize import value_bytes
+from fluidlite.tensor import LoDTensor, SelectedRows
+
+__all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a job goes on: so many steps are done, and the reader was at `reader_position` (None where none was given)."""
+
+    step: int
+    reader_position: Any
+    path: str
+
+
+# ------------------------------------------------------------------------------------------------ saving
+def save_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program: Any = None, step: int = 0, max_num: int | None = 3,
+                    reader_position: Any = None, scope: Scope | None = None) -> str:
+    """Save the state of the whole job after `step` steps into a new folder below `folder`; its path.
+
+    All trainers call this after the same step; it returns when the checkpoint is complete, and raises on all of them where it
+    cannot be. The first trainer writes; the folder has to be one that all processes see only when the job is to be resumed.
+
+    Parameters
+    ----------
+    main_program: what this trainer runs.
+    max_num: how many checkpoints to keep, this one among them; None keeps all. Those of later steps, which this job has gone
+        back behind, are removed.
+    reader_position: anything that JSON can say, for this trainer.
+    """
+    program = valid_program(main_program)
+    if is_server(program):
+        raise ArgumentError("checkpoints are saved by trainers, who ask the servers for what they hold")
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10 ** 18:
+        raise ArgumentError(f"step should be how many steps were done, not {step!r}")
+    if max_num is not None and (isinstance(max_num, bool) or not isinstance(max_num, int) or max_num < 1):
+        raise ArgumentError(f"max_num should be how many checkpoints to keep, not {max_num!r}")
+    group = group_of(program)
+    mine, facts = _own_state(executor, program, group, scope or global_scope(), reader_position)
+    about = f"step {step}"
+    digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
+    first = json.loads(bytes(group.share(_bytes_of(digests), about)))
+    different = {name: value for name, value in mine.items() if first.get(name) != digests[name]}
+    brought = group.gather(encode_state(different, facts), about)
+    if brought is None:
+        return _written(group.share(_bytes_of({}), f"{about} is written"))
+    try:
+        path = _write(folder, step, mine, [decode_state(item) for item in brought], group)
+        said = {"path": path}
+        prune(folder, path, max_num if max_num is not None else 10 ** 9)
+    except Exception as error:
+        group.share(_bytes_of({"error": f"{type(error).__name__}: {error}"}), f"{about} is written")
+        raise
+    return _written(group.share(_bytes_of(said), f"{about} is written"))
+
+
+def _bytes_of(said: Mapping[str, Any]) -> Any:
+    return np.frombuffer(json.dumps(said).encode(), np.uint8)
+
+
+def _written(data: Any) -> str:
+    """The path that the first trainer has written; CommunicatorError where it has not."""
+    said = json.loads(bytes(data))
+    if "path" not in said:
+        raise CommunicatorError(f"the first trainer could not save the checkpoint: {said.get('error')}")
+    return str(said["path"])
+
+
+def _own_state(executor: Any, program: Program, group: Group, scope: Scope, position: Any) -> tuple[Values, dict[str, Any]]:
+    """A trainer's variables that are not on servers, and its facts."""
+    elsewhere = set() if group.servers is None else set(group.servers.groups)
+    found: Values = {}
+    for var in get_program_persistable_vars(program):
+        held = scope.find_var(var.name)
+        if var.name not in elsewhere and held is not None and held.is_initialized() and isinstance(held.value, (LoDTensor, SelectedRows)):
+            found[var.name] = held.value
+    return found, {"number": group.number, "random": random_state(executor.random), "reader_position": position}
+
+
+def _write(folder: str | os.PathLike[str], step: int, first: Values, trainers: list[tuple[Values, dict[str, Any]]], group: Group) -> str:
+    """Write what the first trainer, the others, and the servers have."""
+    writer = Writer(folder, step)
+    try:
+        job = _Contents(writer)
+        servers: list[dict[str, Any]] = job.put_servers(group) if isinstance(group, AtServer) else []
+        for name, value in first.items():
+            if name not in job.variables:
+                job.put("variables", name, value, "trainer")
+        for values, facts in trainers:
+            job.put_own(values, facts)
+        return writer.finish({"variables": job.variables, "trainers": job.trainers, "servers": servers})
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+class _Contents:
+    """What goes into a checkpoint."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.variables: dict[str, dict[str, Any]] = {}
+        self.trainers: list[dict[str, Any]] = []
+
+    def put(self, folder: str, name: str, value: LoDTensor | SelectedRows, owner: str) -> None:
+        """Add a variable that all processes have alike."""
+        self.variables[name] = self._write(folder, name, value) | {"of": owner}
+
+    def _write(self, folder: str, name: str, value: LoDTensor | SelectedRows) -> dict[str, Any]:
+        file = f"{folder}/{name}"
+        self.writer.put(file, [value_bytes(value)])
+        return {"file": file, "shape": [int(dim) for dim in value.array.shape], "dtype": str(value.array.dtype),
+                "rows": isinstance(value, SelectedRows)}
+
+    def put_own(self, values: Values, facts: dict[str, Any]) -> None:
+        """Add what one trainer has that the first has not, or otherwise."""
+        folder = f"trainer_{facts['number']}"
+        self.trainers.append({**facts, "variables": {name: self._write(folder, name, value) for name, value in values.items()}})
+
+    def put_servers(self, group: AtServer) -> list[dict[str, Any]]:
+        """Add what servers hold, put together; what is to be known of each server."""
+        servers = group.servers
+        for name, parts in servers.groups.items():
+            self.put("variables", name, servers.value(name), "servers")
+            self.variables[name]["parts"] = [{"server": part.endpoint, "name": part.slice.name, "rows": list(part.slice.shape)[:1],
+                                              "first_element": part.offset} for part in parts]
+        facts = []
+        for endpoint, (values, said) in zip(servers.program._endpoints, group.states(), strict=True):
+            for name, value in values.items():
+                if name not in self.variables:
+                    self.put("variables", name, value, "servers")
+            facts.append({"endpoint": endpoint, "random": said["random"]})
+        return facts
+
+
+# ------------------------------------------------------------------------------------------------ loading
+def load_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program: Any = None, scope: Scope | None = None) -> Resumed | None:
+    """Load the newest sound checkpoint in `folder`, or the one that `folder` is, into this process; None where there is none.
+
+    Called by every process, after its startup program: by a server before it runs its program, which then holds its parts of
+    all variables, and by trainers. The job may have another number of servers, or of trainers, than the one that was saved.
+    Nothing is changed unless all of it fits: FormatError or MissingFileError for a damaged file, RuntimeError for a variable
+    of another shape, CommunicatorError where a server has loaded something else than this trainer.
+    """
+    program, scope = valid_program(main_program), scope or global_scope()
+    path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
+    checkpoint = None if path is None else Checkpoint.open(path)
+    if is_server(program):
+        program._loaded_checkpoint = checkpoint.id if checkpoint is not None else ""
+        return None if checkpoint is None else _into_server(executor, _Reader(checkpoint), program, scope)
+    group = group_of(program)
+    if isinstance(group, AtServer):
+        _check_servers(group, checkpoint)
+    return None if checkpoint is None else _into_trainer(executor, _Reader(checkpoint), program, scope, group)
+
+
+class _Reader:
+    """Reads variables of a checkpoint; FormatError where its manifest makes no sense."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        try:
+            facts = checkpoint.facts
+            self.variables = {str(name): dict(entry) for name, entry in facts["variables"].items()}
+            self.trainers = {int(entry["number"]): {**entry, "variables": dict(entry["variables"])} for entry in facts["trainers"]}
+            self.servers = [dict(entry) for entry in facts["servers"]]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.bad(f"{type(error).__name__}: {error}") from error
+
+    def bad(self, what: str) -> FormatError:
+        """The error for this checkpoint's manifest."""
+        return FormatError(f"{self.checkpoint.path}: this checkpoint does not fit: {what}")
+
+    def value(self, name: str, entry: Mapping[str, Any] | None = None) -> LoDTensor | SelectedRows:
+        """A variable, whole."""
+        found = entry if entry is not None else self.variables.get(name)
+        if found is None:
+            raise self.bad(f"it holds no variable {name!r}")
+        try:
+            file, sparse = str(found["file"]), bool(found["rows"])
+        except (KeyError, TypeError) as error:
+            raise self.bad(f"of {name!r} it says nothing but {found!r}") from error
+        return decode_value(self.checkpoint.read(file), os.path.join(self.checkpoint.path, file), sparse)
+
+    def random(self, entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Where the random numbers of a process were; None where there was no such process."""
+        if entry is None:
+            return None
+        try:
+            state = dict(entry["random"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.bad(f"{type(error).__name__}: {error}") from error
+        restore_random(np.random.default_rng(0), state)
+        return state
+
+    def whole(self, name: str) -> LoDTensor:
+        """A variable that is no SelectedRows."""
+        value = self.value(name)
+        if not isinstance(value, LoDTensor):
+            raise self.bad(f"{name!r} holds rows, and a server should have a part of it")
+        return value
+
+
+def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope) -> Resumed:
+    """Set the parts that a server holds, and whatever else it had."""
+    if program._parameters_on_pservers is None:
+        raise ArgumentError("this server's program does not say what it holds: take one of get_pserver_program, or of make_job")
+    values: Values = dict(held_by_server(program, reader.whole))
+    for name in state_names(program.global_block()):
+        if name not in values:
+            values[name] = reader.value(name)
+    alike = len(reader.servers) == len(program._endpoints)                # then this one goes on where that of its number was
+    random = reader.random(reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None)
+    put_values(values, executor, scope)
+    restore_random(executor.random, random or random_state(executor.random))
+    return Resumed(reader.checkpoint.step, None, reader.checkpoint.path)
+
+
+def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope, group: Group) -> Resumed:
+    """Set what a trainer holds: its own values where it had some, else those of the first."""
+    own = reader.trainers.get(group.number)
+    mine = own["variables"] if own is not None else {}
+    values: Values = {}
+    for var in _held(program, scope, group):
+        value = reader.value(var.name, mine.get(var.name))
+        check_shape(var, value)
+        values[var.name] = value
+    random = reader.random(own)
+    put_values(values, executor, scope)
+    restore_random(executor.random, random or random_state(executor.random))
+    return Resumed(reader.checkpoint.step, None if own is None else own.get("reader_position"), reader.checkpoint.path)
+
+
+def _held(program: Program, scope: Scope, group: Group) -> Iterator[Any]:
+    """The persistable variables of a trainer that have a value after its startup program; no tables, which only servers have."""
+    remote = {*group.servers.remote(), group.servers.table} if group.servers is not None else set()
+    for var in get_program_persistable_vars(program):
+        held = scope.find_var(var.name)
+        if var.name not in remote and held is not None and held.is_initialized() and isinstance(held.value, (LoDTensor, SelectedRows)):
+            yield var
+
+
+def _check_servers(group: AtServer, checkpoint: Checkpoint | None) -> None:
+    """CommunicatorError unless all servers have loaded what this trainer is about to load."""
+    wanted = "" if checkpoint is None else checkpoint.id
+    for endpoint, (_, facts) in zip(group.servers.program._endpoints, group.states(), strict=True):
+        if facts.get("checkpoint", "") != wanted:
+            raise CommunicatorError(f"the server at {endpoint} has loaded {'another' if facts.get('checkpoint') else 'no'} checkpoint, and "
+                                    f"this trainer should go on from {checkpoint.path if checkpoint else 'the beginning'}: call "
+                                    "load_checkpoint with the same folder in all processes")

@@ -1,0 +1,104 @@
+"""The processes that save a checkpoint together: trainers that meet at a server, ranks of a ring, or one alone."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.meeting import SHARE, unpack
+from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.rings import BaseRing
+from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.state import Values, decode_state
+from fluidlite.io_distributed import Servers, servers_of
+from fluidlite.ir.program import Program
+
+__all__ = ["Group", "group_of"]
+
+
+class Group:
+    """Trainers that all call the same methods in the same order, with arrays of bytes; here, one alone. `number` is this one's."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    @property
+    def servers(self) -> Servers | None:
+        """The parameter servers of these trainers."""
+        return None
+
+    def share(self, value: Any, about: str) -> Any:
+        """What the first of them gave."""
+        return value
+
+    def gather(self, value: Any, about: str) -> list[Any] | None:
+        """For the first of them: what each has given. None for the others."""
+        return [value]
+
+
+class AtServer(Group):
+    """Trainers that meet at the first of their parameter servers."""
+
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(servers.trainer)
+        self.known, self.endpoints = servers, servers.program._endpoints
+
+    @property
+    def servers(self) -> Servers:
+        """The parameter servers of these trainers."""
+        return self.known
+
+    def share(self, value: Any, about: str) -> Any:
+        """What the trainer of the lowest number gave."""
+        return self._meet(SHARE + about, value)
+
+    def gather(self, value: Any, about: str) -> list[Any] | None:
+        """For the trainer of the lowest number: what each has given."""
+        found = self._meet(about, value)
+        return None if found is None else unpack(found)
+
+    def _meet(self, name: str, value: Any) -> Any:
+        session = self.known.session()
+        session.post(self.endpoints[0], Message(Kind.MEET, self.number, name, value))
+        return session.link.answer(self.endpoints[0])
+
+    def states(self) -> list[tuple[Values, dict[str, Any]]]:
+        """What each server holds besides parameters and accumulators."""
+        session = self.known.session()
+        for endpoint in self.endpoints:
+            session.post(endpoint, Message(Kind.STATE, self.number))
+        return [decode_state(session.link.answer(endpoint)) for endpoint in self.endpoints]
+
+
+class InRing(Group):
+    """The ranks of a ring."""
+
+    def __init__(self, ring: BaseRing) -> None:
+        super().__init__(ring.rank)
+        self.ring = ring
+
+    def share(self, value: Any, about: str) -> Any:
+        """What rank 0 gave."""
+        size = int(self.ring.broadcast(np.array([value.size]), 0)[0])
+        return self.ring.broadcast(value if self.number == 0 else np.zeros(size, np.uint8), 0)
+
+    def gather(self, value: Any, about: str) -> list[Any] | None:
+        """For rank 0: what each has given."""
+        said = {bytes(each) for each in self.ring.all_gather(np.frombuffer(about.encode().ljust(64)[:64], np.uint8).reshape(1, -1))}
+        if len(said) > 1:
+            raise CommunicatorError(f"ranks do not save the same checkpoint: {', '.join(sorted(item.decode().strip() for item in said))}")
+        if self.number:
+            self.ring.send(value, 0)
+            return None
+        return [value, *(self.ring.receive(peer) for peer in range(1, self.ring.size))]
+
+
+def group_of(program: Program) -> Group:
+    """The trainers of the job that a trainer's program belongs to."""
+    servers = servers_of(program)
+    if servers is not None:
+        return AtServer(servers)
+    session = current() or of_process(False)
+    rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]
+    return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else Group()

@@ -147,11 +147,11 @@ class Worker:
             put(global_scope(), self.first)
             train(alone, exe)
             wanted = self.values()
-        apart = {name: apart(found[name], value) for name, value in wanted.items()}
-        worst = max(apart, key=apart.__getitem__)
+        differences = {name: apart(found[name], value) for name, value in wanted.items()}
+        worst = max(differences, key=differences.__getitem__)
         servers = f", {len(self.seat.servers)} servers" if self.seat.servers else ""
-        return (f"{self.mode}: {self.count} trainers{servers}: {len(apart)} parameters, largest relative difference from one process "
-                f"{apart[worst]:.1e} ({worst})")
+        return (f"{self.mode}: {self.count} trainers{servers}: {len(differences)} parameters, largest relative difference from one process "
+                f"{differences[worst]:.1e} ({worst})")
 
 
 def _programs(job: Job, seat: Seat, mode: str) -> tuple[Program, list[Program]]:

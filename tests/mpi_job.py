@@ -1,4 +1,4 @@
-"""One process of a job under mpirun: `mpiexec -n 4 python -m mpi4py mpi_job.py MODE SERVERS`. Rank 0 compares with one process."""
+"""One process of a job under mpirun: `mpiexec -n 4 python mpi_job.py MODE SERVERS`. Rank 0 compares with one process."""
 from __future__ import annotations
 
 import sys
@@ -8,7 +8,8 @@ import numpy as np
 from mpi4py import MPI
 
 import fluidlite as fluid
-from fluidlite.transpiler import make_job
+from fluidlite.transpiler import Programs, make_job
+from fluidlite.transpiler.trainers import Trainers, reduce_over_trainers
 
 STEPS, ROWS = 4, 12
 
@@ -20,7 +21,8 @@ def build() -> tuple[fluid.Program, fluid.Program]:
         x, y = fluid.data("x", [None, 200]), fluid.data("y", [None, 1])
         hidden = fluid.layers.fc(x, 100, act="tanh", param_attr=fluid.ParamAttr("w", initializer=constant(0.02)))
         guess = fluid.layers.fc(hidden, 1, param_attr=fluid.ParamAttr("v", initializer=constant(0.1)))
-        fluid.optimizer.Adam(0.01).minimize(fluid.layers.mean(fluid.layers.square_error_cost(guess, y)))
+        optimizer = fluid.optimizer.SGD(0.1) if sys.argv[1] == "local_sgd" else fluid.optimizer.Adam(0.01)
+        optimizer.minimize(fluid.layers.mean(fluid.layers.square_error_cost(guess, y)))
     return main, startup
 
 
@@ -39,12 +41,31 @@ def train(main: fluid.Program, startup: fluid.Program, feeds: list[dict[str, Any
     return [np.array(scope.find_var(name).get_tensor()) for name in ("w", "v")]
 
 
+def reduced(programs: Programs, rank: int, count: int, group: int) -> fluid.Program:
+    """What `CompiledProgram` runs of a job whose runtime reduces; its rings are joined."""
+    fluid.Executor(fluid.CPUPlace()).run(programs.startup)
+    found = reduce_over_trainers(programs.main, Trainers(rank, count, 2, group), bucket_bytes=1 << 14)
+    fluid.Executor(fluid.CPUPlace()).run(found.startup)
+    return found.main
+
+
+def options(mode: str) -> tuple[str, fluid.DistributeTranspilerConfig]:
+    """The mode that a word stands for, and how it is configured."""
+    if mode == "buckets":
+        return "grad_allreduce", fluid.DistributeTranspilerConfig.make(bucket_bytes=1 << 20)
+    if mode.startswith("nccl2"):
+        groups = {"use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2} if mode == "nccl2_groups" else {}
+        return "nccl2", fluid.DistributeTranspilerConfig.make(nccl_comm_num=2, **groups)
+    return mode, fluid.DistributeTranspilerConfig()
+
+
 def main() -> None:
     mode, servers = sys.argv[1], int(sys.argv[2])
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     trainers = int(sys.argv[3]) if len(sys.argv) > 3 else size - servers
     program, startup = build()
-    job = make_job(program, startup, mode, trainers, servers or trainers)
+    transpiled, config = options(mode)
+    job = make_job(program, startup, transpiled, trainers, servers or trainers, config=config)
     role = job.roles[rank]
     programs = job.programs(role)
     if role.kind == "pserver":
@@ -52,6 +73,8 @@ def main() -> None:
         exe.run(programs.startup)
         exe.run(programs.main)
         return
+    if transpiled == "nccl2":
+        programs = Programs(reduced(programs, rank, trainers, 2 * (mode == "nccl2_groups")), programs.startup)
     found = train(programs.main, programs.startup, batches(role.index, trainers))
     if rank == 0:
         wanted = train(program, startup, batches(0, 1))

@@ -18,7 +18,7 @@ from fluidlite.executor.comm.session import Session, current, use
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.parallel_ring import DeviceSession, Meeting, Stopped
 from fluidlite.ir.program import Program
-from fluidlite.place import Place
+from fluidlite.place import CUDAPlace, Place
 from fluidlite.scope import Scope
 
 __all__ = ["Devices", "Threads"]
@@ -141,7 +141,7 @@ class Devices:
                 if index >= count:
                     return
                 try:
-                    with use(sessions[index]):
+                    with use(sessions[index]), self._device(index):
                         results[index] = work(index)
                 except BaseException as error:           # raised below, in the caller's thread
                     errors.append((index, error))
@@ -154,6 +154,11 @@ class Devices:
         if errors:
             raise self._first(errors)
         return results
+
+    def _device(self, index: int) -> Any:
+        """What makes a CUDA device the one that a thread works on."""
+        place = self.places[index]
+        return self.executors[index].xp.cuda.Device(place.device_id) if isinstance(place, CUDAPlace) else contextlib.nullcontext()
 
     def _first(self, errors: list[tuple[int, BaseException]]) -> BaseException:
         """The error that stopped the others, with its device."""

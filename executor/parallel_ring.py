@@ -188,6 +188,14 @@ class DeviceRing(BaseRing):
         heard = talk(self.outer) if self.rank == 0 else None
         return self._exchange("news of the other processes", heard, lambda values: values[0])
 
+    def barrier(self) -> None:
+        """Return when all devices have come here, and everything that was posted is done."""
+        if self.finished < self.posted:
+            self.finish(self.posted)
+        else:
+            self._meet()
+            self.meeting.doing[self.rank] = ""
+
     def send(self, value: Any, peer: int) -> None:
         """CommunicatorError: the devices of one process run the same program."""
         raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.batches import merged, share_out
-from fluidlite.device_programs import device_programs, has_backward, kept_apart, loss_gradients, readers_of, split_readers
+from fluidlite.device_programs import Division, divide, has_backward, kept_apart, loss_gradients, readers_of, split_readers
 from fluidlite.errors import CommunicatorError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.executor import as_numpy, present, split_fetches
@@ -41,7 +41,8 @@ class Runner:
         self.trains = has_backward(program)
         scopes = [Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))]
         self.devices: Devices = Devices(places, scopes)
-        self.programs: list[Program] = []
+        self.one_memory = len(set(places)) == 1         # CPU places, or the same CUDA device again and again
+        self.division = Division((program,))
         self.own: list[list[str]] = []                  # for each device the variables of which it has its own
         self.readers: dict[str, list[_NextBatch]] = {}
         self.version = -1
@@ -60,7 +61,7 @@ class Runner:
         self.prepare()
         for _ in range(self.steps):
             self._read(len(feeds))
-            found = self.devices.run(self.programs, feeds, names, executor.naive)
+            found = self.devices.run(self.division.programs_for(names), feeds, names, executor.naive)
             self._note()
         if return_merged:
             return [_presented(value, return_numpy) for value in merged(names, found)]
@@ -97,8 +98,9 @@ class Runner:
             makers, program = split_readers(self.program)
             if makers is not None:
                 self.devices.executors[0].run(makers, scope=self.scope)
-            self.programs = device_programs(program, self.build, len(self.devices.places))
-            self.own = [[name for name in names if not self._shares(index, name)] for index, names in enumerate(kept_apart(self.programs))]
+            self.division = divide(program, self.build, len(self.devices.places), self.one_memory)
+            self.own = [[name for name in names if not self._shares(index, name)]
+                        for index, names in enumerate(kept_apart(self.division, self.one_memory))]
             self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)}
             self.version = self.program.version
             self._declare()
@@ -115,7 +117,10 @@ class Runner:
         return rebinds.count, rebinds.sets, self.scope.runs
 
     def _declare(self) -> None:
-        """A place for each variable: device 0's are the user's."""
+        """A place for each variable: device 0's, and those that all devices see, are the user's."""
+        for name in self.division.shared:
+            if self.scope.find_var(name) is None:
+                self.scope.var(name)
         for index, scope in enumerate(self.devices.scopes):
             for name in self.own[index]:
                 if index > 0:
@@ -136,7 +141,7 @@ class Runner:
         if 0 not in outer.rings:
             outer.join(0, self.build.trainer_id, self.build.num_trainers)
         ring = outer.ring(0)
-        for name in self.own[0]:
+        for name in sorted({*self.own[0], *self.division.shared}):
             held = self.scope.find_var(name)
             if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
                 held.value.set(ring.broadcast(host(held.value.array), 0))

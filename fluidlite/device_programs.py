@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from fluidlite import flags, registry
 from fluidlite.dtypes import VarType, to_numpy
@@ -15,7 +16,7 @@ from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = ["device_programs", "has_backward", "kept_apart", "loss_gradients", "readers_of", "split_readers"]
+__all__ = ["Division", "divide", "has_backward", "kept_apart", "loss_gradients", "readers_of", "split_readers"]
 
 BUCKET_BYTES = 32 << 20           # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
 _LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
@@ -31,9 +32,24 @@ def loss_gradients(program: Program) -> list[str]:
     return [op.output_arg_names[0] for op in program.global_block().ops if op.role == _LOSS_GRADIENT]
 
 
-def device_programs(program: Program, strategy: BuildStrategy, devices: int) -> list[Program]:
-    """The programs of `devices` devices: the same one for all, but for ReduceStrategy.Reduce, where each updates its own parameters.
+@dataclass(frozen=True)
+class Division:
+    """How devices divide the training of a program among themselves."""
 
+    programs: tuple[Program, ...]                    # what each runs
+    shared: frozenset[str] = frozenset()             # persistable variables that all use in one place, each written by one device
+    closing: tuple[Program, ...] = ()                # the same programs, at whose end all `shared` variables are written
+
+    def programs_for(self, fetches: Iterable[str]) -> tuple[Program, ...]:
+        """What each device runs when these variables are fetched."""
+        return self.programs if self.shared.isdisjoint(fetches) else self.closing
+
+
+def divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
+    """Divide a program among devices, which may have `one_memory`.
+
+    Every device has a part of each batch, and all get the same gradients. With ReduceStrategy.Reduce, each gets those of its
+    own parameters, updates these, and gives them to the others; in one memory it does so in any case, without giving anything.
     A program that makes no gradients, or reduces them itself, stays as it is.
     """
     ranks = devices * strategy.num_trainers
@@ -41,11 +57,13 @@ def device_programs(program: Program, strategy: BuildStrategy, devices: int) -> 
     if strategy.sync_batch_norm:
         main = _with_synchronised_statistics(main)
     if not _has_gradients(main) or _reduces(main) or ranks == 1:
-        return [main] * devices
+        return Division((main,) * devices)
     share = ranks if strategy.gradient_scale_strategy == GradientScaleStrategy.CoeffNumDevice else 1
     if strategy.reduce_strategy == ReduceStrategy.Reduce and devices > 1 and strategy.num_trainers == 1:
-        return _reduced_to_owners(main, share, devices)
-    return [reduce_gradients(main, share, 1, _bucket_bytes(strategy))] * devices
+        return Division(tuple(_reduced_to_owners(main, share, devices)))
+    reduced = reduce_gradients(main, share, 1, _bucket_bytes(strategy))
+    together = _updated_together(reduced, devices) if one_memory and devices > 1 else None
+    return together or Division((reduced,) * devices)
 
 
 def _bucket_bytes(strategy: BuildStrategy) -> int:
@@ -140,12 +158,17 @@ def _foreign(block: Block, owners: dict[str, int], device: int) -> Iterator[Oper
     """The updating ops that `device` leaves to others: those for their parameters that nothing else here depends on."""
     needed: set[str] = set()
     for op in reversed(block.ops):
-        named = op.role_vars[0] if op.role_vars else next(iter(op.inputs.get("Param", ())), "")
+        named = _parameter_of(op)
         updates = op.role & OpRole.Optimize and not op.role & OpRole.LRSched
         if updates and owners.get(named, device) != device and needed.isdisjoint(set(op.output_arg_names) - owners.keys()):
             yield op
         else:
             needed.update(reads(op))
+
+
+def _parameter_of(op: Operator) -> str:
+    """The parameter that an updating op is for; nothing where it does not say."""
+    return op.role_vars[0] if op.role_vars else next(iter(op.inputs.get("Param", ())), "")
 
 
 def _readers(block: Block, gradient: str, owners: dict[str, int], foreign: Sequence[set[Operator]]) -> set[int]:
@@ -173,6 +196,69 @@ def _give_back(edits: Insertions, updates: dict[str, Operator], owners: dict[str
         put("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=owners[name])
 
 
+# ---------------------------------------------------------------------- parameters in one memory
+def _updated_together(program: Program, devices: int) -> Division | None:
+    """Each device updates its share of the parameters, which all of them see; None where that cannot be told to be safe.
+
+    It is safe when no op reads what an update writes, or writes what an update reads of its own parameter, between the first
+    update and the end of the step: everything before is over when the devices meet in front of the first update.
+    """
+    block = program.global_block()
+    owners = _owners(block, devices)
+    foreign = [set(_foreign(block, owners, device)) for device in range(devices)]
+    updates = [op for op in block.ops if any(op in left for left in foreign)]
+    shared = _persistables(program, (name for op in updates for name in writes(op)))
+    if not updates or len(list(waves(block))) != 1 or not owners.keys() <= shared or not _is_safe(block, owners, updates, shared):
+        return None
+    programs = tuple(_of_device(program, left, updates[0], closing=False) for left in _positions(block, foreign))
+    closing = tuple(_of_device(program, left, updates[0], closing=True) for left in _positions(block, foreign))
+    return Division(programs, frozenset(shared), closing)
+
+
+def _is_safe(block: Block, owners: dict[str, int], updates: Sequence[Operator], shared: set[str]) -> bool:
+    """Whether nobody else uses what updates write once they have begun, and no two devices write the same."""
+    mine = set(updates)
+    start = block.ops.index(updates[0])
+    if any(shared & writes(op) for op in block.ops if op not in mine):
+        return False
+    if any(shared & reads(op) for op in block.ops[start:] if op not in mine):
+        return False
+    writers: dict[str, int] = {}
+    for op in updates:
+        owner = owners[_parameter_of(op)]
+        if any(writers.setdefault(name, owner) != owner for name in shared & writes(op)):
+            return False
+    return all(writers[name] == owners[_parameter_of(op)] for op in updates for name in shared & reads(op))
+
+
+def _positions(block: Block, foreign: Sequence[set[Operator]]) -> list[set[int]]:
+    return [{index for index, op in enumerate(block.ops) if op in left} for left in foreign]
+
+
+def _of_device(program: Program, foreign: set[int], first: Operator, closing: bool) -> Program:
+    """The program without the updates of other devices; all meet before the first update, and at the end when it is `closing`."""
+    new = program.clone()
+    block = new.global_block()
+    start = program.global_block().ops.index(first)
+    left = {block.ops[index] for index in foreign}
+    edits = Insertions(block)
+    name = _something_small(block, start)
+    edits.before(block.ops[start], "barrier", {"X": name}, {"Out": name}, OpRole.Backward, ring_id=0)
+    if closing:
+        edits.last("barrier", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0)
+    edits.apply()
+    block.ops = [op for op in block.ops if op not in left]
+    new.bump_version()
+    return new
+
+
+def _something_small(block: Block, start: int) -> str:
+    """What a barrier can be given: the gradient of the loss; for want of one that of a small parameter, for which it has to wait."""
+    pairs = [pair for op in block.ops[:start] for pair in zip(op.role_vars[::2], op.role_vars[1::2], strict=True)]
+    found = loss_gradients(block.program)
+    return found[0] if found else min(pairs, key=lambda pair: _bytes(block, pair[0]))[1]
+
+
 # ---------------------------------------------------------------------- what is kept where
 def _persistables(program: Program, names: Iterable[str]) -> set[str]:
     block = program.global_block()
@@ -186,12 +272,16 @@ def _used(program: Program) -> tuple[set[str], set[str]]:
             _persistables(program, (name for op in ops for name in writes(op))))
 
 
-def kept_apart(programs: Sequence[Program]) -> list[list[str]]:
-    """For each device the persistable variables of which it has its own: those that it writes and another one uses too."""
-    if len(set(map(id, programs))) == 1:
-        return [sorted(_used(programs[0])[1])] * len(programs)
-    used = [_used(program) for program in programs]
-    return [sorted(name for name in written if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device))
+def kept_apart(division: Division, one_memory: bool) -> list[list[str]]:
+    """For each device the persistable variables of which it has its own: those that it writes and another one uses too.
+
+    Devices with memories of their own have all that they use.
+    """
+    used = [_used(program) for program in division.programs]
+    if not one_memory:
+        return [sorted(read | written) for read, written in used]
+    return [sorted(name for name in written - division.shared
+                   if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device) or len(used) == 1)
             for device, (_, written) in enumerate(used)]
 
 

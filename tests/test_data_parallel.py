@@ -226,7 +226,8 @@ def test_reduce_keeps_accumulators_once(exe: Any) -> None:
     exe.run(parallel, feed=FEED, scope=found.scope)
     own = [set(scope.local_var_names()) for scope in parallel._runner.devices.scopes]
     assert not any("moment" in name for names in own for name in names)
-    updates = [{op.input("Param")[0] for op in program.global_block().ops if op.type == "adam"} for program in parallel._runner.programs]
+    updates = [{op.input("Param")[0] for op in program.global_block().ops if op.type == "adam"}
+               for program in parallel._runner.division.programs]
     assert updates[0] and updates[1] and not updates[0] & updates[1]
     copies, = exe.run(parallel, feed=FEED, fetch_list=["fc_0.w_0"], scope=found.scope, return_merged=False)
     assert (copies[0] == copies[1]).all()

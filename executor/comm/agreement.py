@@ -18,12 +18,17 @@ Form = tuple[str, tuple[int, ...]]                     # dtype and shape; no sha
 
 @dataclass(frozen=True)
 class Terms:
-    """What a server takes and gives, by name, and whether its trainers end their steps together."""
+    """What a server takes and gives, by name, and whether its trainers end their steps together.
+
+    resumed, steps: whether it goes on from a checkpoint, and how many steps had been done then.
+    """
 
     trainers: int = 0
     synchronous: bool = False
     takes: Mapping[str, Form] = field(default_factory=dict)
     gives: Mapping[str, Form] = field(default_factory=dict)
+    resumed: bool = False
+    steps: int = 0
 
     def spelled(self) -> bytes:
         """For the welcome of a trainer."""
@@ -35,7 +40,8 @@ class Terms:
         try:
             found = json.loads(text or b"null")
             return None if not found else Terms(int(found["trainers"]), bool(found["synchronous"]), *(
-                {str(name): (str(dtype), tuple(map(int, shape))) for name, (dtype, shape) in found[key].items()} for key in ("takes", "gives")))
+                {str(name): (str(dtype), tuple(map(int, shape))) for name, (dtype, shape) in found[key].items()} for key in ("takes", "gives")),
+                bool(found["resumed"]), int(found["steps"]))
         except (ValueError, TypeError, KeyError) as error:
             raise FormatError("the terms of a server cannot be read") from error
 

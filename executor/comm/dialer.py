@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.errors import CommunicatorError, FormatError
+from fluidlite.executor.comm.agreement import Terms
 from fluidlite.executor.comm.handshake import Welcome, introduce
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.stream import SMALL, Gone, Late, Stream, address_of
@@ -46,6 +47,7 @@ class Server:
         self.mine: dict[int, deque[Ticket]] = {}         # by thread
         self.kept: list[tuple[Message, Ticket | None]] = []      # what a server that comes back has to hear again
         self.steps = False                               # whether this trainer ends its steps with barriers
+        self.done = 0                                    # steps that the server has done for this trainer
         self.failure = ""
 
 
@@ -212,6 +214,7 @@ class Dialer:
             with server.turn:
                 if found is not None:
                     server.asked.popleft().answer = found
+                    server.done += head.kind is Kind.BARRIER
                     self._heard(server, head)
                 server.reading = False
                 server.turn.notify_all()
@@ -238,12 +241,25 @@ class Dialer:
                 stream.close()
                 raise self._failed(server, f"the connection to the server at {server.endpoint} was cut in the middle of a step ({why}): "
                                            "whether it has heard the gradients, nobody knows")
-            server.stream, server.welcome = stream, welcome
+            wrong = _too_old(server, welcome)
+            if wrong:
+                stream.close()
+                raise self._failed(server, wrong)
+            server.stream, server.welcome, server.done = stream, welcome, 0
             for message, ticket in server.kept:
                 if ticket is None or ticket.answer is None:
                     stream.put(message, own=True)
             with contextlib.suppress(Gone):              # whoever uses it next finds that it is lost again
                 stream.send_all()
+
+
+def _too_old(server: Server, welcome: Welcome) -> str:
+    """What is wrong with a server that has come back from a checkpoint of other steps than this trainer has done; "" if nothing is."""
+    before, now = Terms.parse(server.welcome.terms), Terms.parse(welcome.terms)
+    if before is None or now is None or not now.resumed or not now.synchronous or now.steps == before.steps + server.done:
+        return ""
+    return (f"the server at {server.endpoint} has come back from a checkpoint of step {now.steps}, but this trainer has done "
+            f"{before.steps + server.done} steps: start the whole job again from its last checkpoint")
 
 
 def _copied(message: Message) -> Message:

@@ -60,6 +60,7 @@ class Server:
         self.arrived: dict[str, int] = {}                        # gradient of this step -> the trainer that has sent it
         self.at_barrier: dict[int, Any] = {}
         self.wanted: dict[int, deque[tuple[Any, Message]]] = {}  # by trainer: what is to be sent once it is updated
+        self.steps = self.block.program._loaded_steps            # that were done, before a checkpoint too
         self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
@@ -76,7 +77,7 @@ class Server:
     def terms(self) -> Terms:
         """What this server expects of its trainers."""
         gives = {name: form_of(self.block, name) for name, var in self.block.vars.items() if var.persistable}
-        return Terms(self.trainers, self.synchronous, self.takes, gives)
+        return Terms(self.trainers, self.synchronous, self.takes, gives, bool(self.block.program._loaded_checkpoint), self.steps)
 
     def check(self, coming: Incoming) -> None:
         """FormatError for a value that is not what this server expects under its name: asked before there is memory for it."""
@@ -213,6 +214,7 @@ class Server:
             self.fill_gaps(block.ops[0].input("X"))
             self.updates.run(block)
             self.give_wanted(index)
+        self.steps += 1
         self.give_wanted(len(self.of_grad))
         self.arrived.clear()
         waiting, self.at_barrier = self.at_barrier, {}
@@ -279,7 +281,7 @@ class Server:
 
     def state(self, message: Message) -> Any:
         """What this server holds besides parameters and accumulators."""
-        return state_of_server(self.block, self.frame.scope, self.updates.interpreter.random)
+        return state_of_server(self.block, self.frame.scope, self.updates.interpreter.random, self.steps)
 
     def save(self, message: Message) -> None:
         """Write the tables of the saving block into a folder, one file each."""

@@ -81,7 +81,7 @@ def state_names(block: Block) -> list[str]:
     return [name for name, var in declared.items() if var is not None and var.persistable]
 
 
-def state_of_server(block: Block, scope: Scope, random: np.random.Generator) -> Any:
+def state_of_server(block: Block, scope: Scope, random: np.random.Generator, steps: int) -> Any:
     """What a server holds besides parameters and accumulators: counters, learning rates, where its random numbers are."""
     known = block.program._parameters_on_pservers
     endpoint = next(op for op in block.ops if op.type == "listen_and_serv").attrs["endpoint"]
@@ -89,4 +89,4 @@ def state_of_server(block: Block, scope: Scope, random: np.random.Generator) -> 
     held = {name: scope.find_var(name) for name in state_names(block) if name not in parts}
     values: Values = {name: var.value for name, var in held.items()
                       if var is not None and var.is_initialized() and isinstance(var.value, (LoDTensor, SelectedRows))}
-    return encode_state(values, {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint})
+    return encode_state(values, {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint, "steps": steps})

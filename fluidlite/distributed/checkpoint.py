@@ -149,8 +149,16 @@ class _Contents:
             for name, value in values.items():
                 if name not in self.variables:
                     self.put("variables", name, value, "servers")
-            facts.append({"endpoint": endpoint, "random": said["random"]})
+            facts.append({"endpoint": endpoint, "random": said["random"], "steps": said["steps"]})
+        self._check_steps(facts)
         return facts
+
+    @staticmethod
+    def _check_steps(servers: list[dict[str, Any]]) -> None:
+        """CommunicatorError where servers are not of the same step: one has come back from somewhere else."""
+        if len({entry["steps"] for entry in servers}) > 1:
+            raise CommunicatorError("servers have not done the same steps: "
+                                    + ", ".join(f"{entry['endpoint']} has done {entry['steps']}" for entry in servers))
 
 
 # ------------------------------------------------------------------------------------------------ loading
@@ -166,7 +174,6 @@ def load_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):
-        program._loaded_checkpoint = checkpoint.id if checkpoint is not None else ""
         return None if checkpoint is None else _into_server(executor, _Reader(checkpoint), program, scope)
     group = group_of(program)
     if isinstance(group, AtServer):
@@ -184,6 +191,7 @@ class _Reader:
             self.variables = {str(name): dict(entry) for name, entry in facts["variables"].items()}
             self.trainers = {int(entry["number"]): {**entry, "variables": dict(entry["variables"])} for entry in facts["trainers"]}
             self.servers = [dict(entry) for entry in facts["servers"]]
+            self.steps = max((int(entry["steps"]) for entry in self.servers), default=0)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.bad(f"{type(error).__name__}: {error}") from error
 
@@ -233,6 +241,7 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
     random = reader.random(reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None)
     put_values(values, executor, scope)
     restore_random(executor.random, random or random_state(executor.random))
+    program._loaded_checkpoint, program._loaded_steps = reader.checkpoint.id, reader.steps
     return Resumed(reader.checkpoint.step, None, reader.checkpoint.path)
 
 

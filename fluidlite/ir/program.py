@@ -37,6 +37,7 @@ class Program:
         self._distributed_lookup_table: str | None = None
         self._parameters_on_pservers: Any = None
         self._loaded_checkpoint = ""                  # of a server: what its variables were loaded from
+        self._loaded_steps = 0                        # and how many steps had been done then
         self._appending_grad_times = 0
         self._enable_dgc = False
         self._use_lamb = False

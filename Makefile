@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test lint mpi-test gpu-test bench peers clean
+.PHONY: demo test test-faults lint mpi-test gpu-test bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,10 @@ lint: $(STAMP)
 mpi-test: $(STAMP)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[mpi]'
 	$(PYTEST) -m mpi
+
+# trainers and servers that are killed, stopped and started again: about two minutes
+test-faults: $(STAMP)
+	$(PYTEST) tests/test_tcp_faults.py
 
 gpu-test: $(STAMP)
 	$(PYTEST) -m gpu

@@ -98,6 +98,8 @@ class Dialer:
             raise CommunicatorError(str(error)) from error
         sock = socket.create_connection(address, timeout=limit)
         try:
+            if sock.getsockname() == sock.getpeername():         # a port that nobody listens at may be given to whoever calls it
+                raise Gone("connection refused")
             welcome = introduce(sock, endpoint, self.key, min(limit, self.deadline))
         except BaseException:
             sock.close()

@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
+from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
 from fluidlite.executor.comm.meeting import Meeting
 from fluidlite.executor.comm.messages import Error, Kind, Message
@@ -30,6 +31,8 @@ from fluidlite.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Server"]
 
+_GEO = 3                  # the `distributed_mode` of geo-SGD's servers
+_TRAINER = "@TRAINER_ID@" # what the blocks of servers that correct delays read
 PART = 0.8                # of a trainer's time limit that a step may wait for the last trainer: the others then hear which one it was
 
 _log = logging.getLogger("fluidlite.server")
@@ -64,6 +67,9 @@ class Server:
         self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
+        self.row_sums = dict(text.split(":") for text in attrs["sparse_grad_to_param"]) if attrs["distributed_mode"] == _GEO else {}
+        self.changes = Changes(self.row_sums.values(), self.trainers)
+        self.corrects_delay = bool(attrs["dc_asgd"])
 
     def _block_of(self, text: str) -> tuple[str, Block]:
         name, _, index = text.rpartition(":")
@@ -82,13 +88,13 @@ class Server:
     def check(self, coming: Incoming) -> None:
         """FormatError for a value that is not what this server expects under its name: asked before there is memory for it."""
         if coming.kind != Kind.SEND:
-            if coming.nbytes and coming.kind != Kind.ROWS:
+            if coming.nbytes and coming.kind not in (Kind.ROWS, Kind.MEET):
                 raise FormatError(f"trainer {coming.trainer} sends a value with a question that has none")
             return
         form = self.takes.get(coming.name)
         if form is None:
             raise FormatError(self.unexpected(coming.trainer, coming.name))
-        shape = coming.shape if not coming.ids_bytes else (-1, *coming.shape[1:])
+        shape = (-1, *coming.shape[1:]) if coming.is_rows else coming.shape
         if not fits(form, coming.dtype, shape) or coming.nbytes > coming.most(form[1]):
             raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.dtype}{list(coming.shape)}, and it is declared "
                               f"as {form[0]}{list(form[1])}")
@@ -188,7 +194,13 @@ class Server:
             return
         if flags.check_nan_inf():
             check_finite(message)
-        if name in self.of_grad and not self.synchronous:
+        if name in self.row_sums:
+            self.settle()
+            add_rows(self.frame.find(self.row_sums[name]), message.value)
+            self.changes.note(self.row_sums[name], message.value.ids)
+        elif name in self.of_grad and not self.synchronous:
+            if self.corrects_delay:
+                self.frame.set(_TRAINER, np.array([message.trainer]), ())
             self.frame.set(name, message.value, ())
             self.run_block(self.of_grad[name])
         elif name in self.op.input("X"):
@@ -260,7 +272,7 @@ class Server:
     def answered(self, message: Message) -> Any:
         """The answer to a question, or what is wrong with it: one trainer's mistake does not end the server."""
         answers: dict[Kind, Callable[[Message], Any]] = {Kind.GET: self.held, Kind.WANT: self.held, Kind.ROWS: self.rows, Kind.SAVE: self.save,
-                                                         Kind.STATE: self.state}
+                                                         Kind.STATE: self.state, Kind.CHANGED: self.changed_rows}
         try:
             return answers[message.kind](message)
         except (CommunicatorError, FluidError, IndexError, OSError) as error:
@@ -269,15 +281,32 @@ class Server:
     def held(self, message: Message) -> Any:
         """The value of a variable that a trainer asks for."""
         value = self.frame.find(message.name)
+        if self.corrects_delay and message.kind is Kind.GET and value is not None:
+            self.remember(message, value)
         if value is None:
             known = [name for name, var in self.block.vars.items() if var.persistable]
             raise CommunicatorError(f"trainer {message.trainer} asks for {message.name!r}, which this server does not hold"
                                     f"{did_you_mean(message.name, known)}")
         return value
 
+    def remember(self, message: Message, value: Any) -> None:
+        """Keep the value as this trainer knows it from now on."""
+        name = f"{message.name}.trainer_{message.trainer}_bak"
+        kept = self.frame.find(name)
+        if kept is not None:
+            kept[...] = value
+
     def rows(self, message: Message) -> Any:
         """Rows of a table."""
         return self.held(message)[message.value]
+
+    def changed_rows(self, message: Message) -> Any:
+        """The rows of a table that have changed since this trainer asked last."""
+        table = self.held(message)
+        if message.name not in self.changes.rows:
+            raise CommunicatorError(f"trainer {message.trainer} asks for the changes of {message.name!r}, which is no sparse table here")
+        ids = self.changes.take(message.name, message.trainer)
+        return SelectedRows(ids, len(table), table[ids])
 
     def state(self, message: Message) -> Any:
         """What this server holds besides parameters and accumulators."""

@@ -90,6 +90,11 @@ class Incoming:
             raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
         self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self.held == _ROWS else 0
 
+    @property
+    def is_rows(self) -> bool:
+        """Whether the value is SelectedRows, of which there may be none."""
+        return self.held == _ROWS
+
     def most(self, shape: Sequence[int]) -> int:
         """Bytes that a value of a variable of this shape may have; rows may come more than once, each for some id of a batch."""
         size = self.dtype.itemsize

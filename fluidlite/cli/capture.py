@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import gc
 import pathlib
 import sys
@@ -17,26 +19,30 @@ from fluidlite.cli.imports import paddle_names
 from fluidlite.errors import did_you_mean
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
+from fluidlite.place import CPUPlace
+from fluidlite.scope import Scope, scope_guard
 
 __all__ = ["Captured", "capture_call", "capture_script"]
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A training program, the program that initialises what it needs, and a title for both."""
+    """A training program, the program that initialises what it needs, a title for both, and batches where they were asked for."""
 
     main: Program
     startup: Program
     title: str
+    feeds: tuple[dict[str, Any], ...] = ()
 
 
 class _Reached(BaseException):
     """The script has come to where its programs are complete. No Exception, so that the script's `except` lets it pass."""
 
 
-def capture_script(path: str, argv: Sequence[str], wanted: str | None = None) -> Captured:
+def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, batches: int = 0) -> Captured:
     """The programs of the script at `path`, run as `__main__` with the arguments `argv`; `wanted` names the variable of the main one.
 
+    With `batches` the script goes on, on the CPU, until it has fed so many to a program that trains; they are `Captured.feeds`.
     UsageError where the script fails, ends without a run, or has several programs that train and none is named. What the script
     prints goes to stderr.
     """
@@ -47,11 +53,14 @@ def capture_script(path: str, argv: Sequence[str], wanted: str | None = None) ->
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}") from None
-    with _fresh() as watch, _as_main(path, argv) as module, watch.executors():
+    with _fresh() as watch, _as_main(path, argv) as module, watch.executors(batches):
         _execute(code, module, path, watch)
     if watch.found is None:
         raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
-    return watch.found(pathlib.Path(path).name, wanted)
+    if len(watch.feeds) < batches:
+        raise UsageError(f"{path} fed {len(watch.feeds)} batches to a program that trains, not {batches}: make it run longer, or ask for "
+                         "fewer --steps")
+    return dataclasses.replace(watch.found(pathlib.Path(path).name, wanted), feeds=tuple(watch.feeds))
 
 
 def _execute(code: Any, module: ModuleType, path: str, watch: _Watch) -> None:
@@ -95,7 +104,7 @@ def capture_call(function: Callable[[], Any], title: str) -> Captured:
 @contextlib.contextmanager
 def _fresh() -> Iterator[_Watch]:
     """New default programs and names, and Paddle's names for FluidLite."""
-    with unique_name.guard(), program_guard(Program(), Program()), paddle_names():
+    with unique_name.guard(), program_guard(Program(), Program()), scope_guard(Scope()), paddle_names():
         yield _Watch()
 
 
@@ -122,16 +131,19 @@ class _Watch:
     def __init__(self) -> None:
         self.found: Callable[[str, str | None], Captured] | None = None
         self.since = Program().serial
+        self.feeds: list[dict[str, Any]] = []
 
     @contextlib.contextmanager
-    def executors(self) -> Iterator[None]:
-        """Inside the `with`, running anything ends the script."""
+    def executors(self, batches: int = 0) -> Iterator[None]:
+        """Inside the `with`, running anything ends the script; with `batches`, running so many of them through a program that trains."""
         from fluidlite.executor.executor import Executor
         from fluidlite.parallel_executor import ParallelExecutor
         from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
         doors: list[tuple[type, str, Callable[..., Any]]] = [
             (Executor, "__init__", _no_device), (Executor, "run", self._run), (ParallelExecutor, "run", self._run_parallel),
             (DistributeTranspiler, "transpile", self._transpile)]
+        if batches:
+            doors[:2] = [(Executor, "__init__", _on_cpu(Executor.__init__)), (Executor, "run", self._recording(Executor.run, batches))]
         saved = [(owner, name, getattr(owner, name)) for owner, name, _ in doors]
         for owner, name, door in doors:
             setattr(owner, name, door)
@@ -146,6 +158,18 @@ class _Watch:
         def run(executor: Any, program: Any = None, *args: Any, **kwargs: Any) -> Any:
             ran = default_main_program() if program is None else getattr(program, "_program", program)
             return self.stop(ran if isinstance(ran, Program) else default_main_program())
+        return run
+
+    def _recording(self, really: Callable[..., Any], batches: int) -> Callable[..., Any]:
+        def run(executor: Any, program: Any = None, feed: Any = None, *args: Any, **kwargs: Any) -> Any:
+            ran = default_main_program() if program is None else getattr(program, "_program", program)
+            if self.found is None:
+                self.note(ran if isinstance(ran, Program) else default_main_program(), sys._getframe(1))
+            if isinstance(feed, dict) and feed and isinstance(ran, Program) and _trains(ran):
+                self.feeds.append({name: copy.deepcopy(value) for name, value in feed.items()})
+                if len(self.feeds) == batches:
+                    raise _Reached
+            return really(executor, program, feed, *args, **kwargs)
         return run
 
     @property
@@ -164,9 +188,13 @@ class _Watch:
     def stop(self, ran: Program) -> Any:
         """Remember which programs there are, and leave the script."""
         if self.found is None:
-            main, startup, names, known = default_main_program(), default_startup_program(), _names(sys._getframe(2)), self._all()
-            self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
+            self.note(ran, sys._getframe(2))
         raise _Reached
+
+    def note(self, ran: Program, frame: Any) -> None:
+        """Remember which programs there are when the script first runs one."""
+        main, startup, names, known = default_main_program(), default_startup_program(), _names(frame), self._all()
+        self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
 
     def _all(self) -> list[Program]:
         """Every program made since the script began."""
@@ -189,6 +217,11 @@ class _Watch:
 def _no_device(executor: Any, place: Any = None) -> None:
     """Nothing will run, so the device need not be there."""
     executor.place = place
+
+
+def _on_cpu(really: Callable[..., Any]) -> Callable[..., Any]:
+    """The device need not be there."""
+    return lambda executor, place=None: really(executor, CPUPlace())
 
 
 def _names(frame: Any) -> dict[str, Program]:

@@ -19,7 +19,7 @@ def completion(shell: str) -> str:
 
 def _values() -> dict[str, Sequence[str]]:
     return {"--mode": MODES, "--format": tuple(FORMATS), "--completion": SHELLS, "--role": ("trainer0", "pserver0"),
-            "--config": [f"{name}=" for name in DistributeTranspilerConfig.names()]}
+            "--feeds": ("random", "script"), "--config": [f"{name}=" for name in DistributeTranspilerConfig.names()]}
 
 
 def _actions() -> list[argparse.Action]:

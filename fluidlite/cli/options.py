@@ -24,10 +24,11 @@ examples:
   fluidlite-transpile train.py --diff --role trainer0             what became of the original
   fluidlite-transpile train.py -o out --format html               one page to look at all of them
   fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --plan --gbits 25 --gflops 500
+  fluidlite-transpile train.py --mode geo_sgd --trainers 4 --verify --steps 20 && echo right
   fluidlite-transpile saved/__model__ --startup saved/__startup__ --check && echo fits
   cat program.txt | fluidlite-transpile - --async --config enable_dc_asgd=true --check
 
-exit code: 0; 1 when --check finds something; 2 when the arguments, the script or the program are not right.
+exit code: 0; 1 when --check or --verify finds something; 2 when the arguments, the script or the program are not right.
 """
 _SOURCE = ("a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc such as __model__, "
            "text, JSON), a folder that holds a __model__, or - for stdin")
@@ -63,6 +64,7 @@ def parser() -> Parser:
     made.add_argument("--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}")
     _add_job(made.add_argument_group("the job"))
     _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
+    _add_proof(made.add_argument_group("the proof that --verify makes"))
     _add_machines(made.add_argument_group("the machines that --plan is for"))
     return made
 
@@ -87,7 +89,15 @@ def _add_output(group: Any) -> None:
     group.add_argument("--diff", action="store_true", help="what is inserted, removed and changed against the original")
     group.add_argument("--plan", action="store_true", help="traffic, memory and the estimated time of a step")
     group.add_argument("--check", action="store_true", help="check all roles against each other; exit code 1 when something is wrong")
+    group.add_argument("--verify", action="store_true", help="run the job in this process, and compare it with what it should compute; "
+                       "exit code 1 when it differs")
     group.add_argument("--batch", type=_count, default=32, metavar="N", help="samples a step and trainer, for bytes and times (default: 32)")
+
+
+def _add_proof(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--steps", type=_count, metavar="K", help="how many steps (default: 10)")
+    group.add_argument("--feeds", metavar="WHICH", help="random (default), or script: the batches that the script itself feeds")
+    group.add_argument("--seed", type=_whole, metavar="N", help="of random batches, and of the order in asynchronous jobs")
 
 
 def _add_machines(group: argparse._ArgumentGroup) -> None:
@@ -96,6 +106,12 @@ def _add_machines(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gflops", type=_speed, metavar="X", help="10^9 multiplications and additions that a trainer does in a second")
     group.add_argument("--compute-ms", type=_speed, metavar="X", help="or: what a trainer's forward and backward pass takes")
     group.add_argument("--sequence", type=_count, default=1, metavar="N", help="mean steps of a sample that is a sequence (default: 1)")
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {(1 << 32) - 1}")
+    return int(text)
 
 
 def _speed(text: str) -> float:
@@ -126,6 +142,9 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     made.choose(options, "mode", MODES)
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
+    made.choose(options, "feeds", ("random", "script"))
+    if not options.verify and (options.steps, options.feeds, options.seed) != (None, None, None):
+        raise UsageError("--steps, --feeds and --seed are for --verify")
     if options.source is None and options.completion is None:
         raise UsageError("which program? Give a script, module:function, a saved program, or - (see --help)")
     if options.gflops and options.compute_ms:

@@ -19,13 +19,18 @@ __all__ = ["load", "parse_program"]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def load(source: str, argv: Sequence[str], startup: str | None = None, wanted: str | None = None) -> Captured:
-    """The programs that `source` names: "train.py", "package.module:function", "__model__", a folder with one, or "-" (stdin)."""
+def load(source: str, argv: Sequence[str], startup: str | None = None, wanted: str | None = None, batches: int = 0) -> Captured:
+    """The programs that `source` names: "train.py", "package.module:function", "__model__", a folder with one, or "-" (stdin).
+
+    `batches` asks a script for so many of its batches.
+    """
     path = pathlib.Path(source)
     if source != "-" and source.endswith(".py"):
         if not path.is_file():
             raise UsageError(f"no such file: {source}{_near(path)}")
-        return capture_script(source, argv, wanted)
+        return capture_script(source, argv, wanted, batches)
+    if batches:
+        raise UsageError(f"only scripts have batches, and {source} is none: leave --feeds script out")
     if argv:
         raise UsageError(f"only scripts take arguments after --, and {source} is none")
     if _FUNCTION.fullmatch(source) and not path.exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fluidlite.cli.errors import UsageError, one_line
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 BROKEN_PIPE = 128 + 13
+STEPS = 10                                    # of a proof
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 0, 1 when --check found something, 2 when the user must change something."""
+    """Run the command; returns its exit code: 0, 1 when --check or --verify found something, 2 when the user must change something."""
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -46,8 +47,10 @@ def _run(argv: Sequence[str]) -> int:
         return 0
     from fluidlite.cli.sources import load
     _check_outputs(options)
-    job, title = _job(options, load(options.source, script_argv, options.startup, options.program))
-    return _show(job, title, options)
+    batches = (options.steps or STEPS) if options.feeds == "script" else 0
+    captured = load(options.source, script_argv, options.startup, options.program, batches)
+    job, title = _job(options, captured)
+    return _verify(job, captured.feeds, options) if options.verify else _show(job, title, options)
 
 
 def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
@@ -64,7 +67,11 @@ def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """UsageError where the options do not go together; before the script is run, which may take a while."""
-    if options.format and not options.output:
+    if options.verify:
+        if options.format not in (None, ["json"]) or options.output or options.diff or options.plan or options.check or options.role:
+            raise UsageError("--verify shows its proof, as JSON with --format json; --output, --role, --diff, --plan and --check do not go "
+                             "with it")
+    elif options.format and not options.output:
         if len(options.format) > 1:
             raise UsageError("several formats need a folder: -o DIR")
         if options.format == ["pb"] and sys.stdout.isatty():
@@ -107,6 +114,14 @@ def _plan(job: Job, options: argparse.Namespace) -> Plan:
                 options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s)
     return plan(job, link, options.batch, options.sequence, options.compute_ms / 1e3 if options.compute_ms else None,
                 options.gflops * 1e9 if options.gflops else None)
+
+
+def _verify(job: Job, feeds: Sequence[Mapping[str, object]], options: argparse.Namespace) -> int:
+    """Run the job in this process and show what came of it."""
+    from fluidlite.cli.proofs import proof_json, prove
+    proof = prove(job, feeds, options.batch, options.steps or STEPS, options.sequence, options.seed)
+    sys.stdout.write(proof_json(proof) if options.format else f"{proof}\n")
+    return 0 if proof.ok else 1
 
 
 def _colour() -> bool:

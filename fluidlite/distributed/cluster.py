@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.distributed.references import Initial, averaging_processes, one_process
+from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of
 from fluidlite.distributed.replay import Replay
 from fluidlite.distributed.shares import Values, apart, share
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
@@ -24,6 +24,7 @@ __all__ = ["Proof", "verify"]
 ONE_PROCESS, AVERAGING, IN_ORDER = ("one process on the whole batches", "processes that take the mean of their parameters after each step",
                                     "a simulation of its servers that takes the same messages in the same order")
 _SHOWN = 20
+_TIMES, _MOST = 4.0, 2e-3              # what is allowed where rounding alone makes much: so many times that, and never more than so much
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Proof:
     ----------
     reference: what it was compared with, in words.
     differences: parameter -> largest difference after the last step on any role, divided by the parameter's largest value.
-    tolerance: what `ok` allows for them.
+    tolerance: what `equal` allows for them where rounding makes no more.
+    rounding: where a difference is larger than `tolerance`, how far one process is from itself when it takes the rows of each batch
+        in reverse order, for optimizers blow rounding up (the first step of Adam is as long for a tiny gradient as for a large one).
     links: what went over each link, beside the plan.
     """
 
@@ -45,12 +48,18 @@ class Proof:
     reference: str
     differences: Mapping[str, float]
     tolerance: float
+    rounding: float
     links: Sequence[LinkCount]
+
+    @property
+    def allowed(self) -> float:
+        """The largest difference that `equal` allows: `tolerance`, or a few times what rounding does, within reason."""
+        return max(self.tolerance, min(_TIMES * self.rounding, _MOST))
 
     @property
     def equal(self) -> bool:
         """Whether the job computes what its reference does."""
-        return all(difference <= self.tolerance for difference in self.differences.values())
+        return all(difference <= self.allowed for difference in self.differences.values())
 
     @property
     def as_planned(self) -> bool:
@@ -72,8 +81,9 @@ class Proof:
         worst = sorted(self.differences, key=self.differences.__getitem__, reverse=True)
         servers = f", {self.servers} servers" if self.servers else ""
         head = (f"{self.mode}, {self.trainers} trainers{servers}, {self.steps} steps: {'equal to' if self.equal else 'NOT EQUAL to'} "
-                f"{self.reference}\nlargest relative difference {self.differences[worst[0]]:.1e} in {worst[0]}, allowed {self.tolerance:.0e}\n")
-        rows = [(name, f"{self.differences[name]:.1e}", "" if self.differences[name] <= self.tolerance else "TOO LARGE")
+                f"{self.reference}\nlargest relative difference {self.differences[worst[0]]:.1e} in {worst[0]}, allowed {self.allowed:.0e}"
+                + (f" (rounding alone makes {self.rounding:.0e} here)" if self.rounding else "") + "\n")
+        rows = [(name, f"{self.differences[name]:.1e}", "" if self.differences[name] <= self.allowed else "TOO LARGE")
                 for name in worst[:_SHOWN]]
         more = f"... and {len(worst) - _SHOWN} more, with smaller differences\n" if len(worst) > _SHOWN else ""
         slack = f"(as planned: within {SLACK_SHARE:.0%} and {SLACK_BYTES:.0f} bytes)\n"
@@ -127,7 +137,9 @@ def verify_job(job: Job, feeds: Sequence[Mapping[str, Any]], tolerance: float = 
     else:
         reference, differences = ONE_PROCESS, _from_one(job, outcome, one_process(job, initial, feeds))
     links = compare_with_plan(job, outcome.counted, outcome.started, len(feeds), *_samples(shares[0]))
-    return Proof(job.mode, len(feeds), job.trainers, len(job.endpoints) if job.has_servers else 0, reference, differences, tolerance, links)
+    rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
+    servers = len(job.endpoints) if job.has_servers else 0
+    return Proof(job.mode, len(feeds), job.trainers, servers, reference, differences, tolerance, rounding, links)
 
 
 def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:

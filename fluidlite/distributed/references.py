@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.distributed.shares import Values, get, put
+from fluidlite.distributed.shares import Values, apart, get, put
 from fluidlite.executor.executor import Executor
-from fluidlite.ir.operator import Operator
+from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope
+from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import Job
 
-__all__ = ["Initial", "averaging_processes", "one_process", "parameters"]
+__all__ = ["Initial", "averaging_processes", "one_process", "parameters", "rounding_of"]
 
 
 class Initial:
@@ -35,8 +36,9 @@ class Initial:
 
 
 def parameters(job: Job) -> list[str]:
-    """The names of a job's parameters."""
-    return [param.name for param in job.main.all_parameters()]
+    """The names of a job's parameters; in a program that was read from a file nothing marks them but their updates."""
+    updated = [op.inputs["Param"][0] for op in job.main.global_block().ops if op.role & OpRole.Optimize and op.inputs.get("Param")]
+    return [param.name for param in job.main.all_parameters()] or list(dict.fromkeys(updated))
 
 
 def one_process(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) -> Values:
@@ -45,6 +47,15 @@ def one_process(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) 
     for feed in feeds:
         exe.run(job.main, feed=feed, scope=scope)
     return {name: get(scope, name) for name in parameters(job)}
+
+
+def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) -> float:
+    """How far one process ends from itself when it takes the rows of each batch in reverse order; 0 where there are sequences."""
+    if any(isinstance(value, LoDTensor) for feed in feeds for value in feed.values()):
+        return 0.0
+    turned = [{name: np.asarray(value)[::-1].copy() for name, value in feed.items()} for feed in feeds]
+    one, other = one_process(job, initial, feeds), one_process(job, initial, turned)
+    return max(apart(other[name], value) for name, value in one.items())
 
 
 def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> Values:

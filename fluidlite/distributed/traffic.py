@@ -44,7 +44,7 @@ def compare_with_plan(job: Job, counted: Counts, started: Counts, steps: int, ba
     bound = any(tensor.sparse for tensor in planned.facts.tensors)
     total, first = (counted, started) if job.has_servers else (_joined(counted), _joined(started))
     found = []
-    for link in sorted({*total, *foreseen}):
+    for link in sorted({*total, *foreseen}, key=lambda link: (link[0] in job.endpoints and job.has_servers, link)):
         startup, everything = first.get(link, 0), total.get(link, 0)
         if everything or foreseen.get(link):
             judged = foreseen.get(link) if not _exchanges_later(job, steps) else None

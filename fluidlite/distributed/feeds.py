@@ -1,0 +1,122 @@
+"""Batches of random data for a program that nobody has data for: shapes and types from its variables, ranges from what reads them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.shares import Values
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import TranspilerError
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.tensor import LoDTensor
+
+__all__ = ["data_variables", "random_feeds"]
+
+# op type -> slot of integers -> where their number comes from: (slot, dimension) of another input, or an attribute
+_RANGES: dict[str, dict[str, tuple[str, int] | str]] = {
+    "lookup_table": {"Ids": ("W", 0)}, "lookup_table_v2": {"Ids": ("W", 0)}, "one_hot": {"X": "depth"}, "one_hot_v2": {"X": "depth"},
+    "cross_entropy": {"Label": ("X", -1)}, "cross_entropy2": {"Label": ("X", -1)}, "softmax_with_cross_entropy": {"Label": ("Logits", -1)},
+    "nce": {"Label": "num_total_classes"}, "hierarchical_sigmoid": {"Label": "num_classes"}, "linear_chain_crf": {"Label": ("Emission", -1)},
+    "sample_logits": {"Labels": ("Logits", -1)}, "gather": {"Index": ("X", 0)}, "center_loss": {"Label": ("Centers", 0)},
+    "bpr_loss": {"Label": ("X", -1)}, "warpctc": {"Label": ("Logits", -1)},
+}
+_BETWEEN_0_AND_1 = {"sigmoid_cross_entropy_with_logits": "Label", "log_loss": "Labels", "bce_loss": "Label", "kldiv_loss": "Target"}
+_PASSES_ON = frozenset({
+    "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "cast", "concat", "split", "slice", "transpose", "transpose2",
+    "flatten", "flatten2", "assign", "stack", "expand", "lod_reset", "sequence_pad", "sequence_unpad"})
+
+
+def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, seed: int = 0) -> list[Values]:
+    """`steps` batches of `batch` samples for everything that `program` is fed; sequences all have `sequence` steps.
+
+    Integers lie below the number of rows of the table that they are looked up in, of classes, or of places in a one-hot vector;
+    where nothing says how many there are they are 0 or 1. TranspilerError for a program that reads its data by itself.
+    """
+    random = np.random.RandomState(seed)
+    block = program.global_block()
+    for op in block.ops:
+        if op.type in ("read", "create_py_reader", "create_custom_reader"):
+            raise TranspilerError(f"the program reads its data by itself (op {op.type!r}, built at {op.where}): it cannot be fed")
+    variables = data_variables(program)
+    if not variables:
+        raise TranspilerError("the program is fed nothing, so there is no batch to share")
+    return [{var.name: _value(block, var, batch, sequence, random) for var in variables} for _ in range(steps)]
+
+
+def data_variables(program: Program) -> list[Variable]:
+    """What a program is fed: variables that it reads before it writes them, and that no startup program fills."""
+    block, written = program.global_block(), set[str]()
+    found: dict[str, Variable] = {}
+    for op in block.ops:
+        for name in _reads(op):
+            var = block.vars.get(name)
+            if var is not None and name not in written and not var.persistable and var.type == VarType.LOD_TENSOR:
+                found[name] = var
+        written.update(op.output_arg_names)
+    return list(found.values())
+
+
+def _reads(op: Operator) -> Iterator[str]:
+    yield from op.input_arg_names
+    for inner in op.sub_blocks():
+        for other in inner.ops:
+            yield from _reads(other)
+
+
+def _value(block: Block, var: Variable, batch: int, sequence: int, random: np.random.RandomState) -> Any:
+    """A random value of a variable."""
+    shape, lengths = list(var.shape), list[list[int]]()
+    if var.lod_level:
+        count = batch
+        for level in range(var.lod_level):
+            each = sequence if level == var.lod_level - 1 else 2
+            lengths.append([each] * count)
+            count *= each
+        shape = [count, *shape[1:]]
+    filled = [dim if dim >= 0 else batch if place == 0 else sequence for place, dim in enumerate(shape)]
+    array = _elements(block, var, filled, random)
+    if not var.lod_level:
+        return array
+    value = LoDTensor(array)
+    value.set_recursive_sequence_lengths(lengths)
+    return value
+
+
+def _elements(block: Block, var: Variable, shape: list[int], random: np.random.RandomState) -> Any:
+    dtype = to_numpy(var.dtype)
+    if dtype.kind == "b":
+        return random.rand(*shape) < 0.5
+    if dtype.kind in "iu":
+        limits = list(_limits(block, var.name, set()))
+        return random.randint(0, max(min(limits, default=2), 1), shape).astype(dtype)
+    if any(var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ()) for op in block.ops if op.type in _BETWEEN_0_AND_1):
+        return random.rand(*shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def _limits(block: Block, name: str, seen: set[str]) -> Iterator[int]:
+    """Below which numbers the integers of a variable must lie, by the ops that read it or what is made of it."""
+    seen.add(name)
+    for op in block.ops:
+        if name not in op.input_arg_names:
+            continue
+        for slot, source in _RANGES.get(op.type, {}).items():
+            if name in op.inputs.get(slot, ()) and not op.attrs.get("soft_label"):
+                yield _count(op, source)
+        if op.type in _PASSES_ON:
+            for other in op.output_arg_names:
+                if other not in seen:
+                    yield from _limits(block, other, seen)
+
+
+def _count(op: Operator, source: tuple[str, int] | str) -> int:
+    if isinstance(source, str):
+        return int(op.attrs[source])
+    slot, dim = source
+    shape = op.block._var_recursive(op.inputs[slot][0]).shape
+    return int(shape[dim]) if shape[dim] > 0 else 2

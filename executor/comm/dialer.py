@@ -16,6 +16,7 @@ from fluidlite.executor.comm.agreement import Terms
 from fluidlite.executor.comm.handshake import Welcome, introduce
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.stream import SMALL, Gone, Late, Stream, address_of
+from fluidlite.tensor import SelectedRows
 
 __all__ = ["Dialer"]
 
@@ -267,4 +268,8 @@ def _too_old(server: Server, welcome: Welcome) -> str:
 def _copied(message: Message) -> Message:
     """The message with a value of its own."""
     value = message.value
-    return message if value is None else Message(message.kind, message.trainer, message.name, value.copy())
+    if isinstance(value, SelectedRows):
+        value = SelectedRows(value.ids.copy(), value.height(), value.array.copy())
+    elif value is not None:
+        value = value.copy()
+    return Message(message.kind, message.trainer, message.name, value)

@@ -31,9 +31,9 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 _MODULES = frozenset((
     "backward", "average", "clip", "core", "data_feeder", "debugger", "evaluator", "executor", "framework", "initializer", "io",
     "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
-    "unique_name", "compiler", "contrib", "parallel_executor", "input", "install_check", "scope",
-    "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed", "graphviz", "layer_helper_base", "log_helper", "op",
-    "proto", "wrapped_decorator"))
+    "unique_name", "compiler", "contrib", "parallel_executor", "incubate", "input", "install_check", "scope",
+    "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed", "graphviz", "layer_helper_base",
+    "log_helper", "op", "proto", "wrapped_decorator"))
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,11 @@ _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False, "FLAGS_selected_gpus": "", "FLAGS_rpc_deadline": 180000, "FLAGS_rpc_retry_times": 3,
     "FLAGS_rpc_server_wait": 0, "FLAGS_rpc_lost_trainer": "stop", "FLAGS_rpc_lost_trainer_wait": 10000,
-    "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20,
-    # kept so that programs can set and read them: they steer memory and libraries that are not here
+    "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20, "FLAGS_communicator_send_wait_times": 5,
+    "FLAGS_communicator_min_send_grad_num_before_recv": 20, "FLAGS_communicator_independent_recv_thread": True,
+    "FLAGS_communicator_is_sgd_optimizer": True, "FLAGS_communicator_merge_sparse_grad": True, "FLAGS_communicator_fake_rpc": False,
+    # kept so that programs can set and read them: they steer memory, threads and libraries that are not here
+    "FLAGS_communicator_thread_pool_size": 5,
     "FLAGS_allocator_strategy": "auto_growth", "FLAGS_benchmark": False, "FLAGS_conv_workspace_size_limit": 512,
     "FLAGS_cpu_deterministic": False, "FLAGS_cudnn_batchnorm_spatial_persistent": False, "FLAGS_cudnn_deterministic": False,
     "FLAGS_cudnn_exhaustive_search": False, "FLAGS_eager_delete_tensor_gb": 0.0, "FLAGS_enable_cublas_tensor_op_math": False,

@@ -23,11 +23,11 @@ What: TypeAlias = "str | Callable[[], str]"              # what is waited for; w
 
 
 class Event(NamedTuple):
-    """A message that a server took: of which role, for what, about which variable."""
+    """A message that a server took: of which role, for what, about which variable. Without a kind: a step of a trainer begins."""
 
     endpoint: str
     role: str
-    kind: Kind
+    kind: Kind | None
     name: str
 
 
@@ -119,9 +119,16 @@ class LocalNetwork:
         if self.turns is not None:
             self.events.append(event)
 
+    def begin_step(self, role: str) -> None:
+        """Note that a trainer begins a step."""
+        if self.turns is not None:
+            with self.changed:
+                self.events.append(Event("", role, None, ""))
+
     def heard(self, endpoint: str) -> str:
         """What a server waits for, and what it has heard last of each trainer."""
-        last = [f"{role} said {event.kind.name} {event.name}".rstrip() for role, event in sorted(self.last[endpoint].items())]
+        last = [f"{role} said {event.kind.name} {event.name}".rstrip() for role, event in sorted(self.last[endpoint].items())
+                if event.kind is not None]
         return f"messages of trainers at {endpoint} ({'last, ' + ', '.join(last) if last else 'none has come'})"
 
 
@@ -179,6 +186,8 @@ class LocalLink:
 
 class LocalSession(Session):
     """One role's connections in a `LocalNetwork`."""
+
+    pace = "count"
 
     def __init__(self, network: LocalNetwork, role: str) -> None:
         self.network, self.role = network, role

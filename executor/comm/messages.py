@@ -20,6 +20,7 @@ class Kind(enum.IntEnum):
     SAVE = 6                 # write your tables into the folder `name`
     MEET = 7                 # here is what this trainer brings to the meeting `name`; answer when all have come
     STATE = 8                # what do you hold besides parameters and accumulators?
+    CHANGED = 9              # which rows of the table `name` have changed since this trainer asked last, and what are they now?
     LOST = 15                # never sent: a server's link says that the connection of `trainer` has ended without a COMPLETE
 
 

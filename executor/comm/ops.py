@@ -1,7 +1,6 @@
 """What each op that communicates does with the connections of its process."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,14 @@ import numpy as np
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.actions import ACTIONS, Values, action, session_for
+from fluidlite.executor.comm.geo import INITIAL, is_geo_send
+from fluidlite.executor.comm.merging import routes_of
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
 from fluidlite.registry import Argument, Op
-from fluidlite.tensor import SelectedRows, host
+from fluidlite.tensor import host
 
 __all__ = ["SERVED", "arguments_of", "carry_out", "places"]
 
@@ -48,32 +49,38 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
 def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Each variable goes to its server; with sections, the rows of one variable to several."""
     op = context.op
-    names, pieces = op.input("X"), values["X"]
-    if op.attrs["send_varnames"]:
-        names = op.attrs["send_varnames"]
-        pieces = cut(values["X"][0], op.attrs["sections"]) if len(names) > 1 else values["X"]
-    if op.attrs["merge_add"]:                      # a count of steps goes to every server
-        names, pieces = names * len(op.attrs["epmap"]), pieces * len(op.attrs["epmap"])
+    if session.communicator is not None:
+        session.communicator.send(op, context, values["X"])
+        return {}
+    if is_geo_send(op):
+        needs_communicator(op)
+        return {}
     trainer = max(op.attrs["trainer_id"], *session.contacted.values(), 0)          # fluid's `send` does not say, but `recv` does
-    for name, piece, endpoint in zip(names, pieces, op.attrs["epmap"], strict=True):
-        session.post(endpoint, Message(Kind.SEND, trainer, name, piece))
+    for route, value in zip(routes_of(op), values["X"], strict=True):
+        for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True):
+            session.post(endpoint, Message(Kind.SEND, trainer, name, piece))
     return {}
 
 
-def cut(value: Any, sections: Sequence[int]) -> list[Any]:
-    """The rows of a value in pieces."""
-    starts = np.cumsum([0, *sections]).tolist()
-    if isinstance(value, SelectedRows):
-        spans = [(value.ids >= start) & (value.ids < stop) for start, stop in zip(starts, starts[1:], strict=False)]
-        return [SelectedRows(value.ids[mine] - start, rows, value.array[mine])
-                for mine, start, rows in zip(spans, starts, sections, strict=False)]
-    return [value[start:stop] for start, stop in zip(starts, starts[1:], strict=False)]
+def needs_communicator(op: Operator) -> None:
+    """CommunicatorError for the end of a step of geo-SGD; the startup program may run before the communicator is started."""
+    if op.attrs["send_varnames"] != [INITIAL]:
+        raise CommunicatorError("geo-SGD needs a communicator that runs: fluid.communicator.Communicator(program, DistributedMode.GEO, "
+                                f"{{'push_vars': transpiler.vars_info, 'trainers': ..., 'push_nums': ...}}).start()\n  {op.call_text()}")
 
 
 @action("recv")
 def receive(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """The newest values of variables, or the pieces of one put together."""
     op = context.op
+    if session.communicator is not None:
+        again = not all(op.block._var_recursive(name).persistable for name in op.output("Out"))
+        found = session.communicator.newest(op, again)
+        if found is None:
+            return {}
+        return {"Out": list(found) if len(found) == len(op.output("Out")) else [context.xp.concatenate(found)]}
+    if op.attrs["do_not_run"]:
+        return {}
     parts = session.requests.fetch([Wanted(*pair) for pair in places(op)], op.attrs["trainer_id"])
     return {"Out": parts if len(parts) == len(op.output("Out")) else [context.xp.concatenate(parts)]}
 
@@ -86,7 +93,10 @@ def places(op: Operator) -> list[tuple[str, str]]:
 @action("send_barrier")
 def finish_step(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """All servers have updated when this trainer sees a parameter again."""
-    session.requests.end_step(context.op.attrs["endpoints"], context.op.attrs["trainer_id"])
+    if session.communicator is not None:
+        session.communicator.barrier(context.op)
+    elif not context.op.attrs["half_async"]:             # a trainer that sends as it goes has nothing to wait for
+        session.requests.end_step(context.op.attrs["endpoints"], context.op.attrs["trainer_id"])
     return {}
 
 

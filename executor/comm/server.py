@@ -15,8 +15,8 @@ import numpy as np
 
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
-from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
+from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.meeting import Meeting
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Link

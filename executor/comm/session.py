@@ -51,6 +51,7 @@ class Session:
         self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
         self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
         self.by_thread: dict[int, Requests] = {}
+        self.communicator: Any = None                 # what stands between asynchronous programs and the servers while it runs
 
     @property
     def link(self) -> Link:
@@ -76,10 +77,13 @@ class Session:
 
     def leave(self) -> None:
         """Tell the servers that this trainer sends nothing more."""
+        if self.communicator is not None:
+            self.communicator.stop()
         for endpoint, trainer in self.contacted.items():
             self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
         self.contacted.clear()
 
+    pace = "clock"                                    # when a communicator sends: see `communicator.Pace`
     in_place = True                                   # whether a reduction is fastest in the memory of what is reduced
 
     def on_device(self, ring_id: int) -> bool:

@@ -26,6 +26,8 @@ __all__ = ["TcpLink", "TcpSession", "job_key"]
 class TcpSession(Session):
     """This process's connections: to servers as a trainer, or from trainers as a server. Every wait ends after `deadline` seconds."""
 
+    pace = "threads"
+
     def __init__(self, deadline: float = 180.0, key: bytes | None = None) -> None:
         self.tcp = TcpLink(deadline, job_key() if key is None else key)
         self.agreed: set[tuple[int, int, str]] = set()       # programs, by serial and version, that were held against a server's terms

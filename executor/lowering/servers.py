@@ -32,12 +32,26 @@ def receive_into(op: Operator, *targets: Any) -> None:
     session = session_for(op, served=True)
     session.doing = op
     try:
+        if session.communicator is not None:
+            take_newest(session.communicator, op, targets)
+            return
+        if op.attrs["do_not_run"]:
+            return
         wanted = [Wanted(*place, target) for place, target in zip(places(op), targets, strict=True)]
         for item, value in zip(wanted, session.requests.fetch(wanted, op.attrs["trainer_id"]), strict=True):
             if value is not item.into:
                 _copy(item, value)
     finally:
         session.doing = None
+
+
+def take_newest(communicator: Any, op: Operator, targets: Sequence[Any]) -> None:
+    """Copy what a communicator has fetched meanwhile; what is not persistable is needed at every step."""
+    again = not all(op.block._var_recursive(name).persistable for name in op.output("Out"))
+    found = communicator.newest(op, again, targets)
+    for wanted, target, value in zip(places(op), targets, found or (), strict=False):
+        if value is not target:
+            _copy(Wanted(*wanted, target), value)
 
 
 def _copy(wanted: Wanted, value: Any) -> None:

@@ -1,0 +1,40 @@
+"""What a geo-SGD server keeps of its sparse tables: which rows have changed since each trainer asked last."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fluidlite.tensor import SelectedRows, merge_rows
+
+__all__ = ["Changes", "add_rows"]
+
+_FEW = 64                 # lists of rows that are kept before they are put together
+
+
+class Changes:
+    """Rows that have changed, by table and trainer. Memory is bounded by the rows of the tables."""
+
+    def __init__(self, tables: Iterable[str], trainers: int) -> None:
+        self.rows: dict[str, list[list[Any]]] = {table: [[] for _ in range(trainers)] for table in tables}
+
+    def note(self, table: str, ids: Any) -> None:
+        """Rows have changed."""
+        for mine in self.rows[table]:
+            mine.append(ids)
+            if len(mine) > _FEW:
+                mine[:] = [np.unique(np.concatenate(mine))]
+
+    def take(self, table: str, trainer: int) -> Any:
+        """The rows that this trainer has not seen, in order; it is told of each change once."""
+        mine = self.rows[table][trainer]
+        ids = np.unique(np.concatenate(mine)) if mine else np.empty(0, np.int64)
+        mine.clear()
+        return ids
+
+
+def add_rows(table: Any, change: SelectedRows) -> None:
+    """Add to rows of a table in place: a sum of the whole table would touch all of it."""
+    ids, rows = merge_rows(np, change.ids, change.array)
+    table[ids] += rows

@@ -1,0 +1,116 @@
+"""What a trainer has to send and has not sent yet: values of one variable are merged as they come."""
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.ir.operator import Operator
+from fluidlite.tensor import SelectedRows, host, merge_rows
+
+__all__ = ["Group", "Pending", "Route", "cut_rows", "routes_of"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a variable goes: under which names to which servers; its rows in `sections`, or the whole of it to each."""
+
+    key: str
+    targets: tuple[tuple[str, str], ...]
+    sections: tuple[int, ...] = ()
+    counts: bool = False                             # a count of steps: adds up, whatever the gradients do
+
+    def pieces(self, value: Any) -> list[Any]:
+        """What each target gets of a value."""
+        if len(self.sections) < 2:
+            return [value] * len(self.targets)
+        if isinstance(value, SelectedRows):
+            return cut_rows(value, self.sections)
+        starts = np.cumsum([0, *self.sections]).tolist()
+        return [value[start:stop] for start, stop in zip(starts, starts[1:], strict=False)]
+
+
+def routes_of(op: Operator) -> list[Route]:
+    """What a `send` sends where."""
+    inputs, places = op.input("X"), op.attrs["epmap"]
+    names = op.attrs["send_varnames"] or inputs
+    if op.attrs["merge_add"]:
+        return [Route(names[0], tuple((names[0], place) for place in places), counts=True)]
+    if len(names) > len(inputs):
+        return [Route(inputs[0], tuple(zip(names, places, strict=True)), tuple(op.attrs["sections"]))]
+    return [Route(key, ((name, place),)) for key, name, place in zip(inputs, names, places, strict=True)]
+
+
+def cut_rows(value: SelectedRows, sections: Sequence[int]) -> list[SelectedRows]:
+    """The rows of a value by section, numbered from the section's first; those of merged values are views."""
+    starts = np.cumsum([0, *sections])
+    ids = host(value.ids)
+    if len(ids) < 2 or bool((ids[1:] >= ids[:-1]).all()):
+        cuts = np.searchsorted(ids, starts).tolist()
+        return [SelectedRows(ids[low:high] - start, rows, value.array[low:high])
+                for low, high, start, rows in zip(cuts, cuts[1:], starts.tolist(), sections, strict=False)]
+    spans = [(ids >= start) & (ids < stop) for start, stop in zip(starts, starts[1:], strict=False)]
+    return [SelectedRows(ids[mine] - start, rows, value.array[mine])
+            for mine, start, rows in zip(spans, starts.tolist(), sections, strict=False)]
+
+
+class Group:
+    """Values of one variable that go out as one: dense ones are added up at once, rows are kept until they are sent."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total: Any = None
+        self.rows: list[SelectedRows] = []
+
+    def add(self, value: Any) -> None:
+        """Take a value; the memory of a dense one may change afterwards."""
+        self.count += 1
+        if isinstance(value, SelectedRows):
+            self.rows.append(value)                  # each step makes another one
+        elif self.total is None:
+            self.total = np.array(host(value))
+        else:
+            self.total += host(value)
+
+    def merged(self, mean: bool, once: bool = True) -> Any:
+        """The sum, or the mean, of the values; each row number comes `once`, with the sum of its rows."""
+        if not self.rows:
+            return self.total / self.total.dtype.type(self.count) if mean and self.count > 1 else self.total
+        ids, array = (np.concatenate([host(getattr(value, name)) for value in self.rows]) for name in ("ids", "array"))
+        if once or self.count > 1:
+            ids, array = merge_rows(np, ids, array)
+        if mean and self.count > 1:
+            array = array / array.dtype.type(self.count)
+        return SelectedRows(ids, self.rows[0].height(), array)
+
+
+class Pending:
+    """The groups of one variable that are not sent yet, each of at most `most` values. Its owner has a lock."""
+
+    def __init__(self, route: Route, most: int) -> None:
+        self.route, self.most = route, most
+        self.groups: deque[Group] = deque()
+        self.last = 0.0                              # when the last value came
+
+    def add(self, value: Any) -> None:
+        """Take a value."""
+        if not self.groups or self.groups[-1].count >= self.most:
+            self.groups.append(Group())
+        self.groups[-1].add(value)
+        self.last = time.monotonic()
+
+    @property
+    def count(self) -> int:
+        """How many values wait."""
+        return sum(group.count for group in self.groups)
+
+    def take(self, all_of_them: bool) -> list[Group]:
+        """The groups that are full, or all."""
+        taken = []
+        while self.groups and (all_of_them or self.groups[0].count >= self.most):
+            taken.append(self.groups.popleft())
+        return taken

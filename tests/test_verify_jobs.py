@@ -146,12 +146,12 @@ def test_more_on_a_link_than_was_planned() -> None:
     proof = verify(main, startup, feeds)
     job = make_job(main, startup)
     counted = {(link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links}
-    started = {(link.source, link.target): link.startup for link in proof.links}
-    assert all(link.ok for link in compare_with_plan(job, counted, started, len(feeds), 4))
-    more = {**counted, ("trainer0", "127.0.0.1:6174"): counted["trainer0", "127.0.0.1:6174"] + 100}
-    assert [link.source for link in compare_with_plan(job, more, started, len(feeds), 4) if not link.ok] == ["trainer0"]
-    none = {link: size for link, size in counted.items() if link != ("trainer0", "127.0.0.1:6175")}
-    assert [link.target for link in compare_with_plan(job, none, started, len(feeds), 4) if not link.ok] == ["127.0.0.1:6175"]
+    steps = {(link.source, link.target): round(link.a_step * len(feeds)) for link in proof.links}
+    assert all(link.ok for link in compare_with_plan(job, counted, steps, len(feeds), 4))
+    more = {**steps, ("trainer0", "127.0.0.1:6174"): steps["trainer0", "127.0.0.1:6174"] + 100}
+    assert [link.source for link in compare_with_plan(job, counted, more, len(feeds), 4) if not link.ok] == ["trainer0"]
+    none = {link: size for link, size in steps.items() if link != ("trainer0", "127.0.0.1:6175")}
+    assert [link.target for link in compare_with_plan(job, counted, none, len(feeds), 4) if not link.ok] == ["127.0.0.1:6175"]
 
 
 def test_what_cannot_be_compared() -> None:

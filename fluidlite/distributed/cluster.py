@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of
-from fluidlite.distributed.replay import Replay
+from fluidlite.distributed.replay import Merging, Replay
+from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, apart, share
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
 from fluidlite.distributed.trial import Outcome, Trial
@@ -73,8 +74,8 @@ class Proof:
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], float]:
-        """Bytes that went from one to another, startup included."""
-        return {(link.source, link.target): link.startup + link.a_step * self.steps for link in self.links}
+        """Bytes that went from one to another, startup and end included."""
+        return {(link.source, link.target): link.besides + link.a_step * self.steps for link in self.links}
 
     def __str__(self) -> str:
         from fluidlite.cli.tables import table
@@ -91,11 +92,11 @@ class Proof:
 
     def _links_text(self) -> str:
         from fluidlite.cli.tables import table
-        rows = [(link.source, link.target, f"{link.startup:,}", f"{link.a_step:,.0f}",
+        rows = [(link.source, link.target, f"{link.besides:,}", f"{link.a_step:,.0f}",
                  "" if link.planned is None else f"{'at most ' if link.bound else ''}{link.planned:,.0f}", "" if link.ok else "NOT AS PLANNED")
                 for link in self.links[:_SHOWN]]
         more = f"... and {len(self.links) - _SHOWN} more links\n" if len(self.links) > _SHOWN else ""
-        return table(("from", "to", "bytes at start", "bytes a step", "planned", ""), rows, 2) + more
+        return table(("from", "to", "start and end", "bytes a step", "planned", ""), rows, 2) + more
 
 
 def verify(program: Program, startup: Program, feeds: Sequence[Mapping[str, Any]], mode: str = "pserver", trainers: int = 2,
@@ -130,16 +131,27 @@ def verify_job(job: Job, feeds: Sequence[Mapping[str, Any]], tolerance: float = 
     network = LocalNetwork(Turns(seed) if in_order or seed is not None else None)
     outcome = Trial(job, initial, shares, network).run()
     if in_order:
-        replay = Replay(job, initial, shares, network.events)
-        reference, differences = IN_ORDER, _from_replay(outcome, replay)
+        reference, differences = IN_ORDER, _from_replay(outcome, _replay(job, initial, shares, network))
     elif job.mode == "local_sgd":
         reference, differences = AVERAGING, _from_one(job, outcome, averaging_processes(job, initial, shares))
     else:
         reference, differences = ONE_PROCESS, _from_one(job, outcome, one_process(job, initial, feeds))
-    links = compare_with_plan(job, outcome.counted, outcome.started, len(feeds), *_samples(shares[0]))
+    links = compare_with_plan(job, outcome.counted, outcome.in_steps, len(feeds), *_samples(shares[0]))
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
     return Proof(job.mode, len(feeds), job.trainers, servers, reference, differences, tolerance, rounding, links)
+
+
+def _replay(job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork) -> Replay | GeoReplay:
+    """The simulation of an asynchronous job."""
+    if job.mode == "geo_sgd":
+        return GeoReplay(job, initial, shares, network.events)
+    merging = Merging()
+    if job.config.runtime_split_send_recv:
+        from fluidlite.executor.comm.communicator import Settings
+        settings = Settings.read({})
+        merging = Merging(settings.max_merge_var_num, not settings.is_sgd_optimizer)
+    return Replay(job, initial, shares, network.events, merging)
 
 
 def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
@@ -151,7 +163,7 @@ def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
     return {name: max((apart(value, wanted[name]) for value in values), default=0.0) for name, values in found.items()}
 
 
-def _from_replay(outcome: Outcome, replay: Replay) -> dict[str, float]:
+def _from_replay(outcome: Outcome, replay: Replay | GeoReplay) -> dict[str, float]:
     """How far each parameter is from the simulation's, on the servers and on each trainer."""
     found = {name: [apart(value, replay.servers[name])] for name, value in outcome.servers.items()}
     for mine, wanted in zip(outcome.trainers, replay.trainers, strict=True):

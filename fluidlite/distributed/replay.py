@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from fluidlite.transpiler.modes import layout_of
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.training import Training, Update, is_scheduling, is_updating, read_training
 
-__all__ = ["Replay"]
+__all__ = ["Merging", "Replay"]
 
 
 class Replay:
@@ -39,73 +40,113 @@ class Replay:
     remote: the tables of which trainers have only the rows that they ask for.
     """
 
-    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]) -> None:
+    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event], merging: Merging) -> None:
         training = read_training(job.main)
         self.pieces = {piece.grad_name: piece for piece in job.slices}
         self.by_param = {piece.param_name: piece for piece in job.slices}
         self.remote = {piece.param for piece in job.slices if piece.sparse}
-        self._trainers = [_Trainer(job, training, initial, share) for share in shares]
-        servers = {endpoint: _Server(job, training, initial) for endpoint in job.endpoints}
-        self.held = {piece.param_name: _Held(piece, training, initial, servers[piece.endpoint]) for piece in job.slices}
+        self._trainers = [_Trainer(job, training, initial, share, merging) for share in shares]
+        self._servers = {endpoint: _Server(job, training, initial) for endpoint in job.endpoints}
+        self.held = {piece.param_name: _Held(piece, training, initial, self._servers[piece.endpoint]) for piece in job.slices}
         for event in events:
-            self._handle(event, servers[event.endpoint])
-        for trainer, index in zip(self._trainers, range(job.trainers), strict=True):
+            self._handle(event, int(event.role.removeprefix("trainer")))
+        for index, trainer in enumerate(self._trainers):
             trainer.check_complete(index, list(self.pieces))
         self.servers = {name: np.concatenate([self.held[piece.param_name].value for piece in job.slices if piece.param == name])
                         for name in dict.fromkeys(piece.param for piece in job.slices)}
         self.trainers = [{name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers]
 
-    def _handle(self, event: Event, server: _Server) -> None:
-        index = int(event.role.removeprefix("trainer"))
+    def _handle(self, event: Event, index: int) -> None:
         trainer = self._trainers[index]
-        if event.kind is Kind.SEND:
+        if event.kind is None:
+            trainer.begin()
+        elif event.kind is Kind.SEND:
             name = event.name.removesuffix(f".trainer_{index}")
-            if name not in self.pieces:
-                server.count(index)
-                return
-            piece = self.pieces[name]
-            self.held[piece.param_name].update(index, _rows_of(trainer.gradient(name, piece), piece))
+            if name in self.pieces:
+                piece = self.pieces[name]
+                self.held[piece.param_name].update(index, _rows_of(trainer.gradient(name, piece), piece))
+            else:
+                self._servers[event.endpoint].count(index, trainer.take(f"{name} for {event.endpoint}")[1])
         elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
-            piece = self.by_param[event.name]
-            trainer.fetch(piece, self.held[event.name].fetched(index, event.kind is not Kind.ROWS))
+            whole, piece = event.kind is not Kind.ROWS, self.by_param[event.name]
+            trainer.fetch(piece, self.held[event.name].fetched(index, whole), whole)
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How many gradients of a variable go out as one, at most, and whether as their mean."""
+
+    most: int = 1
+    mean: bool = False
 
 
 class _Trainer:
-    """One trainer: it makes the gradients of its next step when the first of them is sent."""
+    """One trainer: its gradients of every step, and which of them it has sent."""
 
-    def __init__(self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values]) -> None:
-        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+    def __init__(self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values], merging: Merging) -> None:
+        self.scope, self.exe, self.merging = initial.scope(), Executor(CPUPlace()), merging
         self.exe.naive = True
         self.program = only(job.main, [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)])
-        _keep(self.program, {update.grad for update in training.updates})
-        self.feeds, self.steps = feeds, 0
+        self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
+        _keep(self.program, self.made)
+        self.feeds, self.begun, self.done, self.ended = feeds, 0, 0, False
         self.sent: dict[str, int] = defaultdict(int)
+
+    def begin(self) -> None:
+        """The next step begins: first it looks up rows, if any. Behind the last one nothing that is fetched is used."""
+        self.compute()
+        self.ended = self.begun == len(self.feeds)
+        self.begun += not self.ended
+
+    def compute(self) -> None:
+        """Make the gradients of the step that was begun; all that it looks up has been fetched."""
+        if self.done == self.begun:
+            return
+        self.exe.run(self.program, feed=self.feeds[self.done], scope=self.scope)
+        self.done += 1
+        for name, found in self.made.items():
+            held = self.scope.find_var(name)
+            assert held is not None
+            found.append(held.value.array.copy() if isinstance(held.value, LoDTensor) else held.value)
+
+    def take(self, what: str) -> tuple[int, int]:
+        """Which values of a variable are sent now: the first of them, and how many."""
+        self.compute()
+        first = self.sent[what]
+        count = min(self.done - first, self.merging.most)
+        if count < 1:
+            raise TranspilerError(f"a trainer sends {what!r} once more than it has steps")
+        self.sent[what] += count
+        return first, count
 
     def gradient(self, name: str, piece: Slice) -> Any:
         """The whole gradient that a slice which is sent now belongs to."""
-        if self.sent[name] == self.steps:
-            if self.steps == len(self.feeds):
-                raise TranspilerError(f"a trainer sends {name!r} once more than it has steps")
-            self.exe.run(self.program, feed=self.feeds[self.steps], scope=self.scope)
-            self.steps += 1
-        self.sent[name] += 1
-        held = self.scope.find_var(piece.grad)
-        assert held is not None
-        return held.value.array if isinstance(held.value, LoDTensor) else held.value
+        first, count = self.take(name)
+        values = self.made[piece.grad][first:first + count]
+        share = count if self.merging.mean else 1
+        if isinstance(values[0], SelectedRows):
+            rows = np.concatenate([value.array for value in values]) / np.float32(share)
+            return SelectedRows(np.concatenate([value.ids for value in values]), values[0].height(), rows.astype(values[0].array.dtype))
+        return sum(values[1:], values[0]) / share if count > 1 else values[0]
 
-    def fetch(self, piece: Slice, value: Any) -> None:
-        """The rows of a slice are now as the server has them."""
+    def fetch(self, piece: Slice, value: Any, whole: bool) -> None:
+        """The rows of a slice are now as the server has them; single rows are for the step that has begun."""
+        if self.ended:
+            return
+        if whole:
+            self.compute()
         held = self.scope.find_var(piece.param)
         assert held is not None
-        whole = np.array(held.value)
-        whole[piece.first_row:piece.first_row + piece.shape[0]] = value
-        put(self.scope, {piece.param: whole})
+        mine = np.array(held.value)
+        mine[piece.first_row:piece.first_row + piece.shape[0]] = value
+        put(self.scope, {piece.param: mine})
 
     def check_complete(self, index: int, names: Sequence[str]) -> None:
         """TranspilerError where a gradient was not sent in every step."""
+        self.compute()
         for name in names:
             if self.sent[name] != len(self.feeds):
-                raise TranspilerError(f"trainer {index} sent {name!r} in {self.sent[name]} of its {len(self.feeds)} steps")
+                raise TranspilerError(f"trainer {index} sent {name!r} of {self.sent[name]} of its {len(self.feeds)} steps")
 
 
 def _rows_of(gradient: Any, piece: Slice) -> Any:
@@ -133,9 +174,9 @@ class _Server:
             _keep(self.schedule, _rates(training))
             self.run_schedule()
 
-    def count(self, trainer: int) -> None:
-        """A trainer has made a step."""
-        self.counts[trainer] += 1.0
+    def count(self, trainer: int, steps: int) -> None:
+        """A trainer has made steps."""
+        self.counts[trainer] += steps
         self.run_schedule()
 
     def run_schedule(self) -> None:

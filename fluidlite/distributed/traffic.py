@@ -15,15 +15,15 @@ Counts = Mapping[tuple[str, str], int]
 
 
 class LinkCount(NamedTuple):
-    """What went one way: bytes until all were initialised, bytes of a step (the mean), and bytes of a step by the plan.
+    """What went one way: bytes before the first step and after the last, bytes of a step (the mean), and bytes of a step by the plan.
 
     `planned` is None where the plan says nothing of the link; `bound` where it gives an upper bound (rows of sparse gradients,
-    none of them twice).
+    none of them twice; gradients that a communicator merges).
     """
 
     source: str
     target: str
-    startup: int
+    besides: int
     a_step: float
     planned: float | None
     bound: bool = False
@@ -37,18 +37,18 @@ class LinkCount(NamedTuple):
         return self.a_step <= self.planned + slack and (self.bound or self.a_step >= self.planned - slack)
 
 
-def compare_with_plan(job: Job, counted: Counts, started: Counts, steps: int, batch: int, sequence: int = 1) -> list[LinkCount]:
-    """Every link of the job: `counted` bytes in all, of which `started` were those of the startup programs."""
+def compare_with_plan(job: Job, counted: Counts, in_steps: Counts, steps: int, batch: int, sequence: int = 1) -> list[LinkCount]:
+    """Every link of the job: `counted` bytes in all, of which those `in_steps` are held against the plan."""
     planned = plan(job, batch=batch, sequence=sequence)
     foreseen = _servers(job, planned) if job.has_servers else _rings(job, planned)
-    bound = any(tensor.sparse for tensor in planned.facts.tensors)
-    total, first = (counted, started) if job.has_servers else (_joined(counted), _joined(started))
+    bound = any(tensor.sparse for tensor in planned.facts.tensors) or job.config.runtime_split_send_recv
+    total, stepping = (counted, in_steps) if job.has_servers else (_joined(counted), _joined(in_steps))
     found = []
     for link in sorted({*total, *foreseen}, key=lambda link: (link[0] in job.endpoints and job.has_servers, link)):
-        startup, everything = first.get(link, 0), total.get(link, 0)
+        mine, everything = stepping.get(link, 0), total.get(link, 0)
         if everything or foreseen.get(link):
             judged = foreseen.get(link) if not _exchanges_later(job, steps) else None
-            found.append(LinkCount(*link, startup, (everything - startup) / max(steps, 1), judged, bound))
+            found.append(LinkCount(*link, everything - mine, mine / max(steps, 1), judged, bound))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.distributed.references import Initial, parameters
+from fluidlite.distributed.references import Initial, only, parameters
 from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.executor import Executor
@@ -15,17 +15,19 @@ from fluidlite.ir.program import Program
 from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope
 from fluidlite.transpiler import Job, Role
+from fluidlite.transpiler.config import DistributedMode
+from fluidlite.transpiler.plan import geo_steps
 
-__all__ = ["Outcome", "Trial"]
+__all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
 
 
 @dataclass
 class Outcome:
-    """What a job ended with: parameters of each trainer, parameters put together from the servers, and bytes at the start and in all."""
+    """What a job ended with: parameters of each trainer, parameters put together from the servers, and bytes of all steps and in all."""
 
     trainers: list[Values] = field(default_factory=list)
     servers: Values = field(default_factory=dict)
-    started: dict[tuple[str, str], int] = field(default_factory=dict)
+    in_steps: dict[tuple[str, str], int] = field(default_factory=dict)
     counted: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -34,13 +36,13 @@ class Trial:
 
     def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork) -> None:
         self.job, self.initial, self.shares, self.network = job, initial, shares, network
-        self.started: dict[tuple[str, str], int] = {}
+        self.in_steps: dict[tuple[str, str], int] = {}
 
     def run(self) -> Outcome:
         """Run all roles to their end."""
         found = run_roles(self.network, [(role.name, self.work(role)) for role in self.job.roles])
         trainers = [found[role.name] for role in self.job.roles if role.kind == "trainer"]
-        return Outcome(trainers, self.joined(found), self.started, dict(self.network.bytes))
+        return Outcome(trainers, self.joined(found), self.in_steps, dict(self.network.bytes))
 
     def work(self, role: Role) -> Callable[[], Values]:
         """What a role's thread does; gives the variables that it ends with."""
@@ -54,12 +56,26 @@ class Trial:
         if not self.job.has_servers:
             put(scope, self.initial.values)
             put(scope, {f"{name}@SNAPSHOT": self.initial.values[name] for name in parameters(self.job)})
-        with self.network.changed:
-            self.started |= {link: size for link, size in self.network.bytes.items() if role.name in link}
+        communicator = communicator_of(self.job, main)
+        if communicator is not None:
+            put(scope, self.initial.values)
+            communicator.start()
+            exe.run(first_copies(startups[0]), scope=scope)
+        before = self.bytes_of(role)
         for feed in self.shares[role.index]:
+            self.network.begin_step(role.name)
             exe.run(main, feed=feed, scope=scope)
+        self.in_steps |= {link: size - before.get(link, 0) for link, size in self.bytes_of(role).items()}
+        self.network.begin_step(role.name)               # which never comes: what is fetched now is for nobody
+        if communicator is not None:
+            communicator.stop()
         exe.close()
         return {name: get(scope, name) for name in parameters(self.job)}
+
+    def bytes_of(self, role: Role) -> dict[tuple[str, str], int]:
+        """What has gone over the links of a trainer so far."""
+        with self.network.changed:
+            return {link: size for link, size in self.network.bytes.items() if role.name in link}
 
     def serve(self, role: Role) -> Values:
         programs, scope, exe = self.job.programs(role), Scope(), Executor(CPUPlace())
@@ -95,3 +111,25 @@ def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
     group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
     made = reduce_over_trainers(programs.main, Trainers(index, job.trainers, config.nccl_comm_num, group))
     return made.main, [programs.startup, made.startup]
+
+
+def first_copies(startup: Program) -> Program:
+    """The part of a startup program that has geo-SGD's communicator take its first copies."""
+    return only(startup, [op for op in startup.global_block().ops if op.type == "send"])
+
+
+def communicator_of(job: Job, main: Program, envs: Mapping[str, Any] | None = None) -> Any:
+    """What stands between a trainer and the servers while it trains; None where its ops talk to them by themselves."""
+    if job.mode != "geo_sgd" and (job.sync_mode or not job.config.runtime_split_send_recv):
+        return None
+    from fluidlite.communicator import Communicator
+    if job.mode != "geo_sgd":
+        return Communicator(main, int(DistributedMode.HALF_ASYNC if job.config.half_async else DistributedMode.ASYNC), envs=envs or {})
+    from fluidlite.transpiler.geo_sgd import is_sparse
+    from fluidlite.transpiler.modes import layout_of
+    layout = layout_of(job)
+    pushed = {param: {"var_names": [piece.param_name for piece in pieces], "sections": [str(piece.shape[0]) for piece in pieces],
+                      "epmap": [piece.endpoint for piece in pieces], "is_sparse": [str(is_sparse(layout, param))]}
+              for param, pieces in layout.by_param.items()}
+    facts = {"push_vars": pushed, "trainers": job.trainers, "push_nums": geo_steps(job)}
+    return Communicator(main, int(DistributedMode.GEO), facts, envs or {})

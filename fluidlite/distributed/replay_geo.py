@@ -1,0 +1,134 @@
+"""Geo-SGD, simulated: trainers that train by themselves, and exchange what has changed in the order in which their messages came.
+
+With n trainers, one that has x and last knew o sends (x - o) / n and then knows o + (x - o) / n; servers add what comes. When a
+server's value p comes back, it goes on with x + (p - o) and knows p. Of sparse tables only rows that it has looked up go out, and
+only rows that have changed since it last asked come back.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.distributed.references import Initial, parameters
+from fluidlite.distributed.shares import Values, get, put
+from fluidlite.errors import TranspilerError
+from fluidlite.executor.comm.local import Event
+from fluidlite.executor.comm.messages import Kind
+from fluidlite.executor.executor import Executor
+from fluidlite.place import CPUPlace
+from fluidlite.tensor import SelectedRows
+from fluidlite.transpiler import Job
+from fluidlite.transpiler.geo_sgd import DELTA, is_sparse
+from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.plan import geo_steps
+from fluidlite.transpiler.roles import Slice
+
+__all__ = ["GeoReplay"]
+
+
+class GeoReplay:
+    """The servers and trainers of a geo-SGD job, brought to where it ended; the attributes are those of `Replay`."""
+
+    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]) -> None:
+        layout = layout_of(job)
+        self.remote: set[str] = set()
+        self.pieces = {piece.param_name: piece for piece in job.slices}
+        self.sparse = {param for param in layout.by_param if is_sparse(layout, param)}
+        grads = {param: layout.updates[param].grad for param in self.sparse}
+        self.servers = {name: initial.values[name].copy() for name in layout.by_param}
+        self._changed = [{name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares]
+        self._trainers = [_Trainer(job, initial, share, list(self.servers), grads) for share in shares]
+        for event in events:
+            self._handle(event, int(event.role.removeprefix("trainer")))
+        for index, trainer in enumerate(self._trainers):
+            trainer.check_complete(index)
+        self.trainers = [{name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers]
+
+    def _handle(self, event: Event, index: int) -> None:
+        trainer = self._trainers[index]
+        if event.kind is None:
+            trainer.begin()
+        elif event.kind is Kind.SEND and event.name.endswith(DELTA):
+            piece = self.pieces[event.name.removesuffix(DELTA)]
+            rows, change = trainer.change(piece)
+            self.servers[piece.param][rows] += change
+            for seen in self._changed:
+                seen[piece.param][rows] = True
+        elif event.name in self.pieces and event.kind is not Kind.SEND:
+            piece = self.pieces[event.name]
+            rows = np.arange(piece.first_row, piece.first_row + piece.shape[0])
+            if piece.param in self.sparse and trainer.done:
+                changed = self._changed[index][piece.param]
+                rows = rows[changed[rows]]
+                changed[rows] = False
+            trainer.take_in(piece.param, rows, self.servers[piece.param][rows])
+
+
+class _Trainer:
+    """One trainer, with what it last knew of the servers."""
+
+    def __init__(self, job: Job, initial: Initial, feeds: Sequence[Values], names: Sequence[str], grads: dict[str, str]) -> None:
+        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+        self.exe.naive = True
+        self.program = job.main.clone()
+        for grad in grads.values():
+            self.program.global_block().var(grad).persistable = True
+        self.every, self.trainers, self.grads, self.feeds = geo_steps(job), job.trainers, grads, feeds
+        self.begun = self.done = 0
+        self.known = {name: initial.values[name].copy() for name in names}
+        self.looked_up: dict[str, set[int]] = {name: set() for name in grads}
+        self.outgoing: dict[str, Any] = {}                   # changes of the push that goes on, and how many slices of each are sent
+        self.pushed = 0
+
+    def begin(self) -> None:
+        """The next step begins."""
+        self.compute()
+        self.begun += self.begun < len(self.feeds)
+
+    def compute(self) -> None:
+        """Make the step that was begun, with its updates."""
+        if self.done == self.begun:
+            return
+        self.exe.run(self.program, feed=self.feeds[self.done], scope=self.scope)
+        self.done += 1
+        for name, grad in self.grads.items():
+            held = self.scope.find_var(grad)
+            assert held is not None and isinstance(held.value, SelectedRows)
+            self.looked_up[name].update(held.value.ids.tolist())
+
+    def change(self, piece: Slice) -> tuple[Any, Any]:
+        """The rows that change of a slice, and by how much; the first slice of a push works out all changes."""
+        self.compute()
+        if self.pushed != self.done:
+            if self.done - self.pushed != self.every and self.done != len(self.feeds):
+                raise TranspilerError(f"a trainer sends its changes after {self.done - self.pushed} steps, not after {self.every}")
+            self.pushed = self.done
+            self.outgoing = {name: self._change(name) for name in self.known}
+        rows, change = self.outgoing[piece.param]
+        mine = (rows >= piece.first_row) & (rows < piece.first_row + piece.shape[0])
+        return rows[mine], change[mine]
+
+    def _change(self, name: str) -> tuple[Any, Any]:
+        rows = np.arange(len(self.known[name]))
+        if name in self.grads:
+            rows = np.array(sorted(self.looked_up[name]), np.int64)
+            self.looked_up[name].clear()
+        change = (get(self.scope, name)[rows] - self.known[name][rows]) / np.float32(self.trainers)
+        self.known[name][rows] += change
+        return rows, change
+
+    def take_in(self, name: str, rows: Any, value: Any) -> None:
+        """Go on from what a server holds."""
+        self.compute()
+        mine = get(self.scope, name)
+        mine[rows] += value - self.known[name][rows]
+        self.known[name][rows] = value
+        put(self.scope, {name: mine})
+
+    def check_complete(self, index: int) -> None:
+        """TranspilerError where the changes of the last steps were not sent."""
+        self.compute()
+        if self.pushed != len(self.feeds):
+            raise TranspilerError(f"trainer {index} has sent the changes of {self.pushed} of its {len(self.feeds)} steps")

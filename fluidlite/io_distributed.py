@@ -13,7 +13,7 @@ from fluidlite.ir.program import Program
 from fluidlite.serialize import Source, inside
 from fluidlite.tensor import LoDTensor, host
 
-__all__ = ["LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "read_whole", "servers_of"]
+__all__ = ["LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "only_tensor", "read_whole", "servers_of"]
 
 LOOKUP_TABLES = "__lookup_table__"             # the folder into which servers write their tables
 _KINDS = ("RemotePrefetch", "Optimizer")       # what a trainer never has as a whole
@@ -117,7 +117,7 @@ def read_whole(folder: str, name: str) -> LoDTensor:
     """A variable of its file, or of what servers have written of it; MissingFileError where there is neither."""
     try:
         with Source.open(inside(folder, name)) as source:
-            return source.tensors(1)[0]
+            return only_tensor(source)
     except FileNotFoundError as error:
         pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
         if not pieces:
@@ -129,6 +129,18 @@ def read_whole(folder: str, name: str) -> LoDTensor:
     if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
         raise FormatError(f"{pieces[0]} and the other parts of {name!r} do not fit together")
     return LoDTensor(np.concatenate(arrays))
+
+
+def only_tensor(source: Source) -> LoDTensor:
+    """The tensor that a file of one variable holds.
+
+    Of one number, such as Adam's powers of beta, fluid writes what every server has of it one behind the other: the first counts.
+    """
+    tensor = source.tensor()
+    number = host(tensor.array)
+    if number.size != 1 or source.left % number.itemsize:
+        source.end()
+    return tensor
 
 
 def _pieces(folder: str, name: str) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.dtypes import Array
 from fluidlite.errors import FormatError, MissingFileError
-from fluidlite.io_distributed import servers_of
+from fluidlite.io_distributed import only_tensor, servers_of
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, is_belong_to_optimizer, is_parameter, load_vars, put_values, value_of
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
@@ -147,7 +147,7 @@ def load_program_state(model_path: str, var_list: Sequence[Variable] | None = No
 def _tensor_file(path: str) -> Array:
     try:
         with Source.open(path) as source:
-            return host(source.tensors(1)[0].array)
+            return host(only_tensor(source).array)
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: the model's files are not complete") from None
     except FormatError as error:

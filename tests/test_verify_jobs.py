@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,30 @@ def test_equal_to_processes_that_average(net: str) -> None:
     assert "equal to processes that take the mean of their parameters after each step" in str(proof)
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2])
-@pytest.mark.parametrize("net", NETS)
-def test_equal_to_a_simulation_of_asynchronous_servers(net: str, seed: int | None) -> None:
+ASYNCHRONOUS: dict[str, dict[str, Any]] = {
+    "async": {"sync_mode": False}, "dc_asgd": {"sync_mode": False, "enable_dc_asgd": True},
+    "communicator": {"sync_mode": False, "runtime_split_send_recv": True},
+    "half_async": {"sync_mode": False, "runtime_split_send_recv": True, "half_async": True},
+    "geo_2": {"geo_sgd_need_push_nums": 2}, "geo_3": {"geo_sgd_need_push_nums": 3},
+}
+
+
+@pytest.fixture
+def communicator() -> Iterator[None]:
+    """Communicators that merge, and fetch, within few steps."""
+    names = ("FLAGS_communicator_max_merge_var_num", "FLAGS_communicator_min_send_grad_num_before_recv")
+    saved = fluid.get_flags(list(names))
+    fluid.set_flags(dict(zip(names, (2, 4), strict=True)))
+    yield
+    fluid.set_flags(saved)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("net, how", [(net, how) for net in NETS for how in ASYNCHRONOUS if (net, how) != ("words", "dc_asgd")])
+def test_equal_to_a_simulation_of_the_same_order(net: str, how: str, seed: int | None, communicator: None) -> None:
     main, startup, feeds = NETS[net]()
-    proof = verify(main, startup, feeds, "pserver", trainers=4, sync_mode=False, seed=seed)
+    config = fluid.DistributeTranspilerConfig.make(**ASYNCHRONOUS[how])
+    proof = verify(main, startup, feeds, "geo_sgd" if how.startswith("geo") else "pserver", trainers=4, config=config, seed=seed)
     assert proof.ok, str(proof)
     assert "equal to a simulation of its servers" in str(proof)
 

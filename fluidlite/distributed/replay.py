@@ -89,14 +89,13 @@ class _Trainer:
         self.program = only(job.main, [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)])
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
         _keep(self.program, self.made)
-        self.feeds, self.begun, self.done, self.ended = feeds, 0, 0, False
+        self.feeds, self.begun, self.done = feeds, 0, 0
         self.sent: dict[str, int] = defaultdict(int)
 
     def begin(self) -> None:
-        """The next step begins: first it looks up rows, if any. Behind the last one nothing that is fetched is used."""
+        """The next step begins, or there is none: first it looks up rows, if any."""
         self.compute()
-        self.ended = self.begun == len(self.feeds)
-        self.begun += not self.ended
+        self.begun += self.begun < len(self.feeds)
 
     def compute(self) -> None:
         """Make the gradients of the step that was begun; all that it looks up has been fetched."""
@@ -131,8 +130,6 @@ class _Trainer:
 
     def fetch(self, piece: Slice, value: Any, whole: bool) -> None:
         """The rows of a slice are now as the server has them; single rows are for the step that has begun."""
-        if self.ended:
-            return
         if whole:
             self.compute()
         held = self.scope.find_var(piece.param)

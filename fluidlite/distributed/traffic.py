@@ -58,13 +58,14 @@ def _exchanges_later(job: Job, steps: int) -> bool:
 
 
 def _servers(job: Job, planned: Plan) -> dict[tuple[str, str], float]:
-    """The plan gives those of trainer 0; the others do the same."""
+    """The plan gives those of trainer 0; the others do the same. In geo-SGD rows come back that any trainer has changed."""
+    many = job.trainers if job.mode == "geo_sgd" and any(tensor.sparse for tensor in planned.facts.tensors) else 1
     endpoint = {role.name: role.endpoint for role in job.roles if role.kind == "pserver"}
     found = {}
     for item in planned.links:
         for index in range(job.trainers):
             source, target = (f"trainer{index}" if name == "trainer0" else endpoint[name] for name in (item.sender, item.receiver))
-            found[source, target] = item.bytes
+            found[source, target] = item.bytes * (many if target.startswith("trainer") else 1)
     return found
 
 

@@ -58,7 +58,7 @@ class Trial:
             put(scope, {f"{name}@SNAPSHOT": self.initial.values[name] for name in parameters(self.job)})
         communicator = communicator_of(self.job, main)
         if communicator is not None:
-            put(scope, self.initial.values)
+            put(scope, {piece.param: self.initial.values[piece.param] for piece in self.job.slices if piece.sparse})     # nobody sends those
             communicator.start()
             exe.run(first_copies(startups[0]), scope=scope)
         before = self.bytes_of(role)
@@ -66,7 +66,7 @@ class Trial:
             self.network.begin_step(role.name)
             exe.run(main, feed=feed, scope=scope)
         self.in_steps |= {link: size - before.get(link, 0) for link, size in self.bytes_of(role).items()}
-        self.network.begin_step(role.name)               # which never comes: what is fetched now is for nobody
+        self.network.begin_step(role.name)               # which never comes: the last one is over
         if communicator is not None:
             communicator.stop()
         exe.close()

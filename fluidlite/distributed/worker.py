@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.distributed.environment import HOW_TO_START, Seat, roles_from_environment
 from fluidlite.distributed.references import parameters
 from fluidlite.distributed.shares import apart, get, put
-from fluidlite.distributed.trial import programs_of_trainer
+from fluidlite.distributed.trial import communicator_of, programs_of_trainer
 from fluidlite.errors import TranspilerError, did_you_mean
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
@@ -19,6 +19,7 @@ from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 
 __all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
 
+_ASYNCHRONOUS = ("async", "half_async", "geo_sgd")
 _SERVED = {"pserver": "pserver", "async": "pserver", "half_async": "pserver", "geo_sgd": "geo_sgd"}
 SCRIPT_MODES = ("local", *_SERVED, "grad_allreduce", "local_sgd", "nccl2")
 """The modes that a script can be started in; "async" and "half_async" are those of servers that do not wait for all trainers."""
@@ -60,7 +61,7 @@ def join_job(mode: str = "local", pservers: int = 1, main: Program | None = None
 
 def _config_of(mode: str, config: DistributeTranspilerConfig | None) -> DistributeTranspilerConfig:
     chosen = (config or DistributeTranspilerConfig()).copy()
-    if mode in ("async", "half_async", "geo_sgd"):
+    if mode in _ASYNCHRONOUS:
         chosen.sync_mode = False
     if mode == "half_async":
         chosen.runtime_split_send_recv = chosen.half_async = True
@@ -82,6 +83,7 @@ class Worker:
     def __init__(self, job: Job, seat: Seat, mode: str) -> None:
         self.job, self.seat, self.mode = job, seat, mode
         self.index, self.count = seat.index, seat.trainers
+        self.communicator: Any = None                    # what sends and fetches beside an asynchronous trainer
         self.first: dict[str, Any] = {}                  # the parameters that training began with
         self.main, (self.startup, *self.connect) = _programs(job, seat, mode)
 
@@ -111,6 +113,9 @@ class Worker:
     # ------------------------------------------------------------------ training
     def start(self, exe: Executor, keep: bool = False) -> None:
         """Initialise; the trainers then have the same parameters. `keep` remembers them for `compare`."""
+        self.communicator = communicator_of(self.job, self.main) if self.mode in _ASYNCHRONOUS else None
+        if self.communicator is not None:
+            self.communicator.start()
         for program in (self.startup, *self.connect):
             exe.run(program)
         if keep:
@@ -119,6 +124,8 @@ class Worker:
 
     def finish(self, exe: Executor) -> None:
         """Fetch what only the servers have, and leave the job."""
+        if self.communicator is not None:
+            self.communicator.stop()
         if self.reports:
             self.pull(exe)
         if self.mode != "local":

@@ -143,6 +143,7 @@ class Devices:
                 try:
                     with use(sessions[index]), self._device(index):
                         results[index] = work(index)
+                        sessions[index].finish()
                 except BaseException as error:           # raised below, in the caller's thread
                     errors.append((index, error))
                     self.meeting.stop()

@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.reduction import part_of, reduce_part, said
 from fluidlite.executor.comm.rings import BaseRing, Request
-from fluidlite.executor.comm.session import Ring, Session
+from fluidlite.executor.comm.session import Ring, Session, of_process
 
 __all__ = ["DeviceRing", "DeviceSession", "Meeting", "Stopped"]
 
@@ -101,7 +101,7 @@ class DeviceRing(BaseRing):
         """Nobody changes what others may still read before all have gone."""
         self.meeting.wait(self.rank)
         self.meeting.doing[self.rank] = ""
-        self.board[self.rank].clear()
+        del self.board[self.rank][0]
 
     # ------------------------------------------------------------------ reductions
     def _start(self, source: Any, target: Any, how: str) -> Request:
@@ -110,20 +110,18 @@ class DeviceRing(BaseRing):
         return _Posted(self, self.posted)
 
     def finish(self, number: int) -> None:
-        """Do everything that was posted, if number `number` is not done yet."""
-        if self.finished >= number:
-            return
-        self._meet()
-        self._check()
-        for posts in zip(*self.board, strict=True):
+        """Do what was posted, one after the other, up to number `number`: devices may wait for it at different ops."""
+        while self.finished < number:
+            self._meet()
+            posts = self._posts()
             how = posts[0][0].split()[1]
             sources, targets = [post[1].reshape(-1) for post in posts], [post[2].reshape(-1) for post in posts]
             if self.outer is None:
                 self._reduce(sources, targets, how)
             else:
                 self._reduce_further(sources, targets, how, self.outer)
-        self.finished = self.posted
-        self._leave()
+            self.finished += 1
+            self._leave()
 
     def _reduce(self, sources: list[Any], targets: list[Any], how: str) -> None:
         """This device's piece, for everybody; of a small array all of it, by the first."""
@@ -143,12 +141,13 @@ class DeviceRing(BaseRing):
         if self.rank > 0:
             np.copyto(targets[self.rank], targets[0])
 
-    def _check(self) -> None:
-        """CommunicatorError where the devices are not here for the same things."""
-        wanted = [[what for what, _, _ in posts] for posts in self.board]
-        if any(what != wanted[0] for what in wanted):
-            texts = "; ".join(f"device {index} wants {', '.join(what)}" for index, what in enumerate(wanted))
+    def _posts(self) -> list[tuple[str, Any, Any]]:
+        """What each device has brought; CommunicatorError where they are not here for the same thing."""
+        posts = [posts[0] for posts in self.board]
+        if any(post[0] != posts[0][0] for post in posts):
+            texts = "; ".join(f"device {index} wants {post[0]}" for index, post in enumerate(posts))
             raise CommunicatorError(f"the devices do not agree: {texts}")
+        return posts
 
     def reduce(self, value: Any, how: str, root: int) -> Any:
         """The reduction for device `root`; the others get what they gave."""
@@ -166,8 +165,7 @@ class DeviceRing(BaseRing):
         self.finish(self.posted)
         self.board[self.rank].append((what, value, None))
         self._meet()
-        self._check()
-        found = use([posts[0][1] for posts in self.board])
+        found = use([post[1] for post in self._posts()])
         self._leave()
         return found
 
@@ -193,8 +191,7 @@ class DeviceRing(BaseRing):
         if self.finished < self.posted:
             self.finish(self.posted)
         else:
-            self._meet()
-            self.meeting.doing[self.rank] = ""
+            self._exchange("barrier", None, lambda _: None)
 
     def send(self, value: Any, peer: int) -> None:
         """CommunicatorError: the devices of one process run the same program."""
@@ -228,10 +225,23 @@ class DeviceSession(Session):
         self.meeting, self.rank, self.outer = meeting, rank, outer
         self.rings = _Rings(self._make)
 
+    @property
+    def of_process(self) -> Session:
+        """The session of the process: servers know its trainer, not the devices of that."""
+        found = self.outer or of_process(served=True)
+        assert found is not None
+        return found
+
     def _make(self, ring_id: int) -> BaseRing:
         """The ring of all devices, and of those of the other processes where the process has joined a ring of that number."""
         beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
         return DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
+
+    def finish(self) -> None:
+        """Do what was posted and nobody on this device waited for."""
+        for ring in self.rings.values():
+            if isinstance(ring, DeviceRing):
+                ring.finish(ring.posted)
 
     def _doing(self) -> str:
         return f"op {self.doing.type!r}, built at {self.doing.where}" if self.doing is not None else ""

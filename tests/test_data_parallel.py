@@ -312,6 +312,43 @@ def test_processes_with_several_devices_each(exe: Any) -> None:
             np.testing.assert_allclose(results[role][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+def test_a_trainer_with_servers_has_several_devices(exe: Any) -> None:
+    one = job(exe)
+    initial = held(one)
+    for _ in range(3):
+        exe.run(one.main, feed=FEED, scope=one.scope)
+    network, endpoint = LocalNetwork(), "127.0.0.1:6170"
+
+    def transpiled() -> tuple[Any, Any]:
+        main, startup, loss, _ = programs.build(fluid, next(case for case in programs.CASES if case.name == "sgd"))
+        made = fluid.DistributeTranspiler()
+        made.transpile(0, main, pservers=endpoint, trainers=1, startup_program=startup)
+        return SimpleNamespace(main=made.get_trainer_program(False), loss=loss, startup=startup, scope=fluid.Scope()), made
+
+    def server() -> None:
+        _, made = transpiled()
+        mine, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        program, startup = made.get_pserver_programs(endpoint)
+        mine.run(startup, scope=scope)
+        for key, value in initial.items():
+            if scope.find_var(key) is not None:
+                scope.find_var(key).get_tensor().set(value, fluid.CPUPlace())
+        mine.run(program, scope=scope)
+
+    def trainer() -> dict[str, Any]:
+        found, _ = transpiled()
+        mine = fluid.Executor(fluid.CPUPlace())
+        mine.run(found.startup, scope=found.scope)
+        parallel = on(2, found)
+        for _ in range(3):
+            mine.run(parallel, feed=FEED, scope=found.scope)
+        mine.close()
+        return held(found)
+    result = run_roles(network, [("server", server), ("trainer", trainer)])["trainer"]
+    for param in one.main.all_parameters():
+        np.testing.assert_allclose(result[param.name], held(one)[param.name], rtol=1e-4, atol=1e-6, err_msg=param.name)
+
+
 # ---------------------------------------------------------------------- mistakes
 @pytest.mark.parametrize(("feed", "error", "text"), [
     ({"x": X[:1], "y": Y[:1]}, fluid.core.EnforceNotMet, r"The number\(1\) of samples\[x\] .* less than the count\(2\) of devices\(CPU\)"),

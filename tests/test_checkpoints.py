@@ -12,6 +12,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+from fluidlite.distributed.trial import communicator_of
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError, MissingFileError
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.comm.state import decode_value
@@ -68,6 +69,9 @@ def run(job: Job, folder: pathlib.Path, save_at: Sequence[int] = (), stop_at: in
     """Run a job in threads, from its newest checkpoint on; all variables of each role at the end."""
     def train(role: Role) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
+        communicator = communicator_of(job, programs.main) if not job.sync_mode or job.mode == "geo_sgd" else None
+        if communicator is not None:
+            communicator.start()
         exe.run(programs.startup, scope=scope)
         found = load_checkpoint(exe, folder, programs.main, scope)
         if job.mode not in ("pserver", "geo_sgd") and found is None:
@@ -161,7 +165,7 @@ def test_one_process_goes_on(tmp_path: pathlib.Path) -> None:
     same(*ends)
 
 
-@pytest.mark.parametrize("mode", ["asynchronous"])
+@pytest.mark.parametrize("mode", ["asynchronous", "geo_sgd"])
 def test_trainers_that_do_not_wait_go_on_from_the_servers(tmp_path: pathlib.Path, mode: str) -> None:
     def job() -> Job:
         return job_of(optimizer="SGD", sync=False) if mode == "asynchronous" else job_of("geo_sgd", optimizer="SGD")

@@ -56,7 +56,13 @@ def save_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
     if max_num is not None and (isinstance(max_num, bool) or not isinstance(max_num, int) or max_num < 1):
         raise ArgumentError(f"max_num should be how many checkpoints to keep, not {max_num!r}")
     group = group_of(program)
-    mine, facts = _own_state(executor, program, group, scope or global_scope(), reader_position)
+    with group.at_rest():
+        return _save(executor, folder, program, step, max_num, reader_position, scope or global_scope(), group)
+
+
+def _save(executor: Any, folder: str | os.PathLike[str], program: Program, step: int, max_num: int | None, position: Any, scope: Scope,
+          group: Group) -> str:
+    mine, facts = _own_state(executor, program, group, scope, position)
     about = f"step {step}"
     digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
     first = json.loads(bytes(group.share(_bytes_of(digests), about)))
@@ -234,9 +240,7 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
     if program._parameters_on_pservers is None:
         raise ArgumentError("this server's program does not say what it holds: take one of get_pserver_program, or of make_job")
     values: Values = dict(held_by_server(program, reader.whole))
-    for name in state_names(program.global_block()):
-        if name not in values:
-            values[name] = reader.value(name)
+    values |= {name: reader.value(name) for name in state_names(program.global_block()) if name not in values}
     alike = len(reader.servers) == len(program._endpoints)                # then this one goes on where that of its number was
     random = reader.random(reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None)
     put_values(values, executor, scope)
@@ -256,6 +260,7 @@ def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope
         values[var.name] = value
     random = reader.random(own)
     put_values(values, executor, scope)
+    group.begin_anew()
     restore_random(executor.random, random or random_state(executor.random))
     return Resumed(reader.checkpoint.step, None if own is None else own.get("reader_position"), reader.checkpoint.path)
 

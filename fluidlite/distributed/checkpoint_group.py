@@ -1,6 +1,8 @@
 """The processes that save a checkpoint together: trainers that meet at a server, ranks of a ring, or one alone."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,14 @@ class Group:
         """The parameter servers of these trainers."""
         return None
 
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Inside, nothing is on its way to a server."""
+        yield
+
+    def begin_anew(self) -> None:
+        """Parameters have been loaded: changes are counted from here."""
+
     def share(self, value: Any, about: str) -> Any:
         """What the first of them gave."""
         return value
@@ -41,6 +51,8 @@ class AtServer(Group):
     """Trainers that meet at the first of their parameter servers."""
 
     def __init__(self, servers: Servers) -> None:
+        # geo-SGD's main program does not say which trainer's it is; its startup program did, when it fetched the parameters
+        servers.trainer = max([servers.trainer, *servers.session().contacted.values()])
         super().__init__(servers.trainer)
         self.known, self.endpoints = servers, servers.program._endpoints
 
@@ -48,6 +60,26 @@ class AtServer(Group):
     def servers(self) -> Servers:
         """The parameter servers of these trainers."""
         return self.known
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Inside, the communicator of an asynchronous trainer is stopped: it has sent what it had."""
+        session = self.known.session()
+        communicator = session.communicator
+        if communicator is None:
+            yield
+            return
+        communicator.stop()
+        try:
+            yield
+        finally:
+            communicator.start(session)
+
+    def begin_anew(self) -> None:
+        """Geo-SGD's first copies of the parameters are those that were loaded."""
+        communicator = self.known.session().communicator
+        if getattr(communicator, "known", None):
+            communicator.remember()
 
     def share(self, value: Any, about: str) -> Any:
         """What the trainer of the lowest number gave."""

@@ -27,6 +27,8 @@ def action(*types: str) -> Callable[[Action], Action]:
 def session_for(op: Operator, served: bool = False) -> Session:
     """The connections that `op` talks through, over TCP only where it is `served`; CommunicatorError where there are none."""
     session = current() or of_process(served)
+    if served and session is not None:
+        session = session.of_process
     if session is None:
         raise CommunicatorError(f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many processes "
                                 f"as the job has roles\n  {op.call_text()}\n  built at {op.where}")

@@ -1,6 +1,7 @@
 """What each op that communicates does with the connections of its process."""
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
         raise CommunicatorError(f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}")
     definition = ctx.op.definition
     values = {slot: value if definition.inputs[slot].many else [value] for slot, value in slots.items()}
-    session.doing = op
-    try:
-        found = ACTIONS[op.type](session, ctx, values)
-    finally:
-        session.doing = None
+    with session.turn if op.type in SERVED and op.type != "listen_and_serv" else contextlib.nullcontext():
+        session.doing = op
+        try:
+            found = ACTIONS[op.type](session, ctx, values)
+        finally:
+            session.doing = None
     return {slot: items if definition.outputs[slot].many else items[0] for slot, items in found.items()}
 
 

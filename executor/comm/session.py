@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -17,7 +18,7 @@ from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.ir.operator import Operator
 from fluidlite.mpi_start import under_mpi
 
-__all__ = ["Link", "Ring", "Session", "current", "leave", "of_process", "use"]
+__all__ = ["Link", "Ring", "Session", "before_run", "current", "leave", "of_process", "use"]
 
 
 Ring = BaseRing
@@ -51,6 +52,7 @@ class Session:
         self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
         self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
         self.by_thread: dict[int, Requests] = {}
+        self.turn = threading.RLock()                 # devices of one trainer talk to its servers one after another
         self.communicator: Any = None                 # what stands between asynchronous programs and the servers while it runs
 
     @property
@@ -59,6 +61,11 @@ class Session:
         if self.link_or_none is None:
             raise CommunicatorError("this process is connected to no parameter server")
         return self.link_or_none
+
+    @property
+    def of_process(self) -> Session:
+        """What talks to servers for this process: of a device's session, that of the process."""
+        return self
 
     @property
     def requests(self) -> Requests:
@@ -84,8 +91,6 @@ class Session:
         self.contacted.clear()
 
     pace = "clock"                                    # when a communicator sends: see `communicator.Pace`
-    in_place = True                                   # whether a reduction is fastest in the memory of what is reduced
-
     def on_device(self, ring_id: int) -> bool:
         """Whether a ring reduces arrays of a device without the host."""
         return ring_id in self.rings and self.rings[ring_id].on_device
@@ -139,14 +144,29 @@ def of_process(served: bool) -> Session | None:
             _of_process.append(MpiSession(deadline))
         elif served:
             _of_process.append(TcpSession(deadline))
-            atexit.register(leave_process)
+            atexit.register(_at_exit)
     return _of_process[0] if _of_process else None
+
+
+def _at_exit() -> None:
+    """A process that ends as it should says goodbye; one that an error ends does not, so that the job does not go on without it unseen."""
+    if hasattr(sys, "last_value"):
+        for session in _of_process:
+            session.contacted.clear()
+    leave_process()
 
 
 def leave_process() -> None:
     """End this process's TCP session, where it has one: its servers hear that it leaves."""
     while _of_process:
         _of_process.pop().leave()
+
+
+def before_run() -> None:
+    """A program is about to run: a communicator may have something for it, or something to complain about."""
+    session = _current.get() or (_of_process[0] if _of_process else None)
+    if session is not None and session.communicator is not None:
+        session.communicator.before_run()
 
 
 def leave() -> None:

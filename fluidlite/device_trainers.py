@@ -1,0 +1,60 @@
+"""A trainer of parameter servers on several devices: all compute, and the first talks to the servers for them."""
+from __future__ import annotations
+
+from fluidlite.errors import TranspilerError
+from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.prune import writes
+from fluidlite.transpiler.collective import reduce_gradients
+from fluidlite.transpiler.insertions import Insertions
+
+__all__ = ["TRAINER_OPS", "talks_to_servers", "trainer_programs"]
+
+# what a trainer says to servers; looking rows up is part of the forward pass, and every device does it for its part of the batch
+TRAINER_OPS = frozenset(("send", "recv", "send_barrier", "fetch_barrier"))
+
+
+def talks_to_servers(program: Program) -> bool:
+    """Whether a program sends gradients to parameter servers."""
+    return any(op.type in TRAINER_OPS for op in program.global_block().ops)
+
+
+def trainer_programs(program: Program, share: int, devices: int, bucket_bytes: int, one_memory: bool) -> tuple[list[Program], set[str]]:
+    """What each device runs, and the parameters that all see once the first has received them."""
+    block = program.global_block()
+    if any(op.role & OpRole.Optimize and {"Param", "Grad"} <= op.inputs.keys() for op in block.ops):
+        raise TranspilerError("a trainer that updates its own parameters (geo-SGD) runs on one device: start a trainer for each device")
+    reduced = reduce_gradients(_talking_last(program), share, 1, bucket_bytes)
+    received = {name for op in block.ops if _talks(op) for name in writes(op)
+                if (var := block._find_var_recursive(name)) is not None and var.persistable}
+    return [_of_device(reduced, received, index, one_memory) for index in range(devices)], received if one_memory else set()
+
+
+def _talks(op: Operator) -> bool:
+    """Whether an op talks to servers, or cuts and joins what others say."""
+    return bool(op.role & (OpRole.RPC | OpRole.Dist))
+
+
+def _talking_last(program: Program) -> Program:
+    """The program with everything computed before anything is said: the devices reduce all gradients together."""
+    new = program.clone()
+    block = new.global_block()
+    block.ops = sorted(block.ops, key=_talks)                    # otherwise in the order that they have
+    new.bump_version()
+    return new
+
+
+def _of_device(program: Program, received: set[str], index: int, one_memory: bool) -> Program:
+    """Nobody receives a parameter before all devices have done with it; devices with memories of their own are given it at the end."""
+    new = program.clone()
+    block = new.global_block()
+    edits = Insertions(block)
+    gradient = next(name for op in block.ops for name in op.role_vars[1::2] if op.role & OpRole.Backward)
+    edits.before(next(filter(_talks, block.ops)), "barrier", {"X": gradient}, {"Out": gradient}, OpRole.Backward, ring_id=0)
+    for name in [] if one_memory else sorted(received):
+        edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=0)
+    edits.apply()
+    if index > 0:
+        block.ops = [op for op in block.ops if not _talks(op)]
+    new.bump_version()
+    return new

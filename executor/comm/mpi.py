@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.errors import CommunicatorError, MissingExtraError
 from fluidlite.executor.comm.mpi_link import MpiLink
-from fluidlite.executor.comm.mpi_rings import MpiRing, two_buffers
+from fluidlite.executor.comm.mpi_rings import MpiRing
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.session import Session
 from fluidlite.mpi_start import under_mpi
@@ -39,7 +39,6 @@ class MpiSession(Session):
         self.waiter = Waiter(self.mpi, deadline)
         self.link_to = MpiLink(self.mpi, self.waiter, self.meet)
         super().__init__(self.link_to)
-        self.in_place = not two_buffers(self.mpi)
         self.everybody: dict[str, int] | None = None              # endpoint -> process, once all have met
         self.members: dict[bytes, tuple[int, ...]] = {}           # the processes of a ring, by its name
         self.made: dict[tuple[int, tuple[int, ...]], MpiRing] = {}

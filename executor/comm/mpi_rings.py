@@ -8,24 +8,21 @@ from typing import Any
 import numpy as np
 
 from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.mpi_reduce import PairwiseReduction
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.reduction import reducible, said
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
 from fluidlite.tensor import host
 
-__all__ = ["MpiRing", "two_buffers"]
+__all__ = ["MpiRing"]
 
 _CHECKED = 256                # calls of a ring that are all checked: those of the first steps
 _EVERY = 64                   # of the later ones, one in so many
 _TEXT = 256                   # bytes in which ranks say what they want
 _SLOWEST = 2e8                # bytes a second: until so little can be through, waiting does not let go of the core
-_HEADER, _VALUE = 1, 2        # tags between ranks
-
-
-def two_buffers(mpi: Any) -> bool:
-    """Whether reductions in place are slow: Open MPI's requests copy the buffer first, and take twice as long (measured, 5.0)."""
-    return "Open MPI" in mpi.Get_library_version()
+_HEADER, _VALUE, _PAIRS = 1, 2, 16        # tags between ranks
+_PAIRWISE = 1 << 19           # bytes of each rank's part from which messages between pairs are faster
 
 
 class MpiRing(BaseRing):
@@ -71,7 +68,12 @@ class MpiRing(BaseRing):
     # ------------------------------------------------------------------ what BaseRing asks for
     def _start(self, source: Any, target: Any, how: str) -> Request:
         what = self.agree(f"all-reduce {how}", source)
-        request = self.comm.Iallreduce(self.mpi.IN_PLACE if source is target else source, target, self.how[how])
+        if source.nbytes >= self.size * _PAIRWISE:
+            tag = _PAIRS + 2 * (self.calls % 8192)
+            request = PairwiseReduction(self.mpi, self.comm, source, target, how, tag)
+        else:                                             # requests in place take twice as long as a copy (Open MPI 5.0)
+            source = source.copy() if source is target else source
+            request = self.comm.Iallreduce(source, target, self.how[how])
         self.open = [*(other for other in self.open if not other.test()), MpiRequest(self, request, what, (source, target))]
         return self.open[-1]
 
@@ -139,7 +141,7 @@ class MpiRing(BaseRing):
         self.comm.Recv(head, peer, _HEADER)
         incoming = Incoming(head[:HEAD_SIZE].tobytes())
         incoming.describe(head[HEAD_SIZE:].tobytes())
-        _, array = incoming.arrays()
+        _, array = incoming.arrays(None, np.empty)
         if array.nbytes:
             request = self.comm.Irecv(_bytes(array), peer, _VALUE)
             self.waiter.until(request.Test, what, self.processes[peer:peer + 1], busy=0.01 + array.nbytes / _SLOWEST)

@@ -19,8 +19,10 @@ __all__ = ["Bell", "Waiter"]
 _GONE, _ASKS, _SAYS = 31744, 31745, 31746          # tags on the world's own communicator: what processes say of themselves
 _TEXT = 300                           # bytes in which one says what it waits for
 _PATIENCE = 1.0                       # seconds for the others to say what they do, when a time limit is over
-_SPINS = 40                           # looks without a pause: most waits are for something that is nearly there
+_SPINS = 20                           # looks without a pause: most waits are for something that is nearly there
+_ALONE = 50e-6                        # seconds of looking before others get the core: on a busy machine it may not come back soon
 _ASLEEP = 200e-6                      # seconds between looks where nobody rings
+_RUNG = 5e-3                          # and where senders do
 _LOOK_AROUND = 0.05                   # seconds between looks for processes that have ended
 
 
@@ -81,7 +83,7 @@ class Waiter:
     @property
     def nap(self) -> float:
         """Seconds to sleep at a time where senders ring; one may have rung just before."""
-        return _ASLEEP if self.alone else _LOOK_AROUND
+        return _ASLEEP if self.alone else _RUNG
 
     def until(self, ready: Callable[[], bool], what: Callable[[], str], ranks: Iterable[int] = (), busy: float = 0.0,
               asleep: float = _ASLEEP, within: float | None = None) -> bool:
@@ -89,15 +91,16 @@ class Waiter:
 
         It looks all the time for `busy` seconds, then sleeps `asleep` seconds at a time, or until it rings.
         """
-        for _ in range(_SPINS):
-            if ready():
-                return True
         start = looked = time.monotonic()
         limit = self.deadline if within is None else within
-        while not ready():
+        while True:
+            for _ in range(_SPINS):               # a message may be seen only when MPI looks for the second time
+                if ready():
+                    return True
             now = time.monotonic()
             if now - start < busy:
-                os.sched_yield()
+                if now - start > _ALONE:
+                    os.sched_yield()
                 continue
             if now - looked >= _LOOK_AROUND:
                 looked = now
@@ -108,7 +111,6 @@ class Waiter:
                 raise CommunicatorError(f"process {self.rank} waits for {what()}: no sign of it for {self.deadline:g} s (FLAGS_rpc_deadline "
                                         f"is the limit){self.ask(what, ranks)}")
             self.bell.sleep(min(asleep, limit))
-        return True
 
     def look_around(self, ranks: Iterable[int], what: Callable[[], str], ready: Callable[[], bool]) -> None:
         """CommunicatorError where a process that is waited for has ended, and what is waited for is not there either."""

@@ -65,7 +65,7 @@ def _(e: Emitter) -> None:
     if not e.on_host and (session is None or not session.on_device(e.attr("ring_id"))):
         raise CannotLower("the ring needs the host")
     layout = _layout(e)
-    out = _target(e, x, layout, session is None or session.in_place)
+    out = _target(e, x, layout)
     reduction = e.bind_fresh("reduce", Reduction, e.op)
     e.line(f"{reduction}({x}, {out})", [x], [out], effect=True)
     e.steps[-1].starts = reduction
@@ -78,7 +78,7 @@ def _(e: Emitter) -> None:
     if not e.on_host or e.op.inputs["X"] != e.op.outputs["Out"]:
         raise CannotLower("X and Out are two variables")
     layout = _layout(e)
-    out = _target(e, x, layout, True)
+    out = _target(e, x, layout)
     e.line(f"{e.bind_fresh('exchange', Exchange, e.op)}({x}, {out})", [x], [out], effect=True)
     _show_parts(e, out, layout)
 
@@ -91,11 +91,11 @@ def _layout(e: Emitter) -> list[Any]:
     return found or []
 
 
-def _target(e: Emitter, x: Value, layout: list[Any], in_place: bool) -> Value:
+def _target(e: Emitter, x: Value, layout: list[Any]) -> Value:
     """Where the result of an op goes: into the memory of its input, where the op says so and nobody else looks at that."""
     name = e.op.outputs["Out"][0]
     names = [name, *(part for part, _, _ in layout)]
-    if not in_place or e.op.inputs["X"][0] != name or x.root.storage != Storage.BUFFER or e.persistable("Out") or _shown(e, x, names):
+    if e.op.inputs["X"][0] != name or x.root.storage != Storage.BUFFER or e.persistable("Out") or _shown(e, x, names):
         return e.out("Out", x.shape, x.dtype, inplace=True)
     out = e.view(x, "{}", x.shape or ())
     out.uniform = None

@@ -57,7 +57,7 @@ class Server:
         self.schedule = next((block for block in self.blocks if block.idx == attrs["lr_decay_block_id"]), None)
         self.synchronous = any(block.ops and block.ops[0].type == "sum" and set(block.ops[0].input("X")) <= set(self.op.input("X"))
                                for block in self.of_grad.values())
-        self.updates = Updates(self.block, self.blocks, self.frame,
+        self.updates = Updates(self.block, self.blocks, [*self.op.input("X"), *self.of_grad], self.frame,
                                context.interpreter or Interpreter(context.place, context.scope, context.random))
         self.last_writer = {name: index for index, block in enumerate(self.of_grad.values()) for op in block.ops for name in writes(op)}
         self.arrived: dict[str, int] = {}                        # gradient of this step -> the trainer that has sent it
@@ -201,10 +201,10 @@ class Server:
         elif name in self.of_grad and not self.synchronous:
             if self.corrects_delay:
                 self.frame.set(_TRAINER, np.array([message.trainer]), ())
-            self.frame.set(name, message.value, ())
+            self.updates.put(name, message.value)
             self.run_block(self.of_grad[name])
         elif name in self.op.input("X"):
-            self.frame.set(name, message.value, ())
+            self.updates.put(name, message.value)
             self.arrived[name] = message.trainer
         elif self.schedule is not None:
             self.frame.set(name, self.frame.find(name) + message.value, ())
@@ -255,7 +255,7 @@ class Server:
             mean = sum(values[1:], values[0].copy()) / len(values)
         for name in names:
             if name not in self.arrived:
-                self.frame.set(name, mean, ())
+                self.updates.put(name, mean)
 
     def run_block(self, block: Block) -> None:
         """Run one of the server's blocks."""

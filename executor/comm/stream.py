@@ -5,6 +5,8 @@ the kernel itself asks whether a silent peer is still there. docs/BENCHMARKS.md 
 """
 from __future__ import annotations
 
+import contextlib
+import math
 import select
 import socket
 import time
@@ -12,13 +14,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
+from fluidlite.executor.memory import Arrays
 
 __all__ = ["Gone", "Late", "Stream", "address_of"]
 
 STAGE = 1 << 16           # bytes that are read at once: small messages come together, large values go around it
 PIECES = 64               # pieces of memory that one call sends
+PORTION = 1 << 18         # bytes of a large value that are waited for at once
 SMALL = 1 << 14           # bytes up to which what is to be sent later is copied
+SHAPES = 256              # of large values whose memory is kept
 PROBE_IDLE, PROBE_EVERY, PROBES = 10, 5, 4           # a silent peer is given up after 30 s, by the kernel
 
 
@@ -48,6 +55,18 @@ def prepare(sock: socket.socket, deadline: float) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
+_large: dict[tuple[tuple[int, ...], Any], Arrays] = {}
+
+
+def recycled(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array for a value that comes. New memory is mapped page by page, which takes as long as to receive it: take what is free again."""
+    if math.prod(shape) * dtype.itemsize < STAGE:
+        return np.empty(shape, dtype)
+    if len(_large) >= SHAPES and (shape, dtype) not in _large:
+        _large.clear()
+    return _large.setdefault((shape, dtype), Arrays(np, shape, dtype))()
+
+
 class Stream:
     """A connected socket that messages go over. Never blocks, except in `wait`.
 
@@ -64,6 +83,7 @@ class Stream:
         self.coming: Incoming | None = None           # the message that is being read, once its header is here
         self.arrays: tuple[Any, Any] = (None, None)
         self.left: list[memoryview] = []              # what of its values is still to be filled
+        self.wakes_at = 1                             # bytes from which the kernel says that something has come
         self.into: Any = None                         # where the next value may be read into
 
     def close(self) -> None:
@@ -129,7 +149,7 @@ class Stream:
         coming.describe(self.stage[self.start + HEAD_SIZE:end])
         self.check(coming)
         self.start = end
-        self.arrays = coming.arrays(self.into)
+        self.arrays = coming.arrays(self.into, recycled)
         self.left = [memoryview(array).cast("B") for array in self.arrays if array is not None and array.nbytes]
         self.coming = coming
         return True
@@ -145,12 +165,21 @@ class Stream:
             else:
                 count = self._receive(left[0])
                 if not count:
+                    self._wake_at(min(sum(view.nbytes for view in left), PORTION))
                     return False
             if count == left[0].nbytes:
                 del left[0]
             else:
                 left[0] = left[0][count:]
+        self._wake_at(1)
         return True
+
+    def _wake_at(self, count: int) -> None:
+        """Have the kernel call the socket readable when so many bytes are there: to wake up for each packet takes half of the time."""
+        if count != self.wakes_at and hasattr(socket, "SO_RCVLOWAT"):
+            with contextlib.suppress(OSError):
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self.wakes_at = count
 
     def _fill(self) -> bool:
         """Stage what has come; False when nothing has."""

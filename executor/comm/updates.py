@@ -1,7 +1,7 @@
 """The blocks of a server: each runs as a plan that is made once, in the arrays of the scope; the interpreter is the reference."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +32,19 @@ class _Facts:
 
 
 class Updates:
-    """Runs blocks of a server's program in `frame`, which holds what arrives."""
+    """Runs blocks of a server's program in `frame`, which holds what arrives: values of the variables in `fed`."""
 
-    def __init__(self, block: Block, blocks: list[Block], frame: Frame, interpreter: Interpreter) -> None:
+    def __init__(self, block: Block, blocks: list[Block], fed: Collection[str], frame: Frame, interpreter: Interpreter) -> None:
         self.frame, self.interpreter = frame, interpreter
-        self.private = _private(block, blocks)
+        self.private = _private(block, blocks) | set(fed)
         self.twin: Program | None = None
         self.facts: dict[int, _Facts] = {}
         self.plans: dict[int, dict[Any, BoundPlan]] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        """Keep what has arrived, without a copy."""
+        self.frame.values[name] = value
+        self.frame.lods[name] = ()
 
     def run(self, block: Block) -> None:
         """Run one of the blocks."""
@@ -80,7 +85,7 @@ class Updates:
         return found
 
     def _twin_of(self, block: Block) -> Block:
-        """The block in a copy of the program, where what one block alone uses is no persistable variable: it needs no memory."""
+        """The block in a copy of the program, where neither what arrives nor what one block alone uses has a place in the scope."""
         if self.twin is None:
             self.twin = block.program.clone()
             for other in self.twin.blocks:
@@ -96,8 +101,8 @@ class Updates:
 
     def _compile(self, facts: _Facts, values: Mapping[str, Any]) -> BoundPlan:
         scope = self.frame.scope
-        feeds = {name: FeedSpec(None if isinstance(value, SelectedRows) else value.shape, getattr(value, "dtype", None))
-                 if not isinstance(value, SelectedRows) else FeedSpec(None, None) for name, value in values.items()}
+        feeds = {name: FeedSpec(None, None) if isinstance(value, SelectedRows) else FeedSpec(value.shape, value.dtype)
+                 for name, value in values.items()}
         plan = compile_plan(facts.block, facts.block.ops, feeds, facts.leaves, scope, 1)
         return BoundPlan(plan, scope, self.interpreter.place, self.interpreter.random)
 

@@ -6,7 +6,7 @@ The header has a fixed part, then the shape (8 bytes a dimension) and the name; 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,14 +102,17 @@ class Incoming:
             size *= dim if dim >= 0 else MOST_BYTES
         return min(size * (1 << 28), MOST_BYTES) if self.held == _ROWS else min(size, MOST_BYTES)
 
-    def arrays(self, into: Any = None) -> tuple[Any, Any]:
-        """Where the row numbers and the elements are to be read into; None for what there is not. `into` is used where it fits."""
+    def arrays(self, into: Any, empty: Callable[[tuple[int, ...], Any], Any]) -> tuple[Any, Any]:
+        """Where the row numbers and the elements are to be read into; None for what there is not.
+
+        That is `into` where it fits, else what `empty` gives for a shape and a dtype.
+        """
         ids = np.empty(self.shape[0], np.int64) if self.held == _ROWS else None
         if self.held == _NOTHING:
             return ids, None
         if self.fits(into):
             return ids, into
-        return ids, np.empty(self.shape, self.dtype)
+        return ids, empty(self.shape, self.dtype)
 
     def fits(self, into: Any) -> bool:
         """Whether the elements can be read straight into an array."""

@@ -34,6 +34,8 @@ def main() -> None:
         exe.run(program, feed=feed, fetch_list=[loss])
         print(f"step {step}", flush=True)
         time.sleep(float(os.environ.get("PAUSE", "0")))
+        if str(step) == os.environ.get("ERROR_AT"):
+            raise ValueError("a mistake of the user's")
     exe.close()
 
 

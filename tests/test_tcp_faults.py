@@ -79,6 +79,7 @@ class Cluster:
                     self.results[name] = work(session)
             except BaseException as error:
                 self.errors[name] = error
+                vanish(session)                        # as a process does that an error ends
             finally:
                 session.leave()
         self.threads[name] = threading.Thread(target=body, name=name)
@@ -177,6 +178,18 @@ def test_a_trainer_that_dies_out_of_step(flags: Callable[..., None]) -> None:
     cluster.train(1, 5, lambda step, session: vanish(session) if step == 2 else None)
     cluster.join()
     assert np.isfinite(cluster.result("trainer0")).all() and np.isfinite(cluster.result("server")).all()
+
+
+@pytest.mark.slow
+def test_a_trainer_with_an_error_is_no_trainer_that_is_done() -> None:
+    common = environment(FLAGS_rpc_lost_trainer_wait="500", STEPS="1000", PAUSE="0.01")
+    with processes() as started:
+        server = started.start(SCRIPT, ROLE="PSERVER", **common)
+        first = started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID="0", **common)
+        second = started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID="1", **{**common, "ERROR_AT": "20"})
+        assert "a mistake of the user" in started.finished(second, 1)[1]
+        assert "says: trainer 1 has gone without a word" in started.finished(first, 1)[1]
+        started.finished(server, 1)
 
 
 def test_a_trainer_that_died_comes_back(flags: Callable[..., None]) -> None:

@@ -1,8 +1,10 @@
-"""A parameter-server job, fc 1000x1000 + fc 1, batch 32, two trainers and two servers as four processes: step times in turn.
+"""Jobs of two trainers and two servers as four processes over TCP on this machine.
 
     PADDLE_PYTHON=<a Python 3.7 with paddlepaddle 1.8.5> python benchmarks/pserver.py [--rounds 5] [--steps 50]
+    python benchmarks/pserver.py --sparse        a table of 10 million rows x 16, 512 x 26 ids a trainer and step
+    python benchmarks/pserver.py --bandwidth     parameters through the executor beside bare sockets, ZeroMQ and gRPC
 
-Both over TCP on this machine; the median step of trainer 0, and the ratio of the medians of the rounds.
+The systems take turns; of each job the median step of trainer 0, of the rounds their median.
 """
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
-WORKER = pathlib.Path(__file__).with_name("pserver_worker.py")
+FOLDER = pathlib.Path(__file__).parent
+ONE_THREAD = {"FLUIDLITE_JOB_KEY": "benchmark", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def free_endpoints(count: int) -> str:
@@ -30,45 +34,62 @@ def free_endpoints(count: int) -> str:
     return found
 
 
-def job(system: str, python: str, steps: int) -> float:
-    """Seconds for the median step of trainer 0."""
-    endpoints = free_endpoints(2)
+def job(system: str, python: str, case: str, steps: int) -> dict[str, list[float]]:
+    """What each process reports: trainers their median step and memory, servers their memory before and after."""
+    endpoints, found = free_endpoints(2), {}
+    roles = [(role, str(number)) for role in ("pserver", "trainer") for number in range(2)]
     with tempfile.TemporaryDirectory() as folder:
-        env = {**os.environ, "FLUIDLITE_JOB_KEY": "benchmark", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        started = []
-        for role in ("pserver", "trainer"):
-            for number in range(2):
-                env["RESULT"] = os.path.join(folder, f"{role}{number}")
-                started.append(subprocess.Popen([python, str(WORKER), system, role, str(number), endpoints, "2", str(steps)], env=dict(env),
-                                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        servers, trainers = started[:2], started[2:]
-        for process in trainers:
-            if process.wait(300):
-                raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
-        for process in servers:                          # 1.8.5's servers outlive their trainers
-            process.terminate()
-            process.wait(30)
-        with open(os.path.join(folder, "trainer0")) as source:
-            return float(json.load(source))
+        started = [subprocess.Popen([python, str(FOLDER / "pserver_worker.py"), system, case, role, number, endpoints, "2", str(steps)],
+                                    env={**os.environ, **ONE_THREAD, "RESULT": os.path.join(folder, role + number)},
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for role, number in roles]
+        try:
+            for process in started[2:]:
+                if process.wait(600):
+                    raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
+            for process in started[:2]:
+                if system == "paddle":                   # 1.8.5's servers outlive their trainers
+                    process.terminate()
+                process.wait(60)
+        finally:
+            for process in started:
+                process.kill()
+        for role, number in roles:
+            if os.path.exists(os.path.join(folder, role + number)):
+                with open(os.path.join(folder, role + number)) as source:
+                    found[role + number] = json.load(source)
+    return found
 
 
-def main() -> None:
+def compare(case: str, rounds: int, steps: int) -> None:
     """Run the rounds and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=50)
-    options = parser.parse_args()
     systems = {"fluidlite": sys.executable}
     if os.environ.get("PADDLE_PYTHON"):
         systems["paddle"] = os.environ["PADDLE_PYTHON"]
-    times: dict[str, list[float]] = {name: [] for name in systems}
-    for _ in range(options.rounds):
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in systems}
+    for _ in range(rounds):
         for name, python in systems.items():
-            times[name].append(job(name, python, options.steps))
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    print("| system | ms a step | ratio |\n|---|---|---|")
+            found[name].append(job(name, python, case, steps))
+    medians = {name: statistics.median(one["trainer0"][0] for one in jobs) for name, jobs in found.items()}
+    print("| system | ms a step | steps a second | FluidLite / it | MB of a trainer | MB of a server, after |\n|---|---|---|---|---|---|")
     for name, median in medians.items():
-        print(f"| {name} | {median * 1e3:.1f} | {median / medians['fluidlite']:.2f} |")
+        last = found[name][-1]
+        server = f"{last['pserver0'][0]:.0f}, {last['pserver0'][1]:.0f}" if "pserver0" in last else "-"
+        ratio = medians["fluidlite"] / median
+        print(f"| {name} | {median * 1e3:.1f} | {1 / median:.1f} | {ratio:.2f} | {last['trainer0'][1]:.0f} | {server} |")
+
+
+def main() -> None:
+    """Measure what the options say."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--sparse", action="store_true")
+    parser.add_argument("--bandwidth", action="store_true")
+    options = parser.parse_args()
+    if options.bandwidth:
+        raise SystemExit(subprocess.call([sys.executable, str(FOLDER / "pserver_bandwidth.py"), str(options.rounds)],
+                                         env={**os.environ, **ONE_THREAD}))
+    compare("sparse" if options.sparse else "dense", options.rounds, options.steps)
 
 
 if __name__ == "__main__":

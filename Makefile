@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+MPI := $(VENV)/.mpi
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
@@ -13,8 +14,15 @@ $(STAMP): setup.cfg setup.py pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
 	touch $@
 
-demo: $(STAMP)
+$(MPI): $(STAMP)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[mpi]'
+	touch $@
+
+# one process, then four (two trainers, two parameter servers) whose parameters are compared with those of one process
+demo: $(MPI)
 	$(BIN)/python examples/recognize_digits.py --net conv --epochs 20
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mpiexec -n 4 $(BIN)/python -m mpi4py examples/recognize_digits.py --net conv --epochs 3 \
+		--mode pserver --pservers 2 --compare
 
 test: $(STAMP)
 	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow"
@@ -24,8 +32,7 @@ lint: $(STAMP)
 	rm -rf build/lint && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
 	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
 
-mpi-test: $(STAMP)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[mpi]'
+mpi-test: $(MPI)
 	$(PYTEST) -m mpi
 
 # trainers and servers that are killed, stopped and started again: about two minutes

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fluidlite import flags, registry
 from fluidlite.device_trainers import talks_to_servers, trainer_programs
 from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import EnforceNotMet
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
@@ -62,10 +61,8 @@ def divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: 
         return Division((main,) * devices)
     share = ranks if strategy.gradient_scale_strategy == GradientScaleStrategy.CoeffNumDevice else 1
     if talks_to_servers(main):
-        programs, received = trainer_programs(main, share, devices, _bucket_bytes(strategy), one_memory)
+        programs, received = trainer_programs(main, min(share, devices), devices, _bucket_bytes(strategy), one_memory)
         return Division(tuple(programs), frozenset(received), tuple(programs))
-    if any(_is_remote(op) for op in main.global_block().ops):
-        return _talking_to_servers(main, strategy, devices, one_memory)
     if strategy.reduce_strategy == ReduceStrategy.Reduce and devices > 1 and strategy.num_trainers == 1:
         return Division(tuple(_reduced_to_owners(main, share, devices)))
     reduced = reduce_gradients(main, share, 1, _bucket_bytes(strategy))
@@ -201,30 +198,6 @@ def _give_back(edits: Insertions, updates: dict[str, Operator], owners: dict[str
         read_later = any(name in reads(later) for later in ops[position[op] + 1:])
         put = edits.last if not read_later else lambda *args, anchor=op, **attrs: edits.behind(anchor, *args, **attrs)
         put("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=owners[name])
-
-
-# ---------------------------------------------------------------------- parameter servers
-def _is_remote(op: Operator) -> bool:
-    return bool(op.role & (OpRole.RPC | OpRole.Dist))
-
-
-def _talking_to_servers(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
-    """A trainer's program: device 0 sends the mean gradients of all, and receives the parameters, into memory that all see."""
-    if not one_memory:
-        raise EnforceNotMet("the program of a trainer with parameter servers runs on several devices only where these have one memory")
-    share = devices if strategy.gradient_scale_strategy == GradientScaleStrategy.CoeffNumDevice else 1
-    reduced = reduce_gradients(program, share)
-    block = reduced.global_block()
-    received = next((op for op in block.ops if op.type == "recv"), None)
-    if received is not None:
-        edits = Insertions(block)
-        name = _something_small(block, block.ops.index(received))
-        edits.before(received, "barrier", {"X": name}, {"Out": name}, OpRole.Backward, ring_id=0)
-        edits.apply()
-    others = reduced.clone()
-    others.global_block().ops = [op for op in others.global_block().ops if not _is_remote(op)]
-    others.bump_version()
-    return Division((reduced, *[others] * (devices - 1)))
 
 
 # ---------------------------------------------------------------------- parameters in one memory

@@ -39,9 +39,11 @@ class Terms:
         """What `spelled` gave; None where a server has said nothing."""
         try:
             found = json.loads(text or b"null")
-            return None if not found else Terms(int(found["trainers"]), bool(found["synchronous"]), *(
-                {str(name): (str(dtype), tuple(map(int, shape))) for name, (dtype, shape) in found[key].items()} for key in ("takes", "gives")),
-                bool(found["resumed"]), int(found["steps"]))
+            if not found:
+                return None
+            takes, gives = ({str(name): (str(dtype), tuple(map(int, shape))) for name, (dtype, shape) in found[key].items()}
+                            for key in ("takes", "gives"))
+            return Terms(int(found["trainers"]), bool(found["synchronous"]), takes, gives, bool(found["resumed"]), int(found["steps"]))
         except (ValueError, TypeError, KeyError) as error:
             raise FormatError("the terms of a server cannot be read") from error
 

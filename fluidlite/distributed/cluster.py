@@ -37,8 +37,8 @@ class Proof:
     reference: what it was compared with, in words.
     differences: parameter -> largest difference after the last step on any role, divided by the parameter's largest value.
     tolerance: what `equal` allows for them where rounding makes no more.
-    rounding: where a difference is larger than `tolerance`, how far one process is from itself when it takes the rows of each batch
-        in reverse order, for optimizers blow rounding up (the first step of Adam is as long for a tiny gradient as for a large one).
+    rounding: where a difference is larger than `tolerance`, how far one process ends from itself when it rounds otherwise, for
+        optimizers blow rounding up (the first step of Adam is as long for a tiny gradient as for a large one); else 0.
     links: what went over each link, beside the plan.
     """
 

@@ -36,11 +36,12 @@ _log = logging.getLogger("fluidlite.checkpoint")
 
 # ------------------------------------------------------------------------------------------------ writing
 class Writer:
-    """Writes one checkpoint into `folder`; nobody sees it before `finish`."""
+    """Writes one checkpoint into `folder`, where nobody else writes; nobody sees it before `finish`."""
 
     def __init__(self, folder: str | os.PathLike[str], step: int) -> None:
         self.folder, self.step = pathlib.Path(folder), step
         self.folder.mkdir(parents=True, exist_ok=True)
+        _sweep(self.folder)
         self.staging = self.folder / f".step_{step:08d}.{uuid.uuid4().hex}.tmp"
         self.staging.mkdir()
         self.files: dict[str, dict[str, Any]] = {}
@@ -202,6 +203,11 @@ def prune(folder: str | os.PathLike[str], newest: str, max_num: int) -> None:
     for path in others:
         if path not in keep:
             _remove(path)
+    _sweep(folder)
+
+
+def _sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove what was never completed, and what was being removed: one job at a time saves into a folder."""
     for name in os.listdir(folder):
         if _HIDDEN.fullmatch(name):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)

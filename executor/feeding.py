@@ -125,7 +125,7 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
     array = feed.array if isinstance(feed, LoDTensor) else feed
     shape, declared = list(array.shape), list(var.shape)
     if shape and num_places > 1:
-        shape[0] //= num_places
+        shape[0] = -(-shape[0] // num_places)
     if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[:len(shape)]):
         raise FeedError(f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
                         f"but received fed shape {shape} on each device")

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.dtypes import to_numpy
 from fluidlite.errors import EnforceNotMet, FeedError, NotFoundError, did_you_mean
+from fluidlite.executor.feeding import check_feed_shape_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.place import CUDAPlace, Place
@@ -32,6 +33,8 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
     if not isinstance(feed, Mapping):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
     variables = {name: _variable(block, name) for name in feed}
+    for name, value in feed.items():
+        _check(variables[name], value, len(places))
     counts = {name: _rows(variables[name], value) for name, value in feed.items()}
     split = {name: count for name, count in counts.items() if count is not None}
     parts = min([len(places), *split.values()])
@@ -56,12 +59,18 @@ def _listed(block: Block, feed: Sequence[Any], places: Sequence[Place], trains: 
     for item in feed:
         if not isinstance(item, Mapping):
             raise TypeError("Each element of feed list should be a dict")
-        for name in item:
-            _variable(block, name)
+        for name, value in item.items():
+            _check(_variable(block, name), value, 1)
     if len(feed) > len(places) or (trains and len(feed) < len(places)):
         raise FeedError(f"The feed data number {len(feed)} does not match the device number {len(places)}. A DataLoader gives fewer "
                         "batches than devices at the end of the data: set drop_last=True when defining it")
     return [dict(item) for item in feed]
+
+
+def _check(variable: Variable, value: Any, places: int) -> None:
+    """Hold what is fed to a `fluid.data` variable against its declaration, before any device begins."""
+    if hasattr(value, "dtype") or (isinstance(value, LoDTensor) and value.array is not None and not value._lod):
+        check_feed_shape_type(variable, value, places)
 
 
 def _variable(block: Block, name: str) -> Variable:

@@ -34,6 +34,7 @@ class CompiledProgram:
         self._share_vars_from: CompiledProgram | None = None
         self._scope: Any = None                     # scope and place of the first run, to which it is bound
         self._place: Any = None
+        self._known: tuple[Any, frozenset[str]] | None = None
         self._runner: Any = None                    # what runs it on several devices
 
     def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,
@@ -76,7 +77,7 @@ class CompiledProgram:
 
     def _run(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
         scope = self._bind(scope, executor.place)
-        if self._is_alone(executor.place):
+        if self._is_alone(executor.place, feed):
             result = self._run_alone(executor, feed, fetch_list, scope, return_numpy)
             return result if return_merged else [[value] for value in result]
         if self._runner is None:
@@ -93,14 +94,24 @@ class CompiledProgram:
         forward: list[Any] = executor._run(self._program, feed, names, scope, return_numpy, [])
         return forward
 
-    def _is_alone(self, place: Any) -> bool:
+    def _is_alone(self, place: Any, feed: Any) -> bool:
         """Whether nothing is asked for that a plain run on the executor's own place does not do."""
         if not self._is_data_parallel:
             return True
+        if isinstance(feed, dict) and not self._persistables().isdisjoint(feed):
+            return False
         devices, build = self.devices(place), self._build_strategy or BuildStrategy()
         execution = self._exec_strategy or ExecutionStrategy()
-        return (devices == [place] and build.num_trainers == 1 and execution.num_iteration_per_run <= 1 and not build.debug_graphviz_path
-                and build.gradient_scale_strategy != GradientScaleStrategy.Customized and self._share_vars_from is None)
+        return (devices == [place] and build.num_trainers == 1 and not build.drawings() and self._share_vars_from is None
+                and build.gradient_scale_strategy != GradientScaleStrategy.Customized
+                and execution.num_iteration_per_run <= 1 and not execution._dry_run)
+
+    def _persistables(self) -> frozenset[str]:
+        """Names of the program's persistable variables."""
+        version = (self._program.serial, self._program.version)
+        if self._known is None or self._known[0] != version:
+            self._known = version, frozenset(var.name for var in self._program.list_vars() if var.persistable)
+        return self._known[1]
 
     def _make_runner(self, executor: Any, scope: Any) -> Any:
         from fluidlite.data_parallel import Runner
@@ -108,8 +119,8 @@ class CompiledProgram:
         places = self.devices(executor.place)
         _check_places(places)
         tell(build, execution)
-        if build.debug_graphviz_path:
-            draw(self._program, build.debug_graphviz_path)
+        for path in build.drawings():
+            draw(self._program, path)
         runner = Runner(self._program, build, execution, places, scope, self._shared_runner(len(places)))
         executor.companions.add(runner)
         return runner
@@ -120,6 +131,11 @@ class CompiledProgram:
         if runner is not None and len(runner.devices.places) != count:
             raise EnforceNotMet(f"a program on {count} devices cannot share the variables of one on {len(runner.devices.places)}")
         return runner
+
+    def _compile(self, scope: Any, place: Any) -> CompiledProgram:
+        """Bind the program to a scope and a place, as its first run does."""
+        self._bind(scope, place)
+        return self
 
     def _bind(self, scope: Any, place: Any) -> Any:
         """The scope to run in; ValueError unless this is the first run, or one with the scope and on the place of the first."""

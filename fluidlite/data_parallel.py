@@ -1,12 +1,16 @@
 """What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way of a batch through them."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.batches import merged, share_out
 from fluidlite.device_programs import Division, divide, has_backward, kept_apart, loss_gradients, readers_of, split_readers
-from fluidlite.errors import CommunicatorError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.errors import CommunicatorError, FeedError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.executor import as_numpy, present, split_fetches
 from fluidlite.executor.parallel import Devices
@@ -16,7 +20,7 @@ from fluidlite.scope import Scope
 from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "persistable_feeds"]
 
 
 class _NextBatch:
@@ -37,7 +41,7 @@ class Runner:
                  shared: Runner | None) -> None:
         self.shared = shared
         self.program, self.build, self.scope = program, build, scope
-        self.steps = max(1, execution.num_iteration_per_run)
+        self.steps, self.dry = max(1, execution.num_iteration_per_run), execution._dry_run
         self.trains = has_backward(program)
         scopes = [Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))]
         self.devices: Devices = Devices(places, scopes)
@@ -58,7 +62,10 @@ class Runner:
         names, _ = split_fetches(fetch_list)
         self._check(names, feed)
         feeds = share_out(self.program.global_block(), feed, self.devices.places, self.trains)
+        if self.dry:
+            return [None] * len(names)
         self.prepare()
+        feeds = self._keep(feeds)
         for _ in range(self.steps):
             self._read(len(feeds))
             found = self.devices.run(self.division.programs_for(names), feeds, names, executor.naive)
@@ -79,6 +86,18 @@ class Runner:
             if block._find_var_recursive(name) is None:
                 raise NotFoundError(f"Cannot find fetched variable({name}) in current computation graph: the program has no such variable"
                                     f"{did_you_mean(name, list(block.vars))}")
+
+    def _keep(self, feeds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Put what was fed to persistable variables where they live, for this run and later ones; the other feeds."""
+        kept = persistable_feeds(self.program, feeds)
+        for index, feed in enumerate(feeds):
+            for name in kept & feed.keys():
+                if index == 0 or name in self.own[index]:
+                    found = self.devices.scopes[index].find_var(name) or self.scope.var(name)
+                    found.get_tensor().set(_of_declared_size(self.program, name, feed[name]))
+        if kept:
+            self._note()
+        return [{name: value for name, value in feed.items() if name not in kept} for feed in feeds]
 
     def _read(self, count: int) -> None:
         """Take a batch for each device, before any of them begins: at the end of the data none has done half a step."""
@@ -162,6 +181,24 @@ class Runner:
             found = {name: self.scope.find_var(name) for names in self.own[1:] for name in names}
             self.held = {name: _mark(held.value) for name, held in found.items() if held is not None}
             self.seen = state
+
+
+def persistable_feeds(program: Program, feeds: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The persistable dense variables that are fed."""
+    block = program.global_block()
+    fed = {name for feed in feeds for name in feed}
+    return {name for name in fed if (var := block._find_var_recursive(name)) is not None and var.persistable
+            and var.type == VarType.LOD_TENSOR and var.lod_level == 0}
+
+
+def _of_declared_size(program: Program, name: str, value: Any) -> Any:
+    """A fed array in the declared type; FeedError where it has another number of elements than the variable."""
+    var = program.global_block()._var_recursive(name)
+    array = np.asarray(value.array if isinstance(value, LoDTensor) else value, to_numpy(var.dtype))
+    if var.spec.static and array.size != math.prod(var.shape):
+        raise FeedError(f"variable {name!r} is persistable and of shape {list(var.shape)}, but is fed an array of shape "
+                        f"{list(array.shape)} on each device")
+    return array
 
 
 def _mark(value: Any) -> tuple[int, int]:

@@ -57,6 +57,11 @@ class ParallelExecutor:
                                           return_numpy=return_numpy)
         return result
 
+    def _need_create_local_exe_scopes(self) -> bool:
+        """Whether the buffers of earlier runs were freed, or there were none."""
+        runner = self._compiled_program._runner
+        return not any(executor._plans for executor in [self._exe, *(runner.devices.executors if runner is not None else ())])
+
     def drop_local_exe_scopes(self) -> None:
         """Free the buffers of earlier runs."""
         self._exe._plans.clear()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fluidlite.errors import EnforceNotMet, did_you_mean
+from fluidlite.errors import EnforceNotMet, NotFoundError, did_you_mean
 
 __all__ = ["BuildStrategy", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy", "ignored"]
 
@@ -56,6 +56,67 @@ class _Options:
         super().__setattr__(name, value)
 
 
+_PASSES = ("coalesce_grad_tensor_pass", "add_reader_dependency_pass", "all_reduce_mode_multi_devices_pass", "fuse_all_reduce_op_pass",
+           "all_reduce_deps_pass", "modify_op_lock_and_record_event_pass", "multi_devices_check_pass")
+_KNOWN_PASSES = frozenset((*_PASSES, "graph_viz_pass", "multi_batch_merge_pass", "reduce_mode_multi_devices_pass", "dist_multi_devices_pass",
+                           "sequential_execution_pass", "fuse_elewise_add_act_pass", "fuse_bn_act_pass", "sync_batch_norm_pass",
+                           "fuse_relu_depthwise_conv_pass", "multi_devices_print_pass", "lock_free_optimize_pass", "fuse_adam_op_pass",
+                           "fuse_sgd_op_pass", "fuse_momentum_op_pass", "backward_optimizer_op_deps_pass"))
+
+
+class Pass:
+    """A step of compiling in fluid's words. Of those that a user can add, `graph_viz_pass` does something: it draws the program."""
+
+    def __init__(self, name: str) -> None:
+        if name not in _KNOWN_PASSES:
+            raise NotFoundError(f"Pass {name} has not been registered{did_you_mean(name, _KNOWN_PASSES)}")
+        self._name = name
+        self.attributes: dict[str, Any] = {}
+
+    def type(self) -> str:
+        """Its name."""
+        return self._name
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is set."""
+        return name in self.attributes
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute, such as `graph_viz_path`."""
+        self.attributes[name] = value
+
+    set_not_owned = set
+
+
+class PassBuilder:
+    """The list of passes of a BuildStrategy."""
+
+    def __init__(self) -> None:
+        self._passes = [Pass(name) for name in _PASSES]
+
+    def all_passes(self) -> list[Pass]:
+        """The passes, in order."""
+        return list(self._passes)
+
+    def append_pass(self, name: str) -> Pass:
+        """Add a pass at the end; NotFoundError for an unknown one."""
+        return self.insert_pass(len(self._passes), name)
+
+    def insert_pass(self, index: int, name: str) -> Pass:
+        """Add a pass in front of number `index`."""
+        if not 0 <= index <= len(self._passes):
+            raise EnforceNotMet(f"pass {name} cannot be number {index}: there are {len(self._passes)}")
+        made = Pass(name)
+        self._passes.insert(index, made)
+        return made
+
+    def remove_pass(self, index: int) -> None:
+        """Remove pass number `index`."""
+        if not 0 <= index < len(self._passes):
+            raise EnforceNotMet(f"there is no pass number {index}: there are {len(self._passes)}")
+        del self._passes[index]
+
+
 class BuildStrategy(_Options):
     """Options of compiling, under fluid's names; those that a generated plan makes meaningless change nothing."""
 
@@ -72,13 +133,27 @@ class BuildStrategy(_Options):
         "debug_graphviz_path": "", "mkldnn_enabled_op_types": set(),
     }
 
+    def _finalize_strategy_and_create_passes(self) -> PassBuilder:
+        """The passes that compiling goes through, by fluid's names."""
+        if self.__dict__.get("_passes") is None:
+            self.__dict__["_passes"] = PassBuilder()
+        found: PassBuilder = self.__dict__["_passes"]
+        return found
+
+    def drawings(self) -> list[str]:
+        """Where the user wants pictures of the program."""
+        passes = self.__dict__.get("_passes")
+        wanted = passes.all_passes() if passes is not None else []
+        more = [str(item.attributes["graph_viz_path"]) for item in wanted if item.type() == "graph_viz_pass" and item.has("graph_viz_path")]
+        return ([self.debug_graphviz_path] if self.debug_graphviz_path else []) + more
+
 
 class ExecutionStrategy(_Options):
     """Options of running, under fluid's names."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
         "num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "use_thread_barrier": False,
-        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True,
+        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True, "_dry_run": False,
     }
 
 

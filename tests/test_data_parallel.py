@@ -264,6 +264,46 @@ def test_a_picture_of_the_program(exe: Any, tmp_path: Any) -> None:
     assert len(list((tmp_path / "graphs").iterdir())) == 1
 
 
+def test_passes_can_be_listed_and_drawn(exe: Any, tmp_path: Any) -> None:
+    found, strategy = job(exe), fluid.BuildStrategy()
+    passes = strategy._finalize_strategy_and_create_passes()
+    count = len(passes.all_passes())
+    picture = passes.append_pass("graph_viz_pass")
+    picture.set("graph_viz_path", str(tmp_path / "program.dot"))
+    passes.insert_pass(0, "fuse_bn_act_pass")
+    passes.remove_pass(0)
+    assert [item.type() for item in passes.all_passes()][count:] == ["graph_viz_pass"] and picture.has("graph_viz_path")
+    for wrong in (lambda: passes.append_pass("nope_pass"), lambda: passes.insert_pass(99, "graph_viz_pass"), lambda: passes.remove_pass(99)):
+        with pytest.raises(fluid.core.EnforceNotMet):
+            wrong()
+    exe.run(on(2, found, strategy), feed=FEED, scope=found.scope)
+    assert (tmp_path / "program.dot").read_text().endswith("}\n")
+
+
+def test_a_dry_run_computes_nothing(exe: Any) -> None:
+    found, run = job(exe), fluid.ExecutionStrategy()
+    run._dry_run = True
+    before = held(found)
+    assert exe.run(on(2, found, run=run), fetch_list=[found.loss], scope=found.scope) == [None]
+    assert all((held(found)[name] == value).all() for name, value in before.items())
+
+
+@pytest.mark.parametrize(("devices", "rates", "kept"), [(1, [1.0], 1.0), (2, [1.0], 1.0), (2, [0.5, 0.5], 0.5), (1, [1.0, 1.0], None)])
+def test_learning_rates_can_be_fed(exe: Any, devices: int, rates: list[float], kept: float | None) -> None:
+    found = job(exe)
+    feed = {**FEED, "learning_rate_0": np.array(rates, "float32")}
+    if kept is None:
+        with pytest.raises(fluid.core.EnforceNotMet, match="learning_rate_0"):
+            exe.run(on(devices, found), feed=feed, scope=found.scope)
+        return
+    exe.run(on(devices, found), feed=feed, scope=found.scope)
+    assert held(found)["learning_rate_0"].tolist() == [kept]
+    other = job(exe)
+    other.scope.find_var("learning_rate_0").get_tensor().set(np.array([kept], "float32"), fluid.CPUPlace())
+    exe.run(on(devices, other), feed=FEED, scope=other.scope)
+    assert all((held(other)[name] == value).all() for name, value in held(found).items())
+
+
 def test_meaningless_options_say_so_once(exe: Any) -> None:
     compiler._told.clear()
     build, run = fluid.BuildStrategy(), fluid.ExecutionStrategy()
@@ -475,6 +515,7 @@ def test_parallel_executor(exe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tester = fluid.ParallelExecutor(use_cuda=False, main_program=test, share_vars_from=trainer)
     assert tester.run([found.loss.name], [FEED, FEED])[0].shape == (2,)
     trainer.drop_local_exe_scopes()
+    assert trainer._need_create_local_exe_scopes()
     assert not any(executor._plans for executor in trainer._compiled_program._runner.devices.executors)
     assert trainer.run([found.loss.name], FEED, return_numpy=False)[0].shape() == [2]
     with pytest.raises(AssertionError, match="The share_vars_from should be ParallelExecutor"):

@@ -72,6 +72,8 @@ def load(program: Program, model_path: str, executor: Any = None, var_list: Sequ
     """
     prefix = _prefix(model_path)
     if not os.path.exists(prefix + _PARAMS):
+        if executor is None and os.path.exists(model_path):
+            raise ValueError("executor is required when loading model file saved with [ save_params, save_persistables, save_vars ]")
         if os.path.isdir(model_path):
             return _load_folder(program, model_path, executor)
         if os.path.isfile(model_path):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import MissingFileError, UninitializedError
+from fluidlite.errors import EnforceNotMet, MissingFileError, UninitializedError
 from fluidlite.io_distributed import LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
@@ -141,6 +141,8 @@ def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars
     if dirname is None:
         raise ValueError("a 'filename' needs the folder 'dirname'")
     if filename is not None:
+        if not os.path.basename(filename):
+            raise EnforceNotMet(f"cannot save variables into {os.path.join(dirname, filename)!r}: 'filename' should name a file")
         replace_file(os.path.join(dirname, filename), _combined(values))
         return None
     with write_folder(dirname) as files:
@@ -260,6 +262,8 @@ def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes
                 found = source.tensors(len(names))
         else:
             return {var.name: _read_one(var, dirname) for var in chosen}
+    except MissingFileError:
+        raise
     except FileNotFoundError as error:
         raise _missing(error) from None
     return dict(zip(names, found, strict=True))

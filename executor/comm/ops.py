@@ -58,9 +58,11 @@ def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
         needs_communicator(op)
         return {}
     trainer = max(op.attrs["trainer_id"], *session.contacted.values(), 0)          # fluid's `send` does not say, but `recv` does
-    for route, value in zip(routes_of(op), values["X"], strict=True):
-        for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True):
-            session.post(endpoint, Message(Kind.SEND, trainer, name, piece))
+    posts = [(endpoint, Message(Kind.SEND, trainer, name, piece)) for route, value in zip(routes_of(op), values["X"], strict=True)
+             for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True)]
+    first = trainer % max(len(posts), 1)                 # trainers do not all begin with the same server
+    for endpoint, message in posts[first:] + posts[:first]:
+        session.post(endpoint, message)
     return {}
 
 

@@ -140,14 +140,15 @@ def alone(steps: int) -> Any:
 
 
 # ---------------------------------------------------------------------- trainers that go
-def test_a_trainer_with_fewer_batches() -> None:
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_trainer_with_fewer_batches(early: int) -> None:
     cluster = Cluster(make())
     cluster.serve()
-    cluster.train(0, 5)
-    cluster.train(1, 2)
+    cluster.train(1 - early, 5)
+    cluster.train(early, 2)
     cluster.join()
-    assert np.allclose(cluster.result("trainer0"), alone(5), atol=1e-5)
-    assert np.allclose(cluster.result("server"), cluster.result("trainer0"))
+    assert np.allclose(cluster.result(f"trainer{1 - early}"), alone(5), atol=1e-5)
+    assert np.allclose(cluster.result("server"), cluster.result(f"trainer{1 - early}"))
 
 
 @pytest.mark.parametrize("policy", ["stop", "go_on"])

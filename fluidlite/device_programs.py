@@ -209,6 +209,8 @@ def _updated_together(program: Program, devices: int) -> Division | None:
     """
     block = program.global_block()
     owners = _owners(block, devices)
+    if any(getattr(block._find_var_recursive(name), "is_distributed", False) for name in owners):
+        return None                                    # each device has its own part of such a parameter
     foreign = [set(_foreign(block, owners, device)) for device in range(devices)]
     updates = [op for op in block.ops if any(op in left for left in foreign)]
     shared = _persistables(program, (name for op in updates for name in writes(op)))

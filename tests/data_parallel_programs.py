@@ -253,6 +253,86 @@ def averages(fluid):
     return loss
 
 
+@case(devices=(2, 3))
+def piecewise(fluid):
+    loss = regression(fluid)
+    rate = fluid.layers.linear_lr_warmup(fluid.layers.piecewise_decay([1, 2], [0.1, 0.05, 0.01]), 2, 0.01, 0.1)
+    fluid.optimizer.Momentum(rate, 0.9).minimize(loss)
+    return loss, [rate]
+
+
+@case(feed=rows(word=ids, other=ids))
+def shared_table(fluid):
+    word, other = fluid.data("word", [None, 1], "int64"), fluid.data("other", [None, 1], "int64")
+    y = fluid.data("y", [None, 1])
+    parts = [fluid.embedding(item, [7, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table")) for item in (word, other)]
+    joined = fluid.layers.reshape(fluid.layers.concat(parts, axis=-1), [-1, 8])
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(joined, 1), y))
+    fluid.optimizer.Adagrad(0.1, regularization=fluid.regularizer.L2Decay(0.01)).minimize(loss)
+    return loss
+
+
+def tagged(random):
+    rows_of_words, lengths = words(random, 6)
+    return {"word": (rows_of_words, lengths), "tag": (random.integers(0, 3, rows_of_words.shape).astype("int64"), lengths)}
+
+
+@case(feed=tagged)
+def tagger(fluid):
+    word, tag = fluid.data("word", [None, 1], "int64", lod_level=1), fluid.data("tag", [None, 1], "int64", lod_level=1)
+    inner = fluid.layers.embedding(word, [7, 8], is_sparse=True)
+    hidden, _ = fluid.layers.dynamic_lstm(inner, 8, use_peepholes=False)
+    scores = fluid.layers.fc(hidden, 3)
+    cost = fluid.layers.linear_chain_crf(scores, tag, param_attr=fluid.ParamAttr(name="transitions", learning_rate=0.1))
+    loss = fluid.layers.mean(cost)
+    fluid.optimizer.SGD(0.05).minimize(loss)
+    return loss
+
+
+@case(feed=lambda random: {"word": words(random, 6), "y": random.standard_normal((6, 1)).astype("float32")})
+def dynamic_rnn(fluid):
+    word, y = fluid.data("word", [None, 1], "int64", lod_level=1), fluid.data("y", [None, 1])
+    inner = fluid.layers.embedding(word, [7, 4])
+    rnn = fluid.layers.DynamicRNN()
+    with rnn.block():
+        one = rnn.step_input(inner)
+        before = rnn.memory(shape=[3], value=0.0)
+        after = fluid.layers.fc([one, before], 3, act="tanh")
+        rnn.update_memory(before, after)
+        rnn.output(after)
+    out = fluid.layers.fc(fluid.layers.sequence_last_step(rnn()), 1)
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(out, y))
+    fluid.optimizer.Adam(0.05).minimize(loss)
+    return loss
+
+
+@case()
+def lookahead(fluid):
+    loss = regression(fluid)
+    fluid.optimizer.LookaheadOptimizer(fluid.optimizer.SGD(0.1), alpha=0.5, k=2).minimize(loss)
+    return loss
+
+
+@case()
+def model_average(fluid):
+    loss = regression(fluid)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    fluid.optimizer.ModelAverage(0.5, min_average_window=2, max_average_window=4)
+    return loss
+
+
+@case()
+def recompute(fluid):
+    x, y = data(fluid)
+    hidden = fluid.layers.fc(x, 6, act="tanh")
+    more = fluid.layers.fc(hidden, 4, act="tanh")
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(more, 1), y))
+    optimizer = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
+    optimizer._set_checkpoints([hidden])
+    optimizer.minimize(loss)
+    return loss
+
+
 def _optimizer_case(name, make):
     def build(fluid):
         loss = regression(fluid)
@@ -297,7 +377,9 @@ def initialise(fluid, main, scope):
     for param in sorted(main.all_parameters(), key=lambda param: param.name):
         if param.trainable:
             value = random.standard_normal(param.shape).astype("float32") / 2
-            scope.find_var(param.name).get_tensor().set(value, fluid.CPUPlace())
+            for name in (param.name, param.name + "@SLOW"):             # the startup program has copied them before
+                if scope.find_var(name) is not None:
+                    scope.find_var(name).get_tensor().set(value, fluid.CPUPlace())
 
 
 def train(fluid, item, devices, exe=None, steps=STEPS):

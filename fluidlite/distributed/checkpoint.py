@@ -48,7 +48,7 @@ def save_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
         back behind, are removed.
     reader_position: anything that JSON can say, for this trainer.
     """
-    program = valid_program(main_program)
+    program = _program_of(main_program)
     if is_server(program):
         raise ArgumentError("checkpoints are saved by trainers, who ask the servers for what they hold")
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10 ** 18:
@@ -64,9 +64,7 @@ def _save(executor: Any, folder: str | os.PathLike[str], program: Program, step:
           group: Group) -> str:
     mine, facts = _own_state(executor, program, group, scope, position)
     about = f"step {step}"
-    digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
-    first = json.loads(bytes(group.share(_bytes_of(digests), about)))
-    different = {name: value for name, value in mine.items() if first.get(name) != digests[name]}
+    different = {} if group.is_alone else _not_like_first(mine, group, about)
     brought = group.gather(encode_state(different, facts), about)
     if brought is None:
         return _written(group.share(_bytes_of({}), f"{about} is written"))
@@ -78,6 +76,19 @@ def _save(executor: Any, folder: str | os.PathLike[str], program: Program, step:
         group.share(_bytes_of({"error": f"{type(error).__name__}: {error}"}), f"{about} is written")
         raise
     return _written(group.share(_bytes_of(said), f"{about} is written"))
+
+
+def _not_like_first(mine: Values, group: Group, about: str) -> Values:
+    """The variables that this trainer has otherwise than the first."""
+    digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
+    first = json.loads(bytes(group.share(_bytes_of(digests), about)))
+    return {name: value for name, value in mine.items() if first.get(name) != digests[name]}
+
+
+def _program_of(main_program: Any) -> Program:
+    """The program that a trainer runs, be it compiled or not."""
+    inner = getattr(main_program, "_program", None)
+    return valid_program(inner if isinstance(inner, Program) else main_program)
 
 
 def _bytes_of(said: Mapping[str, Any]) -> Any:
@@ -176,7 +187,7 @@ def load_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
     Nothing is changed unless all of it fits: FormatError or MissingFileError for a damaged file, RuntimeError for a variable
     of another shape, CommunicatorError where a server has loaded something else than this trainer.
     """
-    program, scope = valid_program(main_program), scope or global_scope()
+    program, scope = _program_of(main_program), scope or global_scope()
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):

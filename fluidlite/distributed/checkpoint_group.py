@@ -26,6 +26,11 @@ class Group:
         self.number = number
 
     @property
+    def is_alone(self) -> bool:
+        """Whether there is nobody else."""
+        return type(self) is Group
+
+    @property
     def servers(self) -> Servers | None:
         """The parameter servers of these trainers."""
         return None

@@ -122,6 +122,60 @@ def test_servers_load_what_it_saved(tmp_path: pathlib.Path, optimizer: str, serv
             assert np.array_equal(found[name], value) or name in ("w", "b", "v", "batch_norm_0.b_0"), name
 
 
+def distributed(servers: int = 2) -> tuple[Job, Any, Any]:
+    """A job with a table that only servers have, which 1.8.5 cannot transpile."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
+        rows = fluid.layers.embedding(ids, [40, 5], is_sparse=True, is_distributed=True, param_attr="table")
+        x, y = fluid.data("x", [None, 12]), fluid.data("y", [None, 1])
+        both = fluid.layers.concat([fluid.layers.sequence_pool(rows, "sum"), x], 1)
+        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(both, 1, param_attr="w", bias_attr=False), y))
+        fluid.optimizer.Adagrad(0.1).minimize(loss)
+    config = DistributeTranspilerConfig()
+    config.min_block_size = 20
+    return make_job(main, startup, "pserver", 2, servers, True, config), main, startup
+
+
+def test_servers_write_a_distributed_table(tmp_path: pathlib.Path) -> None:
+    def save(folder: str) -> Callable[[Any, Any, int], None]:
+        return lambda exe, main, index: fluid.io.save_persistables(exe, str(tmp_path / folder), main)
+
+    job, main, startup = distributed()
+    run(job, recipe.STEPS, save("first"))
+    assert sorted(files(tmp_path / "first" / "__lookup_table__")) == ["table.block0", "table.block1"]
+    assert {path.name for path in (tmp_path / "first").iterdir()} >= {"w", "w_moment_0", "table_moment_0"}
+    assert not (tmp_path / "first" / "table").exists()
+    run(distributed(1)[0], 0, save("again"), before=lambda exe, main: fluid.io.load_persistables(exe, str(tmp_path / "first"), main))
+    exe, found = fluid.Executor(fluid.CPUPlace()), []
+    for folder in ("first", "again"):
+        with fluid.scope_guard(Scope()):
+            exe.run(startup)
+            fluid.io.load_persistables(exe, str(tmp_path / folder), main)
+            found.append({name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in ("table", "table_moment_0", "w")})
+    assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
+    assert [path.name for path in (tmp_path / "again" / "__lookup_table__").iterdir()] == ["table"]
+    (tmp_path / "first" / "__lookup_table__" / "table.block0").unlink()
+    with pytest.raises(FileNotFoundError, match="holds only the parts table.block1 of 'table'"):
+        fluid.io.load_persistables(exe, str(tmp_path / "first"), main)
+
+
+def test_tables_are_saved_as_the_servers_have_them(tmp_path: pathlib.Path) -> None:
+    def save(exe: Any, main: Any, index: int) -> None:
+        fluid.io.save_persistables(exe, str(tmp_path / "all"), main)
+        fluid.io.save_params(exe, str(tmp_path / "params"), main)
+        fluid.io.save_params(exe, str(tmp_path / "one"), main, filename="file")
+        fluid.save(main, str(tmp_path / "model"))
+
+    run(job_of("SGD"), 2, save)
+    wanted = fluid.load_program_state(str(tmp_path / "all"))
+    assert np.ptp(wanted["table"]) > 0
+    params = [param for param in programs("SGD")[0].list_vars() if fluid.io.is_parameter(param)]
+    for found in (fluid.load_program_state(str(tmp_path / "params")), fluid.load_program_state(str(tmp_path / "one" / "file"), params),
+                  fluid.load_program_state(str(tmp_path / "model"))):
+        assert all(np.array_equal(found[param.name], wanted[param.name]) for param in params)
+
+
 def test_what_servers_hold_is_saved_by_them(tmp_path: pathlib.Path) -> None:
     unpacked("Momentum", tmp_path / "theirs")
     held: dict[str, dict[str, bytes]] = {}

@@ -38,7 +38,7 @@ def difference(example: str, mode: str, options: list[str], **env: str) -> float
     assert done.returncode == 0, done.stdout + done.stderr
     trainers = 4 - int((options or ["", "0"])[1])
     said = re.findall(rf"^{mode}: {trainers} trainers(?:, (\d) servers)?: \d+ parameters, largest relative difference from one process (\S+) ",
-                      done.stdout, re.M)
+                      re.sub(r"\x1b\[\??\w+", "", done.stdout), re.M)          # Open MPI gives processes a terminal
     assert len(said) == 1, done.stdout + done.stderr
     return float(said[0][1])
 

@@ -8,6 +8,7 @@ from typing import Any
 from fluidlite.errors import TranspilerError, did_you_mean
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
+from fluidlite.mpi_start import under_mpi
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
@@ -144,7 +145,7 @@ class DistributeTranspiler:
     def get_trainer_program(self, wait_port: bool = True) -> Program:
         """The trainer's main program, once the servers listen (with `wait_port`, here and in the configuration)."""
         self.layout                                    # noqa: B018 (asked for its error)
-        if wait_port and self.config.wait_port:
+        if wait_port and self.config.wait_port and not under_mpi():             # where servers listen at no port
             wait_server_ready(self.pserver_endpoints)
         return self.origin_program
 

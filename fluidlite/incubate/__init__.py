@@ -1,0 +1,1 @@
+"""`fluid.incubate`: Fleet, and the data generators of its jobs."""

@@ -1,0 +1,1 @@
+"""What all of Fleet shares: who a process is in its job, and what a fleet does."""

@@ -1,0 +1,201 @@
+"""How the processes of a job exchange small values without servers: through files that all of them see, or through one of them by HTTP.
+
+Each round has a number, and each process writes what it brings under `job.group.round.rank`, then reads what the others do.
+"""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fluidlite.errors import CommunicatorError
+
+__all__ = ["Exchange", "FileStore", "HttpStore", "Store", "serve_store"]
+
+_MOST_BYTES = 1 << 30
+
+
+class Store(Protocol):
+    """Values under names, seen by all processes of a job."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value; who reads it meanwhile gets the old one or the new one."""
+
+    def get(self, name: str) -> bytes | None:
+        """A value; None where there is none yet."""
+
+    def drop(self, name: str) -> None:
+        """Forget a value, if there is one."""
+
+
+class FileStore:
+    """Values as files of a folder, which may lie on a file system that several machines share."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        unfinished = self.folder / f".{name}.{os.getpid()}.{threading.get_ident()}"
+        unfinished.write_bytes(value)
+        unfinished.replace(self.folder / name)
+
+    def get(self, name: str) -> bytes | None:
+        """A value; None where there is none yet."""
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def drop(self, name: str) -> None:
+        """Forget a value."""
+        (self.folder / name).unlink(missing_ok=True)
+
+
+class HttpStore:
+    """Values that the process at `ip:port` keeps, for those who hold the job's key."""
+
+    def __init__(self, endpoint: str, key: bytes) -> None:
+        self.endpoint, self.key = endpoint, key
+
+    def __str__(self) -> str:
+        return self.endpoint
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        self._ask("PUT", name, value)
+
+    def get(self, name: str) -> bytes | None:
+        """A value; None where there is none yet."""
+        return self._ask("GET", name)
+
+    def drop(self, name: str) -> None:
+        """Forget a value."""
+        self._ask("DELETE", name)
+
+    def _ask(self, method: str, name: str, value: bytes = b"") -> bytes | None:
+        """One request; nothing comes of it while the other process is not there yet."""
+        address, _, port = self.endpoint.rpartition(":")
+        connection = http.client.HTTPConnection(address, int(port), timeout=10)
+        with contextlib.closing(connection):
+            try:
+                connection.request(method, "/" + name, value, {"X-Proof": _proof(self.key, method, "/" + name, value)})
+                answer = connection.getresponse()
+                return answer.read() if answer.status == 200 else None
+            except OSError:
+                return None
+
+
+def _proof(key: bytes, method: str, path: str, value: bytes) -> str:
+    return hmac.new(key, f"{method} {path}\n".encode() + value, hashlib.sha256).hexdigest()
+
+
+def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
+    """Keep values for an `HttpStore` at `ip:port`, in a thread of this process, until `shutdown()`."""
+    values: dict[str, bytes] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            size = int(self.headers.get("Content-Length") or 0)
+            value = self.rfile.read(size) if 0 <= size <= _MOST_BYTES else b""
+            found: bytes | None = b""
+            if not hmac.compare_digest(self.headers.get("X-Proof", ""), _proof(key, self.command, self.path, value)):
+                found = None
+            elif self.command == "PUT":
+                values[self.path] = value
+            elif self.command == "DELETE":
+                values.pop(self.path, None)
+            else:
+                found = values.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.send_header("Content-Length", str(len(found or b"")))
+            self.end_headers()
+            self.wfile.write(found or b"")
+
+        do_GET = do_PUT = do_DELETE = answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing: each request is one step of a wait."""
+
+    address, _, port = endpoint.rpartition(":")
+    server = http.server.ThreadingHTTPServer((address, int(port)), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True, name=f"values at {endpoint}").start()
+    return server
+
+
+class Exchange:
+    """Rounds in which each of `size` processes brings a value and gets all of them. Every wait ends after `deadline` seconds."""
+
+    def __init__(self, store: Store, group: str, rank: int, size: int, deadline: float) -> None:
+        self.store, self.group, self.rank, self.size, self.deadline = store, group, rank, size, deadline
+        self.job = ""
+        self.round = 0
+
+    def gather(self, value: bytes) -> list[bytes]:
+        """What all have brought to this round, by rank; CommunicatorError names those who have not come."""
+        if self.size == 1:
+            return [value]
+        if not self.job:
+            self._meet()
+        here, self.round = self.round, self.round + 1
+        self.store.put(self._name(here, self.rank), value)
+        found = [value if rank == self.rank else self._wait(self._name(here, rank), [rank]) for rank in range(self.size)]
+        if here > 0:                                # who has come to this round has read the one before
+            self.store.drop(self._name(here - 1, self.rank))
+        return found
+
+    def _name(self, number: int, rank: int) -> str:
+        return f"{self.job}.{self.group}.{number}.{rank}"
+
+    def _wait(self, name: str, ranks: list[int]) -> bytes:
+        return self._until(lambda: self.store.get(name), ranks)
+
+    def _until(self, look: Callable[[], Any], ranks: list[int]) -> Any:
+        end, pause = time.monotonic() + self.deadline, 0.001
+        while (found := look()) is None:
+            if time.monotonic() > end:
+                raise CommunicatorError(f"rank {self.rank} of {self.group!r} has waited {self.deadline:g} s for rank "
+                                        f"{', '.join(map(str, ranks))} at {self.store}")
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+        return found
+
+    # ------------------------------------------------------------------ which job this is
+    def _meet(self) -> None:
+        """Agree on a name of this job: what an earlier one has left behind is then not taken for this one's."""
+        mine, others = secrets.token_hex(8), list(range(1, self.size))
+        if self.rank == 0:
+            self.store.put(f"{self.group}.job", mine.encode())
+            come = {rank: self._until(lambda rank=rank: self._greeting(rank, mine), [rank]) for rank in others}
+            self.store.put(f"{mine}.{self.group}.come", json.dumps(come).encode())
+            self.job = mine
+        else:
+            self.job = self._until(lambda: self._accepted(mine), [0])
+
+    def _greeting(self, rank: int, job: str) -> str | None:
+        said = (self.store.get(f"{self.group}.{rank}") or b"").decode().partition(" ")
+        return said[2] if said[0] == job else None
+
+    def _accepted(self, mine: str) -> str | None:
+        """Greet the rank 0 that is there; the job's name once it has taken notice."""
+        job = (self.store.get(f"{self.group}.job") or b"").decode()
+        if not job:
+            return None
+        self.store.put(f"{self.group}.{self.rank}", f"{job} {mine}".encode())
+        come = json.loads(self.store.get(f"{job}.{self.group}.come") or b"{}")
+        return job if come.get(str(self.rank)) == mine else None

@@ -1,0 +1,1 @@
+"""`fluid.incubate.fleet.collective`: the fleet whose trainers reduce their gradients."""

@@ -217,7 +217,7 @@ class DistributeTranspiler:
         block = self.origin_program.global_block()
         for piece in self.layout.slices:
             found[piece.endpoint]["params"].append(block.var(piece.param_name))
-            found[piece.endpoint]["grads"].append(block.var(self.layout.sent_name(piece, self.trainer_id)))
+            found[piece.endpoint]["grads"].append(block.var(self.layout.local_name(piece, self.trainer_id)))
         return found
 
 

@@ -21,7 +21,7 @@ from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.slices import rows_of_pieces
 from fluidlite.transpiler.training import Training, Update
 
-__all__ = ["LOOKUPS", "Layout", "distributed_tables", "place", "remote_tables"]
+__all__ = ["LOOKUPS", "Layout", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
 LOOKUPS = ("lookup_table", "lookup_table_v2")
 CUTTABLE = frozenset({"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"})
@@ -66,12 +66,21 @@ class Layout:
 
     @property
     def suffixed(self) -> bool:
-        """Whether a gradient says from which trainer it comes: the servers of a synchronous job keep them apart."""
-        return self.sync_mode and self.trainers > 1
+        """Whether a gradient says from which trainer it comes: the servers of a job in step keep them apart."""
+        return self.in_step and self.trainers > 1
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all trainers take each step together, by barriers in the program or of the trainers' communicators."""
+        return self.sync_mode or in_step_at_run_time(self.config)
 
     def sent_name(self, piece: Slice, trainer: int) -> str:
         """What the gradient of a slice is called when trainer number `trainer` sends it."""
         return f"{piece.grad_name}.trainer_{trainer}" if self.suffixed else piece.grad_name
+
+    def local_name(self, piece: Slice, trainer: int) -> str:
+        """What the gradient of a slice is called in the program of trainer number `trainer`."""
+        return self.sent_name(piece, trainer) if self.sync_mode else piece.grad_name
 
     def arriving_names(self, piece: Slice) -> list[str]:
         """What the gradients of a slice are called at its server: one for each trainer, or one for all where they are not kept apart."""
@@ -81,9 +90,9 @@ class Layout:
 
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
-        if not self.suffixed:
+        if not (self.suffixed and self.sync_mode):          # a communicator gives them their names when it sends them
             return {}
-        return {piece.grad: self.sent_name(piece, trainer) for piece in self.slices if piece.count == 1}
+        return {piece.grad: self.local_name(piece, trainer) for piece in self.slices if piece.count == 1}
 
     @cached_property
     def counter(self) -> Variable | None:
@@ -91,6 +100,11 @@ class Layout:
         block = self.training.program.global_block()
         steps = [] if self.sync_mode else [op for op in self.training.schedule if op.type == "increment"]
         return block.var(steps[0].output("Out")[0]) if steps else None
+
+
+def in_step_at_run_time(config: DistributeTranspilerConfig) -> bool:
+    """Whether the trainers' communicators keep the trainers in step, as Fleet's `SyncStrategy` asks for."""
+    return config.completely_not_async and config.half_async and config.runtime_split_send_recv
 
 
 @without_collector()

@@ -12,7 +12,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.registry import AttrType
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy, without_collector
-from fluidlite.transpiler.layout import Layout, distributed_tables
+from fluidlite.transpiler.layout import Layout, distributed_tables, in_step_at_run_time
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.trainer import count_at_start
 from fluidlite.transpiler.training import Update
@@ -24,7 +24,7 @@ TRAINER_ID = "@TRAINER_ID@"
 
 def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
     """The number that stands for a configuration's way to keep in step; like 1.8.5's, it does not depend on `half_async`."""
-    if config.sync_mode:
+    if config.sync_mode or in_step_at_run_time(config):
         return DistributedMode.SYNC
     return DistributedMode.ASYNC if config.runtime_split_send_recv else DistributedMode.HALF_ASYNC
 
@@ -119,7 +119,7 @@ class _Server:
     def update_block(self, update: Update, parent: int) -> Block:
         """Merge the trainers' gradients, then update."""
         block, piece = self.new_block(parent), self.held[update.param]
-        if self.layout.sync_mode:
+        if self.layout.sync_mode or self.layout.suffixed:
             self.merge(block, piece, update)
         names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
         if self.layout.config.enable_dc_asgd and not self.layout.sync_mode:

@@ -70,7 +70,7 @@ class _Trainer:
             self.send(param, sent[param], writers)
         waits = list(sent.values())
         if self.layout.counter is not None:
-            self.send_count(self.layout.counter)
+            waits.append(self.send_count(self.layout.counter))
         half_async = self.at_run_time and self.layout.config.half_async and not self.layout.sync_mode
         if self.layout.sync_mode or half_async:
             barrier = self.controls.make()
@@ -89,15 +89,15 @@ class _Trainer:
 
     def grad_name(self, param: str) -> str:
         """What the whole gradient is called here."""
-        pieces = self.layout.by_param[param]
-        return pieces[0].grad if len(pieces) > 1 else self.layout.sent_name(pieces[0], self.trainer)
+        whole = self.layout.by_param[param][0].grad
+        return self.layout.renames(self.trainer).get(whole, whole)
 
     def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
         """Cut a gradient up, where it has slices, and send it, right behind the op that makes it."""
         pieces, name = self.layout.by_param[param], self.grad_name(param)
         gradient, anchor = self.block.var(name), writers[name]
         names = [self.layout.sent_name(piece, self.trainer) for piece in pieces]
-        parts = _declare_slices(self.block, pieces, names, gradient)
+        parts = _declare_slices(self.block, pieces, [self.layout.local_name(piece, self.trainer) for piece in pieces], gradient)
         rows = [piece.shape[0] for piece in pieces]
         if len(pieces) > 1 and not self.at_run_time:
             kind, key = ("split_selected_rows", "height_sections") if gradient.type == VarType.SELECTED_ROWS else ("split_byref", "sections")
@@ -106,11 +106,13 @@ class _Trainer:
             "epmap": [piece.endpoint for piece in pieces], "sections": rows if self.at_run_time else [],
             "send_varnames": names if self.at_run_time else [], ROLE_VAR_ATTR: [param, name]})
 
-    def send_count(self, counter: Variable) -> None:
+    def send_count(self, counter: Variable) -> Variable:
         """Tell every server of a step: asynchronous servers add up the trainers' steps for the learning-rate schedule."""
         mine = declare_like(self.block, counter, f"{counter.name}.trainer_{self.trainer}")
-        self.last("send", {"X": [mine]}, [self.controls.make()], epmap=list(self.layout.endpoints), merge_add=True,
-                  use_send_handler=False, send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
+        done = self.controls.make()
+        self.last("send", {"X": [mine]}, [done], epmap=list(self.layout.endpoints), merge_add=True, use_send_handler=False,
+                  send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
+        return done
 
     def receive(self, param: str, behind: Variable) -> list[Variable]:
         """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one never comes as a whole."""

@@ -25,6 +25,7 @@ from fluidlite.executor.comm.session import use
 from fluidlite.executor.comm.stream import Stream
 from fluidlite.executor.comm.tcp import TcpSession
 from fluidlite.executor.comm.wire import encode
+from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler import Job, make_job
 
 SCRIPT = pathlib.Path(__file__).parent / "fault_job.py"
@@ -309,8 +310,12 @@ def known(cluster: Cluster) -> Iterator[socket.socket]:
         yield sock
 
 
+def spelled(message: Message) -> bytes:
+    return b"".join(bytes(memoryview(frame).cast("B")) for frame in encode(message))
+
+
 def piece(name: str = "w@GRAD.trainer_1", shape: tuple[int, ...] = (WIDTH, 1), trainer: int = 1) -> bytes:
-    return b"".join(bytes(memoryview(frame).cast("B")) for frame in encode(Message(Kind.SEND, trainer, name, np.ones(shape, "float32"))))
+    return spelled(Message(Kind.SEND, trainer, name, np.ones(shape, "float32")))
 
 
 def test_a_message_cut_in_half(flags: Callable[..., None]) -> None:
@@ -333,7 +338,11 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
     (HUGE, "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], and it is declared as float32[30, 1]"),
     (piece(shape=(WIDTH, 2)), "as float32[30, 2], and it is declared as float32[30, 1]"),
     (piece("w@GRAD.trainer_7"), "which this server does not expect; did you mean 'w@GRAD.trainer_1'"),
-], ids=["garbage", "header", "huge", "shape", "name"])
+    (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1")), "sends 'w@GRAD.trainer_1' as nothing"),
+    (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1", SelectedRows(np.array([40]), 50, np.ones((1, 1), "float32")))),
+     "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]"),
+    (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a question that has none"),
+], ids=["garbage", "header", "huge", "shape", "name", "nothing", "rows", "value"])
 def test_what_nobody_should_send(sent: bytes, message: str) -> None:
     cluster = Cluster(make())
     cluster.serve()
@@ -343,6 +352,24 @@ def test_what_nobody_should_send(sent: bytes, message: str) -> None:
         assert message in said
     cluster.train(0, 2)
     cluster.train(1, 2)
+    cluster.join()
+    assert np.allclose(cluster.result("trainer0"), alone(2), atol=1e-5)
+
+
+def test_questions_that_have_no_answer() -> None:
+    cluster = Cluster(make(trainers=1))
+    cluster.serve()
+    with known(cluster) as sock:
+        stream = Stream(sock, 5.0)
+        for message, answer in ((Message(Kind.GET, 0, "u"), "which this server does not hold"),
+                                (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
+                                (Message(Kind.ROWS, 0, "w", np.array([-1])), "rows -1 to -1 of 'w'"),
+                                (Message(Kind.ROWS, 0, "w"), "rows of 'w' without saying which"),
+                                (Message(Kind.SAVE, 0, "/nowhere"), "")):
+            stream.put(message)
+            stream.send_all()
+            assert answer in stream.next().text
+    cluster.train(0, 2)
     cluster.join()
     assert np.allclose(cluster.result("trainer0"), alone(2), atol=1e-5)
 

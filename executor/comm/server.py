@@ -94,10 +94,9 @@ class Server:
         form = self.takes.get(coming.name)
         if form is None:
             raise FormatError(self.unexpected(coming.trainer, coming.name))
-        shape = (-1, *coming.shape[1:]) if coming.is_rows else coming.shape
-        if not fits(form, coming.dtype, shape) or coming.nbytes > coming.most(form[1]):
-            raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.dtype}{list(coming.shape)}, and it is declared "
-                              f"as {form[0]}{list(form[1])}")
+        if not coming.fits_declared(form[1]) or not fits(form, coming.dtype, coming.declared_shape()):
+            raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.text()}, and it is declared as "
+                              f"{form[0]}{list(form[1])}")
 
     # ------------------------------------------------------------------ the loop
     def run(self) -> None:
@@ -275,7 +274,7 @@ class Server:
                                                          Kind.STATE: self.state, Kind.CHANGED: self.changed_rows}
         try:
             return answers[message.kind](message)
-        except (CommunicatorError, FluidError, IndexError, OSError) as error:
+        except (FluidError, ValueError, TypeError, IndexError, OSError) as error:
             return Error(str(error))
 
     def held(self, message: Message) -> Any:
@@ -298,7 +297,13 @@ class Server:
 
     def rows(self, message: Message) -> Any:
         """Rows of a table."""
-        return self.held(message)[message.value]
+        table, ids = self.held(message), message.value
+        if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise CommunicatorError(f"trainer {message.trainer} asks for rows of {message.name!r} without saying which")
+        if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
+            raise CommunicatorError(f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, which has "
+                                    f"{len(table)} here")
+        return table[ids]
 
     def changed_rows(self, message: Message) -> Any:
         """The rows of a table that have changed since this trainer asked last."""
@@ -328,6 +333,7 @@ class Watch:
         self.server = server
         self.lost: dict[int, tuple[float, str]] = {}             # trainer -> when its connection was lost, and how
         self.waiting = 0.0                                       # since when some trainer is at the barrier
+        self.over_tcp = hasattr(server.link, "listen_with_terms")     # other transports find by themselves that nobody can go on
 
     @staticmethod
     def limit(name: str) -> float:
@@ -346,7 +352,7 @@ class Watch:
     def patience(self) -> float | None:
         """Seconds until somebody is overdue; None while nobody is waited for."""
         now, wait = time.monotonic(), self.limit("FLAGS_rpc_lost_trainer_wait")
-        if not self.server.at_barrier:
+        if not self.server.at_barrier or not self.over_tcp:
             self.waiting = 0.0
         elif not self.waiting:
             self.waiting = now

@@ -26,6 +26,7 @@ _DTYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "
 _KINDS = frozenset(int(kind) for kind in Kind if kind is not Kind.LOST)
 _MOST_DIMS = 16
 MOST_BYTES = 1 << 34                               # of one value; what a server expects of a name is checked more closely
+MOST_ROWS = 1 << 28                                # of one sparse gradient
 
 
 def encode(item: Message | Error | Any) -> list[Any]:
@@ -90,17 +91,21 @@ class Incoming:
             raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
         self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self.held == _ROWS else 0
 
-    @property
-    def is_rows(self) -> bool:
-        """Whether the value is SelectedRows, of which there may be none."""
-        return self.held == _ROWS
+    def fits_declared(self, shape: Sequence[int]) -> bool:
+        """Whether a variable of this shape can have the value: rows lie within it, and there are not more than a batch can have."""
+        if self.held == _NOTHING:
+            return False
+        return self.held == _DENSE or not shape or shape[0] < 0 or (self.height <= shape[0] and self.shape[0] <= MOST_ROWS)
 
-    def most(self, shape: Sequence[int]) -> int:
-        """Bytes that a value of a variable of this shape may have; rows may come more than once, each for some id of a batch."""
-        size = self.dtype.itemsize
-        for dim in shape[1:] if self.held == _ROWS else shape:
-            size *= dim if dim >= 0 else MOST_BYTES
-        return min(size * (1 << 28), MOST_BYTES) if self.held == _ROWS else min(size, MOST_BYTES)
+    def declared_shape(self) -> tuple[int, ...]:
+        """The shape that the variable should have; -1 for a dimension that does not say."""
+        return self.shape if self.held == _DENSE else (-1, *self.shape[1:])
+
+    def text(self) -> str:
+        """What the value is, for messages."""
+        if self.held == _NOTHING:
+            return "nothing"
+        return f"{self.dtype}{list(self.shape)}" + (f", rows of {self.height}" if self.held == _ROWS else "")
 
     def arrays(self, into: Any, empty: Callable[[tuple[int, ...], Any], Any]) -> tuple[Any, Any]:
         """Where the row numbers and the elements are to be read into; None for what there is not.

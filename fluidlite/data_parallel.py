@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.batches import merged, share_out
-from fluidlite.device_programs import Division, divide, has_backward, kept_apart, loss_gradients, readers_of, split_readers
+from fluidlite.device_programs import Division, divide, kept_apart, loss_gradients, needs_all, readers_of, split_readers
 from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.errors import CommunicatorError, FeedError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.executor.comm.session import current, of_process
@@ -42,7 +42,7 @@ class Runner:
         self.shared = shared
         self.program, self.build, self.scope = program, build, scope
         self.steps, self.dry = max(1, execution.num_iteration_per_run), execution._dry_run
-        self.trains = has_backward(program)
+        self.trains = needs_all(program, build)
         scopes = [Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))]
         self.devices: Devices = Devices(places, scopes)
         self.one_memory = len(set(places)) == 1         # CPU places, or the same CUDA device again and again

@@ -17,7 +17,7 @@ from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = ["Division", "divide", "has_backward", "kept_apart", "loss_gradients", "readers_of", "split_readers"]
+__all__ = ["Division", "divide", "has_backward", "kept_apart", "loss_gradients", "needs_all", "readers_of", "split_readers"]
 
 BUCKET_BYTES = 32 << 20           # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
 _LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
@@ -26,6 +26,13 @@ _LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
 def has_backward(program: Program) -> bool:
     """Whether the program makes gradients of a loss."""
     return any(op.role == _LOSS_GRADIENT for block in program.blocks for op in block.ops)
+
+
+def needs_all(program: Program, strategy: BuildStrategy) -> bool:
+    """Whether the devices meet while they run the program, so that none can be left out."""
+    together = {"sync_batch_norm", "barrier"} | ({"batch_norm"} if strategy.sync_batch_norm else set())
+    ops = [op for block in program.blocks for op in block.ops]
+    return has_backward(program) or any(op.type in together or op.type.startswith("c_") for op in ops)
 
 
 def loss_gradients(program: Program) -> list[str]:

@@ -50,7 +50,8 @@ def test_equal_to_one_process(example: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", OTHERS)
-@pytest.mark.parametrize("example", [name if name in ("fit_a_line", "word2vec") else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES])
+@pytest.mark.parametrize("example", [pytest.param(name, marks=[pytest.mark.slow] if name not in ("fit_a_line", "word2vec") else [])
+                                     for name in EXAMPLES])
 def test_modes_that_compute_something_else(example: str, mode: str) -> None:
     assert 0 < difference(example, mode, OTHERS[mode]) < 100
 

@@ -14,10 +14,11 @@ import numpy as np
 from fluidlite import flags
 from fluidlite.errors import CommunicatorError, EOFException, FluidError
 from fluidlite.executor.blas import thread_switch
-from fluidlite.executor.comm.session import Session, current, use
+from fluidlite.executor.comm.session import Session, current, of_process, use
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.parallel_ring import DeviceSession, Meeting, Stopped
 from fluidlite.ir.program import Program
+from fluidlite.mpi_start import under_mpi
 from fluidlite.place import CUDAPlace, Place
 from fluidlite.scope import Scope
 
@@ -113,7 +114,7 @@ class Devices:
 
     def sessions(self) -> list[DeviceSession]:
         """The connections of each device, beyond which lie those of the calling thread or process."""
-        outer = current()
+        outer = current() or (of_process(False) if under_mpi() else None)
         if self._sessions is None or self._sessions[0] is not outer:
             self._sessions = outer, [DeviceSession(self.meeting, index, outer) for index in range(len(self.places))]
         return self._sessions[1]

@@ -73,7 +73,14 @@ def main() -> None:
         exe.run(programs.startup)
         exe.run(programs.main)
         return
-    if transpiled == "nccl2":
+    if mode == "nccl2_compiled":
+        fluid.Executor(fluid.CPUPlace()).run(programs.startup)
+        strategy = fluid.BuildStrategy()
+        strategy.num_trainers, strategy.trainer_id = trainers, rank
+        loss = next(op for op in programs.main.global_block().ops if op.type == "mean").output("Out")[0]
+        compiled: Any = fluid.CompiledProgram(programs.main).with_data_parallel(loss, strategy, places=[fluid.CPUPlace()])
+        programs = Programs(compiled, programs.startup)
+    elif transpiled == "nccl2":
         programs = Programs(reduced(programs, rank, trainers, 2 * (mode == "nccl2_groups")), programs.startup)
     found = train(programs.main, programs.startup, batches(role.index, trainers))
     if rank == 0:

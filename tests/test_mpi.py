@@ -30,7 +30,8 @@ def says(done: subprocess.CompletedProcess[str]) -> str:
 
 # ---------------------------------------------------------------------- jobs
 @pytest.mark.parametrize("mode, servers", [("pserver", 1), ("pserver", 2), ("grad_allreduce", 0), ("buckets", 0), ("local_sgd", 0),
-                                           ("multi_thread", 0), ("single_process_multi_thread", 0), ("nccl2", 0), ("nccl2_groups", 0)])
+                                           ("multi_thread", 0), ("single_process_multi_thread", 0), ("nccl2", 0), ("nccl2_groups", 0),
+                                           ("nccl2_compiled", 0)])
 def test_equal_to_one_process(mode: str, servers: int) -> None:
     done = run(4, "mpi_job.py", mode, str(servers))
     assert done.returncode == 0, says(done)

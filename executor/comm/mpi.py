@@ -33,6 +33,8 @@ def _mpi() -> Any:
 class MpiSession(Session):
     """This process's place in the world of `mpirun`."""
 
+    lasts = True
+
     def __init__(self, deadline: float) -> None:
         self.mpi = _mpi()
         self.world = self.mpi.COMM_WORLD
@@ -45,8 +47,9 @@ class MpiSession(Session):
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Tell the others that this process ends."""
+        """Tell the servers that this trainer leaves, and the others that this process ends."""
         if not self.mpi.Is_finalized():
+            self.leave()
             self.link_to.finish()
             self.waiter.leave(self.everybody is not None)
 

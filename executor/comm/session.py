@@ -91,6 +91,8 @@ class Session:
         self.contacted.clear()
 
     pace = "clock"                                    # when a communicator sends: see `communicator.Pace`
+    lasts = False                                     # whether it is there until the process ends, whoever leaves the servers before
+
     def on_device(self, ring_id: int) -> bool:
         """Whether a ring reduces arrays of a device without the host."""
         return ring_id in self.rings and self.rings[ring_id].on_device
@@ -157,9 +159,11 @@ def _at_exit() -> None:
 
 
 def leave_process() -> None:
-    """End this process's TCP session, where it has one: its servers hear that it leaves."""
-    while _of_process:
-        _of_process.pop().leave()
+    """Let this process's servers hear that it leaves; connections over TCP end, and under `mpirun` the processes stay together."""
+    for session in list(_of_process):
+        if not session.lasts:
+            _of_process.remove(session)
+        session.leave()
 
 
 def before_run() -> None:

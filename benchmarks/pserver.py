@@ -2,6 +2,7 @@
 
     PADDLE_PYTHON=<a Python 3.7 with paddlepaddle 1.8.5> python benchmarks/pserver.py [--rounds 5] [--steps 50]
     python benchmarks/pserver.py --sparse        a table of 10 million rows x 16, 512 x 26 ids a trainer and step
+    python benchmarks/pserver.py --mpiexec mpiexec   the same job under MPI takes part
     python benchmarks/pserver.py --bandwidth     parameters through the executor beside bare sockets, ZeroMQ and gRPC
 
 The systems take turns; of each job the median step of trainer 0, of the rounds their median.
@@ -34,16 +35,28 @@ def free_endpoints(count: int) -> str:
     return found
 
 
-def job(system: str, python: str, case: str, steps: int) -> dict[str, list[float]]:
+def under_mpi(mpiexec: str, commands: list[list[str]]) -> list[str]:
+    """One command that starts all."""
+    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
+    found = [mpiexec, *(["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version or "mpirun" in version else [])]
+    for number, command in enumerate(commands):
+        found += [*([":"] if number else []), "-n", "1", *command]
+    return found
+
+
+def job(system: str, python: str, case: str, steps: int, mpiexec: str = "") -> dict[str, list[float]]:
     """What each process reports: trainers their median step and memory, servers their memory before and after."""
     endpoints, found = free_endpoints(2), {}
     roles = [(role, str(number)) for role in ("pserver", "trainer") for number in range(2)]
     with tempfile.TemporaryDirectory() as folder:
-        started = [subprocess.Popen([python, str(FOLDER / "pserver_worker.py"), system, case, role, number, endpoints, "2", str(steps)],
-                                    env={**os.environ, **ONE_THREAD, "RESULT": os.path.join(folder, role + number)},
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for role, number in roles]
+        commands = [["env", f"RESULT={os.path.join(folder, role + number)}", python, str(FOLDER / "pserver_worker.py"), system, case, role,
+                     number, endpoints, "2", str(steps)] for role, number in roles]
+        if mpiexec:
+            commands = [under_mpi(mpiexec, commands)]
+        started = [subprocess.Popen(command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for command in commands]
         try:
-            for process in started[2:]:
+            for process in started[2:] or started:
                 if process.wait(600):
                     raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
             for process in started[:2]:
@@ -60,15 +73,15 @@ def job(system: str, python: str, case: str, steps: int) -> dict[str, list[float
     return found
 
 
-def compare(case: str, rounds: int, steps: int) -> None:
+def compare(case: str, rounds: int, steps: int, mpiexec: str = "") -> None:
     """Run the rounds and print a table."""
-    systems = {"fluidlite": sys.executable}
+    systems = {"fluidlite": sys.executable, **({"fluidlite, MPI": sys.executable} if mpiexec else {})}
     if os.environ.get("PADDLE_PYTHON"):
         systems["paddle"] = os.environ["PADDLE_PYTHON"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in systems}
     for _ in range(rounds):
         for name, python in systems.items():
-            found[name].append(job(name, python, case, steps))
+            found[name].append(job(name, python, case, steps, mpiexec if "MPI" in name else ""))
     medians = {name: statistics.median(one["trainer0"][0] for one in jobs) for name, jobs in found.items()}
     print("| system | ms a step | steps a second | FluidLite / it | MB of a trainer | MB of a server, after |\n|---|---|---|---|---|---|")
     for name, median in medians.items():
@@ -84,12 +97,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--sparse", action="store_true")
+    parser.add_argument("--mpiexec", default="")
     parser.add_argument("--bandwidth", action="store_true")
     options = parser.parse_args()
     if options.bandwidth:
         raise SystemExit(subprocess.call([sys.executable, str(FOLDER / "pserver_bandwidth.py"), str(options.rounds)],
                                          env={**os.environ, **ONE_THREAD}))
-    compare("sparse" if options.sparse else "dense", options.rounds, options.steps)
+    compare("sparse" if options.sparse else "dense", options.rounds, options.steps, options.mpiexec)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite import flags
 from fluidlite.executor import feeding
-from fluidlite.executor.comm import leave
+from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.executor.plan import BoundPlan, compile_plan
 from fluidlite.ir.operator import Operator, OpRole
@@ -99,6 +99,7 @@ class Executor:
         elif not isinstance(feed, dict):
             feed = merge_feed_list(feed)
         scope.runs += 1
+        before_run()
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)
             return []

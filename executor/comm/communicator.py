@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fluidlite.tensor import LoDTensor, host, on
 
 __all__ = ["AsyncCommunicator", "BarrierCommunicator", "Communicator", "Pace", "Settings", "beside", "wanted_by"]
 
+Names: TypeAlias = "tuple[str, ...]"
 _PREFIX = "communicator_"
 _TICK = 0.01              # seconds: the unit of send_wait_times
 
@@ -89,17 +90,18 @@ class Communicator:
     def __init__(self, program: Program, settings: Settings) -> None:
         ops = program.global_block().ops
         self.settings = settings
-        self.receives = {id(op): op for op in ops if op.type == "recv"}
+        self.receives = {tuple(op.output("Out")): op for op in ops if op.type == "recv"}
         self.trainer = max((op.attrs.get("trainer_id", 0) for op in ops), default=0)
         self.session: Any = None
         self.running = False
+        self.pace = Pace.COUNT
         self.changed = threading.Condition(threading.RLock())
         self.failure: BaseException | None = None
         self.threads: list[threading.Thread] = []
-        self.came: dict[int, list[Any]] = {}                     # recv -> what came last for it
-        self.spare: dict[int, list[Any]] = {}                    # memory that the next values are read into
+        self.came: dict[Names, list[Any]] = {}                   # outputs of a `recv` -> what came last for it
+        self.spare: dict[Names, list[Any]] = {}                  # memory that the next values are read into
         self.version = 0
-        self.shown: dict[int, int] = {}                          # recv -> the version that it has shown
+        self.shown: dict[Names, int] = {}                        # outputs of a `recv` -> the version that it has shown
 
     # ------------------------------------------------------------------ its life
     def start(self, session: Any) -> None:
@@ -107,8 +109,8 @@ class Communicator:
         other = getattr(session, "communicator", None)
         if other is not None and other is not self:
             raise CommunicatorError("another communicator of this process is running: stop it first")
-        session.communicator, self.session, self.running = self, session, True
-        if session.pace is Pace.THREADS:
+        session.communicator, self.session, self.running, self.pace = self, session, True, Pace(session.pace)
+        if self.pace is Pace.THREADS:
             self.threads = [threading.Thread(target=self._guarded, args=(loop,), name=f"communicator-{loop.__name__}", daemon=True)
                             for loop in self.loops()]
             for thread in self.threads:
@@ -166,6 +168,10 @@ class Communicator:
         if not done:
             raise CommunicatorError(f"the trainer has waited {limit:g} s for its communicator {what}: some server does not answer")
 
+    def before_run(self) -> None:
+        """A program is about to run."""
+        self.check()
+
     # ------------------------------------------------------------------ what ops of the program do
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
         """A `send` gives its values."""
@@ -181,7 +187,7 @@ class Communicator:
     def newest(self, op: Operator, again: bool, into: Sequence[Any] = ()) -> Sequence[Any] | None:
         """What has come for a `recv`, copied `into` arrays; None where nothing has since it was asked last, unless `again`."""
         self.refresh()
-        key = id(op)
+        key = tuple(op.output("Out"))
         with self.changed:
             parts = self.came.get(key)
             if parts is not None and not again and self.shown.get(key) == self.version:
@@ -211,7 +217,7 @@ class Communicator:
         if not self.receives:
             return
         wanted: list[Wanted] = []
-        spans: dict[int, tuple[int, int]] = {}
+        spans: dict[Names, tuple[int, int]] = {}
         for key, op in self.receives.items():
             items = wanted_by(op)
             spans[key] = (len(wanted), len(wanted) + len(items))
@@ -227,7 +233,7 @@ class AsyncCommunicator(Communicator):
 
     def __init__(self, program: Program, settings: Settings) -> None:
         super().__init__(program, settings)
-        self.routes: dict[int, list[Route]] = {id(op): routes_of(op) for op in program.global_block().ops if op.type == "send"}
+        self.routes: dict[Operator, list[Route]] = {}
         self.pending: dict[str, Pending] = {}
         self.since_fetch = 0
         self.scope: Scope | None = None                          # of the last `send`
@@ -238,7 +244,7 @@ class AsyncCommunicator(Communicator):
         """Take gradients, or a count of steps; waits where too many are on their way."""
         self.check()
         self.scope = context.scope
-        routes = self.routes.get(id(op)) or self.routes.setdefault(id(op), routes_of(op))
+        routes = self.routes.get(op) or self.routes.setdefault(op, routes_of(op))
         with self.changed:
             for route, value in zip(routes, values, strict=True):
                 pending = self.pending.get(route.key) or self.pending.setdefault(route.key, Pending(route, self.settings.max_merge_var_num))
@@ -269,23 +275,31 @@ class AsyncCommunicator(Communicator):
 
     def is_late(self, pending: Pending) -> bool:
         """Without threads: whether what waits of a variable should not wait for this step's value."""
-        return self.session.pace is Pace.CLOCK and bool(pending.groups) and self.rest(pending) <= 0
+        return self.pace is Pace.CLOCK and bool(pending.groups) and self.rest(pending) <= 0
 
     def finish(self) -> None:
         """Send what is left, and fetch what came of it."""
         self.send_now(list(self.pending.values()), all_of_them=True)
         if self.scope is not None:
             self.fetch()
-            self.leave_in(self.scope)
+            self.show_in(self.scope)
 
-    def leave_in(self, scope: Scope) -> None:
-        """Give the parameters what came last: nobody runs a `recv` any more."""
-        for key, op in self.receives.items():
-            names, parts = op.output("Out"), self.came[key]
-            for name, value in zip(names, parts if len(parts) == len(names) else [np.concatenate(parts)], strict=True):
-                held = scope.find_var(name)
-                if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
-                    held.value.array[...] = beside(held.value.array, value)
+    def before_run(self) -> None:
+        """Let the program begin with what has come meanwhile."""
+        super().before_run()
+        if self.threads and self.scope is not None:
+            self.show_in(self.scope)
+
+    def show_in(self, scope: Scope) -> None:
+        """Give the parameters what came last, where their `recv` has not done so."""
+        with self.changed:
+            for key in [key for key in self.came if self.shown.get(key) != self.version]:
+                names, parts = self.receives[key].output("Out"), self.came[key]
+                for name, value in zip(names, parts if len(parts) == len(names) else [np.concatenate(parts)], strict=True):
+                    held = scope.find_var(name)
+                    if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
+                        held.value.array[...] = beside(held.value.array, value)
+                self.shown[key] = self.version
 
     # ------------------------------------------------------------------ sending
     def rest(self, pending: Pending) -> float:

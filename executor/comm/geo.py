@@ -87,6 +87,11 @@ class GeoCommunicator(Communicator):
             self.push()
         self.take_in()
 
+    def before_run(self) -> None:
+        """Take in what has come meanwhile."""
+        super().before_run()
+        self.take_in()
+
     def remember(self) -> None:
         """Take the first copies."""
         self.known = {item.name: self.array(item.name).copy() for item in self.pushed}

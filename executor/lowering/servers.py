@@ -32,10 +32,9 @@ def receive_into(op: Operator, *targets: Any) -> None:
     session = session_for(op, served=True)
     session.doing = op
     try:
-        if session.communicator is not None:
-            take_newest(session.communicator, op, targets)
-            return
-        if op.attrs["do_not_run"]:
+        if op.attrs["do_not_run"]:                       # so communicators mark the ops that they run
+            if session.communicator is not None:
+                take_newest(session.communicator, op, targets)
             return
         wanted = [Wanted(*place, target) for place, target in zip(places(op), targets, strict=True)]
         for item, value in zip(wanted, session.requests.fetch(wanted, op.attrs["trainer_id"]), strict=True):

@@ -72,10 +72,10 @@ def differences(program: Program, endpoint: str, terms: Terms | None) -> list[st
             found.append(f"it asks for {name!r}, which the server does not hold{did_you_mean(name, list(terms.gives))}")
         else:
             found += _unlike("asks for", name, form, terms.gives[name])
-    ends = any(op.type == "send_barrier" and not op.attrs["half_async"] and endpoint in op.attrs["endpoints"]
-               for op in program.global_block().ops)
-    sends = any(True for _ in _sent(program, endpoint))
-    if sends and terms.takes and ends != terms.synchronous:
+    barriers = [bool(op.attrs["half_async"]) for op in program.global_block().ops
+                if op.type == "send_barrier" and endpoint in op.attrs["endpoints"]]
+    ends, sends = bool(barriers), any(True for _ in _sent(program, endpoint))
+    if sends and terms.takes and ends != terms.synchronous and not any(barriers):       # a communicator's barrier may be of either kind
         kinds = {True: "synchronous", False: "asynchronous"}
         found.append(f"it is {kinds[ends]}, and the server {kinds[terms.synchronous]}: give `transpile` the same sync_mode everywhere")
     return found

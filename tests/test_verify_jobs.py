@@ -12,6 +12,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.distributed import verify
 from fluidlite.distributed.cluster import verify_job
+from fluidlite.distributed.feeds import random_feeds
 from fluidlite.distributed.references import Initial
 from fluidlite.distributed.traffic import compare_with_plan
 from fluidlite.distributed.trial import Trial
@@ -243,3 +244,16 @@ def test_fewer_batches_are_no_deadlock() -> None:
         job = make_job(main, startup, "pserver", 2, 2, sync_mode=sync_mode)
         found = Trial(job, Initial(job), [feeds[:4], feeds[:2]], LocalNetwork(Turns())).run()
         assert all(np.isfinite(value).all() for value in found.trainers[0].values())
+
+
+def test_sequences_are_shared_and_planned() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 5
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        words, label = fluid.layers.data("words", [1], dtype="int64", lod_level=1), fluid.layers.data("label", [1], dtype="int64")
+        seen = fluid.layers.sequence_pool(fluid.layers.embedding(words, [50, 8], is_sparse=True), "average")
+        loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(seen, 3, act="softmax"), label))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    for mode in ("pserver", "grad_allreduce"):
+        proof = verify(main, startup, random_feeds(main, 8, 3, sequence=5), mode, trainers=4)
+        assert proof.ok, str(proof)

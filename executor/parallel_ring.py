@@ -237,12 +237,6 @@ class DeviceSession(Session):
         beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
         return DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
 
-    @property
-    def of_process(self) -> Session:
-        """What talks to servers for this process, made when it is first needed."""
-        outer = self.outer if self.outer is not None else of_process(served=True)
-        return self if outer is None else outer.of_process
-
     def finish(self) -> None:
         """Do what was posted and nobody on this device waited for."""
         for ring in self.rings.values():

@@ -13,9 +13,10 @@ from fluidlite.ir.program import Program
 from fluidlite.serialize import Source, inside
 from fluidlite.tensor import LoDTensor, host
 
-__all__ = ["LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "only_tensor", "read_whole", "servers_of"]
+__all__ = ["COUNTER", "LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "only_tensor", "read_whole", "servers_of"]
 
 LOOKUP_TABLES = "__lookup_table__"             # the folder into which servers write their tables
+COUNTER = "@LR_DECAY_COUNTER@"                 # how many steps a schedule of the learning rate has done
 _KINDS = ("RemotePrefetch", "Optimizer")       # what a trainer never has as a whole
 
 
@@ -51,11 +52,11 @@ class Servers:
         """The variables that trainers never have as a whole, apart from the distributed table."""
         return [name for name, parts in self.groups.items() if parts[0].vtype in _KINDS and name != self.table]
 
-    def schedule(self) -> list[str]:
-        """Persistable variables that no op of the trainer touches, such as the counter of steps: servers have their newest values."""
+    @property
+    def servers_count(self) -> bool:
+        """Whether the trainer has a counter of steps, but no op that counts: then the servers do."""
         touched = {name for block in self.program.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
-        return [var.name for var in self.program.list_vars()
-                if var.persistable and var.name not in touched and var.name not in self.groups]
+        return self.program.global_block().has_var(COUNTER) and COUNTER not in touched
 
     # ------------------------------------------------------------------ asking
     def value(self, name: str) -> LoDTensor:
@@ -103,7 +104,7 @@ class Servers:
 
     def fresh(self, names: Iterable[str]) -> dict[str, LoDTensor]:
         """Of these variables, those whose newest value is on the servers: tables, accumulators, the counter of steps."""
-        remote, counters = {*self.remote(), *((self.table,) if self.table else ())}, set(self.schedule())
+        remote, counters = {*self.remote(), *((self.table,) if self.table else ())}, {COUNTER} if self.servers_count else set()
         found: dict[str, LoDTensor] = {}
         for name in names:
             value = self.value(name) if name in remote else self.newest(name) if name in counters else None

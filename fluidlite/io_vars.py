@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.dtypes import Array, VarType
 from fluidlite.errors import EnforceNotMet, MissingFileError, UninitializedError
-from fluidlite.io_distributed import LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
+from fluidlite.io_distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.place import CUDAPlace, array_module
@@ -304,7 +304,7 @@ def _load_of_job(executor: Any, dirname: str, program: Program) -> None:
         remote = {*servers.remote(), servers.table}
         return load_vars(executor, dirname, program, vars=[var for var in get_program_persistable_vars(program) if var.name not in remote])
     values = dict(held_by_server(program, lambda name: read_whole(dirname, name)))
-    for var in _held(program):                                   # such as the counter of steps, which fluid forgets
-        if var.name not in values and os.path.isfile(inside(dirname, var.name)):
-            values[var.name] = read_whole(dirname, var.name)
+    counts = any(var.name == COUNTER for var in _held(program))           # fluid forgets it
+    if counts and os.path.isfile(inside(dirname, COUNTER)):
+        values[COUNTER] = read_whole(dirname, COUNTER)
     return put_values(values, executor)

@@ -180,6 +180,18 @@ def whole(checkpoint: Checkpoint, name: str) -> Any:
     return np.array(decode_value(checkpoint.read(f"variables/{name}"), name, False).array)
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_communicators_go_on(tmp_path: pathlib.Path, half: bool) -> None:
+    def job() -> Job:
+        main, startup, _ = net("SGD")
+        config = DistributeTranspilerConfig.make(min_block_size=20, sync_mode=False, runtime_split_send_recv=True, half_async=half)
+        return make_job(main, startup, "pserver", 2, 2, False, config)
+    wanted, found = run(job(), tmp_path, [SAVED]), run(job(), tmp_path)
+    counts = [name for name in wanted["pserver0"] if "COUNTER" in name]
+    assert len(counts) == 3 and all(wanted["pserver0"][name] == found["pserver0"][name] for name in counts)
+    assert found["pserver0"]["@LR_DECAY_COUNTER@.trainer_1"] == STEPS + 1        # one to begin with
+
+
 def test_more_trainers_begin_with_what_the_first_had(tmp_path: pathlib.Path) -> None:
     wanted = run(job_of(), tmp_path, [SAVED], SAVED)
     job = job_of(trainers=4)

@@ -35,7 +35,7 @@ def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
         names, sparse, facts = list(head["names"]), set(head["sparse"]), dict(head["facts"])
         if len(names) != len(parts):
             raise ValueError(f"{len(names)} names for {len(parts)} variables")
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
         raise FormatError(f"the state of a process cannot be read: {error}") from error
     return {name: decode_value(part.tobytes(), name, name in sparse) for name, part in zip(names, parts, strict=True)}, facts
 

@@ -14,7 +14,7 @@ from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkp
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.executor.comm.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
-from fluidlite.io_distributed import held_by_server, is_server
+from fluidlite.io_distributed import COUNTER, held_by_server, is_server
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, put_values, valid_program
 from fluidlite.ir.program import Program
 from fluidlite.scope import Scope, global_scope
@@ -119,13 +119,13 @@ def _write(folder: str | os.PathLike[str], step: int, first: Values, trainers: l
     writer = Writer(folder, step)
     try:
         job = _Contents(writer)
-        servers: list[dict[str, Any]] = job.put_servers(group) if isinstance(group, AtServer) else []
+        servers: list[dict[str, Any]] = job.put_servers(group, first) if isinstance(group, AtServer) else []
         for name, value in first.items():
             if name not in job.variables:
                 job.put("variables", name, value, "trainer")
         for values, facts in trainers:
             job.put_own(values, facts)
-        return writer.finish({"variables": job.variables, "trainers": job.trainers, "servers": servers})
+        return writer.finish({"variables": job.variables, "of_servers": job.of_servers, "trainers": job.trainers, "servers": servers})
     except BaseException:
         writer.abandon()
         raise
@@ -137,6 +137,7 @@ class _Contents:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.variables: dict[str, dict[str, Any]] = {}
+        self.of_servers: dict[str, dict[str, Any]] = {}
         self.trainers: list[dict[str, Any]] = []
 
     def put(self, folder: str, name: str, value: LoDTensor | SelectedRows, owner: str) -> None:
@@ -154,9 +155,13 @@ class _Contents:
         folder = f"trainer_{facts['number']}"
         self.trainers.append({**facts, "variables": {name: self._write(folder, name, value) for name, value in values.items()}})
 
-    def put_servers(self, group: AtServer) -> list[dict[str, Any]]:
-        """Add what servers hold, put together; what is to be known of each server."""
+    def put_servers(self, group: AtServer, trainer: Values) -> list[dict[str, Any]]:
+        """Add what servers hold, put together; what is to be known of each server.
+
+        What else they hold is theirs where trainers use the name for something of their own, as for the steps that each counts.
+        """
         servers = group.servers
+        apart = set(trainer) - {COUNTER}
         for name, parts in servers.groups.items():
             self.put("variables", name, servers.value(name), "servers")
             self.variables[name]["parts"] = [{"server": part.endpoint, "name": part.slice.name, "rows": list(part.slice.shape)[:1],
@@ -164,7 +169,11 @@ class _Contents:
         facts = []
         for endpoint, (values, said) in zip(servers.program._endpoints, group.states(), strict=True):
             for name, value in values.items():
-                if name not in self.variables:
+                if name in self.of_servers or name in self.variables:
+                    continue
+                if name in apart:
+                    self.of_servers[name] = self._write("servers", name, value)
+                else:
                     self.put("variables", name, value, "servers")
             facts.append({"endpoint": endpoint, "random": said["random"], "steps": said["steps"]})
         self._check_steps(facts)
@@ -206,6 +215,7 @@ class _Reader:
         try:
             facts = checkpoint.facts
             self.variables = {str(name): dict(entry) for name, entry in facts["variables"].items()}
+            self.of_servers = dict(facts["of_servers"])
             self.trainers = {int(entry["number"]): {**entry, "variables": dict(entry["variables"])} for entry in facts["trainers"]}
             self.servers = [dict(entry) for entry in facts["servers"]]
             self.steps = max((int(entry["steps"]) for entry in self.servers), default=0)
@@ -251,7 +261,7 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
     if program._parameters_on_pservers is None:
         raise ArgumentError("this server's program does not say what it holds: take one of get_pserver_program, or of make_job")
     values: Values = dict(held_by_server(program, reader.whole))
-    values |= {name: reader.value(name) for name in state_names(program.global_block()) if name not in values}
+    values |= {name: reader.value(name, reader.of_servers.get(name)) for name in state_names(program.global_block()) if name not in values}
     alike = len(reader.servers) == len(program._endpoints)                # then this one goes on where that of its number was
     random = reader.random(reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None)
     put_values(values, executor, scope)

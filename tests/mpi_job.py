@@ -1,4 +1,4 @@
-"""One process of a job under mpirun: `mpiexec -n 4 python mpi_job.py MODE SERVERS`. Rank 0 compares with one process."""
+"""One process of a job under mpirun: `mpiexec -n 4 python mpi_job.py MODE SERVERS [TRAINERS] [FATE]`. Rank 0 compares with one process."""
 from __future__ import annotations
 
 import sys
@@ -61,6 +61,7 @@ def options(mode: str) -> tuple[str, fluid.DistributeTranspilerConfig]:
 
 def main() -> None:
     mode, servers = sys.argv[1], int(sys.argv[2])
+    fate = sys.argv.pop() if sys.argv[-1] in ("fewer", "broken") else ""        # of trainer 1
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     trainers = int(sys.argv[3]) if len(sys.argv) > 3 else size - servers
     program, startup = build()
@@ -82,8 +83,13 @@ def main() -> None:
         programs = Programs(compiled, programs.startup)
     elif transpiled == "nccl2":
         programs = Programs(reduced(programs, rank, trainers, 2 * (mode == "nccl2_groups")), programs.startup)
-    found = train(programs.main, programs.startup, batches(role.index, trainers))
-    if rank == 0:
+    feeds = batches(role.index, trainers)
+    if fate == "fewer" and role.index == 1:
+        feeds = feeds[:2]
+    if fate == "broken" and role.index == 1:
+        feeds[2]["x"] = feeds[2]["x"][:, :7]
+    found = train(programs.main, programs.startup, feeds)
+    if rank == 0 and not fate:
         wanted = train(program, startup, batches(0, 1))
         worst = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(found, wanted, strict=True))
         print(f"largest relative difference from one process: {worst:.1e}")

@@ -68,6 +68,19 @@ def test_another_number_of_processes_is_an_error_at_once() -> None:
     assert says(done).count("start 4 processes, and give each the program of its rank") >= 3     # each says so
 
 
+def test_a_trainer_with_fewer_batches_does_not_hold_up_the_others() -> None:
+    done = run(4, "mpi_job.py", "pserver", "2", "fewer")
+    assert done.returncode == 0, says(done)
+
+
+@pytest.mark.parametrize("mode, servers", [("pserver", 2), ("grad_allreduce", 0)])
+def test_an_error_of_one_trainer_ends_the_job(mode: str, servers: int) -> None:
+    start = time.monotonic()
+    done = run(4, "mpi_job.py", mode, str(servers), "broken")
+    assert done.returncode != 0 and "process 1 of 4 failed, and stops the others" in says(done) and "The fed Variable 'x'" in says(done)
+    assert time.monotonic() - start < 30
+
+
 def test_one_program_for_all_is_an_error_at_once() -> None:
     done = run(2, "mpi_ring_job.py", "same_program")
     assert done.returncode != 0 and "processes 0 and 1 have the program of the same rank" in says(done)

@@ -170,6 +170,74 @@ def test_geo_moves_the_servers_as_it_moves_its_trainer(name: str) -> None:
         np.testing.assert_allclose(found["trainer0"][name][moved], after[moved], rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("padding", [None, 3])
+def test_lookups_on_servers(padding: int | None) -> None:
+    """No ids at all, ids that come again, ids at the ends of slices, padding; ids that the table does not have."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        ids = fluid.data("ids", [None, 1], "int64")
+        values = fluid.initializer.NumpyArrayInitializer(np.arange(20, dtype="float32").reshape(10, 2))
+        table = fluid.ParamAttr("table", initializer=values)
+        rows = fluid.layers.embedding(ids, [10, 2], is_sparse=True, padding_idx=padding, param_attr=table)
+        fluid.optimizer.SGD(0.0).minimize(fluid.layers.reduce_sum(rows))
+        made = fluid.DistributeTranspiler(fluid.DistributeTranspilerConfig.make(min_block_size=4, sync_mode=False))
+        made.transpile(0, main, SERVERS, 1, False, startup)
+
+    def train() -> None:
+        scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
+        exe.run(startup, scope=scope)
+        for asked in ([], [9, 0, 9, 4, 5, 3], [3]):
+            given = np.array(asked, "int64").reshape(-1, 1)
+            found = exe.run(main, feed={"ids": given}, fetch_list=[rows], scope=scope)[0]
+            wanted = np.arange(20, dtype="float32").reshape(10, 2)[given.ravel()]
+            wanted[given.ravel() == (-1 if padding is None else padding)] = 0
+            assert np.array_equal(found, wanted.reshape(found.shape))
+        with pytest.raises(fluid.core.EnforceNotMet, match="id 10 is outside the table of 10 rows"):
+            exe.run(main, feed={"ids": np.array([[10]])}, fetch_list=[rows], scope=scope)
+
+    def serve(endpoint: str) -> None:
+        scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
+        server, first = made.get_pserver_programs(endpoint)
+        exe.run(first, scope=scope)
+        exe.run(server, scope=scope)
+    servers = [(endpoint, lambda endpoint=endpoint: serve(endpoint)) for endpoint in SERVERS.split(",")]
+    run_roles(LocalNetwork(), [("trainer0", train), *servers])
+
+
+def test_ids_are_looked_up_by_blocks_of_servers() -> None:
+    """How programs before 1.8 fetched rows: ids to the server that they belong to, and what its block finds back."""
+    endpoints = SERVERS.split(",")
+
+    def server(number: int) -> fluid.Program:
+        main = fluid.Program()
+        block = main.global_block()
+        block.create_var(name="table", shape=[6, 2], dtype="float32", persistable=True)
+        block.create_var(name=f"part{number}", shape=[-1, 1], dtype="int64")
+        inner = main._create_block(0)
+        inner.create_var(name="found", shape=[-1, 2], dtype="float32")
+        inner.append_op("lookup_sparse_table", {"W": "table", "Ids": f"part{number}"}, {"Out": "found"}, {})
+        main.current_block_idx = 0
+        block.append_op("listen_and_serv", {}, {}, {"endpoint": endpoints[number], "Fanin": 1, "optimize_blocks": [inner],
+                                                    "prefetch_var_name_to_block_id": [f"part{number}:1"]})
+        return main
+
+    def serve(number: int) -> None:
+        scope = fluid.Scope()
+        scope.var("table").get_tensor().set(np.arange(12, dtype="float32").reshape(6, 2) + 100 * number, fluid.CPUPlace())
+        fluid.Executor(fluid.CPUPlace()).run(server(number), scope=scope)
+
+    def train() -> None:
+        main, exe = fluid.Program(), fluid.Executor(fluid.CPUPlace())
+        block = main.global_block()
+        for number in range(2):
+            block.create_var(name=f"part{number}", shape=[-1, 1], dtype="int64", is_data=True)
+            block.create_var(name=f"rows{number}", shape=[-1, 2], dtype="float32")
+        block.append_op("prefetch", {"X": ["part0", "part1"]}, {"Out": ["rows0", "rows1"]}, {"epmap": endpoints})
+        found = exe.run(main, feed={"part0": np.array([[4], [2]]), "part1": np.array([[5]])}, fetch_list=["rows0", "rows1"])
+        assert found[0].tolist() == [[8.0, 9.0], [4.0, 5.0]] and found[1].tolist() == [[110.0, 111.0]]
+    run_roles(LocalNetwork(), [("trainer0", train), ("server0", lambda: serve(0)), ("server1", lambda: serve(1))])
+
+
 # ---------------------------------------------------------------------- rows
 rows_of_a_table = st.integers(1, 30).flatmap(lambda height: st.tuples(st.just(height), arrays.arrays(
     np.int64, st.integers(0, 40), elements=st.integers(0, height - 1))))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.dtypes import to_numpy
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.actions import ACTIONS, Values, action, session_for
@@ -21,7 +22,8 @@ from fluidlite.tensor import host
 __all__ = ["SERVED", "arguments_of", "carry_out", "places"]
 
 # what trainers and servers say to each other: a process that was started by hand does so over TCP
-SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "checkpoint_notify", "listen_and_serv"})
+SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "prefetch", "checkpoint_notify",
+                    "listen_and_serv"})
 
 
 def arguments_of(definition: Op) -> tuple[Argument, ...]:
@@ -124,7 +126,8 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
         attrs["endpoints"], attrs["table_names"], cuts, cuts[1:], starts, strict=False) if high > low]
     for endpoint, name, rows in asked:
         session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, rows))
-    table = np.concatenate([session.link.answer(endpoint) for endpoint, _, _ in asked])
+    parts = [session.link.answer(endpoint) for endpoint, _, _ in asked]
+    table = np.concatenate(parts) if parts else no_rows(context.op)
     if attrs["padding_idx"] != -1:
         table[wanted == attrs["padding_idx"]] = 0
     kept = -1 if attrs["lookup_table_version"] == "lookup_table" else None
@@ -133,6 +136,21 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
         found.append(table[places[start:start + ids.size]].reshape(*ids.shape[:kept], table.shape[1]))
         start += ids.size
     return {"Outputs": found}
+
+
+@action("prefetch")
+def prefetch(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """Ask each server what it finds for the ids that are meant for it."""
+    attrs = context.op.attrs
+    for name, ids, endpoint in zip(context.op.input("X"), values["X"], attrs["epmap"], strict=True):
+        session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, ids))
+    return {"Out": [session.link.answer(endpoint) for endpoint in attrs["epmap"]]}
+
+
+def no_rows(op: Operator) -> Any:
+    """What a lookup of no ids finds."""
+    table = op.block._var_recursive(op.input("W")[0])
+    return np.empty((0, table.shape[1]), to_numpy(table.dtype))
 
 
 @action("checkpoint_notify")

@@ -70,6 +70,7 @@ class Server:
         self.row_sums = dict(text.split(":") for text in attrs["sparse_grad_to_param"]) if attrs["distributed_mode"] == _GEO else {}
         self.changes = Changes(self.row_sums.values(), self.trainers)
         self.corrects_delay = bool(attrs["dc_asgd"])
+        self.prefetches = dict(self._block_of(text) for text in attrs["prefetch_var_name_to_block_id"])
 
     def _block_of(self, text: str) -> tuple[str, Block]:
         name, _, index = text.rpartition(":")
@@ -296,7 +297,9 @@ class Server:
             kept[...] = value
 
     def rows(self, message: Message) -> Any:
-        """Rows of a table."""
+        """Rows of a table, or what a block of this server finds for ids."""
+        if message.name in self.prefetches:
+            return self.prefetched(self.prefetches[message.name], message)
         table, ids = self.held(message), message.value
         if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise CommunicatorError(f"trainer {message.trainer} asks for rows of {message.name!r} without saying which")
@@ -304,6 +307,13 @@ class Server:
             raise CommunicatorError(f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, which has "
                                     f"{len(table)} here")
         return table[ids]
+
+    def prefetched(self, block: Block, message: Message) -> Any:
+        """What the last op of a block makes of a trainer's ids."""
+        frame = self.frame.child(block)
+        frame.set(message.name, message.value, ())
+        self.updates.interpreter.run_block(block, frame)
+        return frame.find(block.ops[-1].output_arg_names[0])
 
     def changed_rows(self, message: Message) -> Any:
         """The rows of a table that have changed since this trainer asked last."""

@@ -21,6 +21,8 @@ _NAMES = {
     "fluidlite.parallel_executor": "ParallelExecutor",
     "fluidlite.backward": "append_backward gradients",
     "fluidlite.data_feeder": "DataFeeder",
+    "fluidlite.data_feed_desc": "DataFeedDesc",
+    "fluidlite.dataset": "DatasetFactory",
     "fluidlite.io": "save load load_program_state set_program_state",
     "fluidlite.layers.data": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
@@ -29,11 +31,11 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = frozenset((
-    "backward", "average", "clip", "core", "data_feeder", "debugger", "evaluator", "executor", "framework", "initializer", "io",
-    "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer",
-    "unique_name", "compiler", "contrib", "parallel_executor", "incubate", "input", "install_check", "scope",
-    "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed", "graphviz", "layer_helper_base",
-    "log_helper", "op", "proto", "wrapped_decorator"))
+    "backward", "average", "clip", "core", "data_feed_desc", "data_feeder", "dataset", "debugger", "evaluator", "executor",
+    "framework", "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr",
+    "profiler", "reader", "regularizer", "unique_name", "compiler", "contrib", "parallel_executor", "incubate", "input",
+    "install_check", "scope", "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed",
+    "graphviz", "layer_helper_base", "log_helper", "op", "proto", "wrapped_decorator"))
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ a pass over the data, runs take batches until EOFException, `reset()` makes read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -219,6 +220,11 @@ class DataLoader(_Loader):
                        drop_last=True)
 
     @staticmethod
+    def from_dataset(dataset: Any, places: Any, drop_last: bool = True) -> DatasetLoader:
+        """A loader of the batches of a data set in files (`fluid.DatasetFactory`), as dicts; `drop_last` leaves out one that is not full."""
+        return DatasetLoader(dataset, places, drop_last)
+
+    @staticmethod
     def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
                        iterable: bool = True, return_list: bool = False, use_multiprocess: bool = False,
                        drop_last: bool = True) -> GeneratorLoader:
@@ -233,6 +239,23 @@ class DataLoader(_Loader):
         `use_double_buffer` and `use_multiprocess` change nothing but the ops: a thread makes the batches in any case.
         """
         return GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list, drop_last)
+
+
+class DatasetLoader(_Loader):
+    """What `DataLoader.from_dataset` gives; AssertionError for what is no data set."""
+
+    def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
+        from fluidlite.dataset import DatasetBase
+        assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"
+        self.dataset, self.drop_last = dataset, drop_last
+        self.places = list(places) if isinstance(places, (list, tuple)) else [places]
+
+    def _batches(self) -> Iterator[Any]:
+        self.dataset._prepare_to_run()
+        batches = self.dataset.batches(self.drop_last)
+        while group := list(islice(batches, len(self.places))):
+            if len(group) == len(self.places) or not self.drop_last:
+                yield group
 
 
 class PyReader(_Loader):

@@ -1,0 +1,305 @@
+"""`fluid.DatasetFactory`: data sets in files, for `Executor.train_from_dataset` and `DataLoader.from_dataset`."""
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf import text_format
+
+from fluidlite.data_feed_desc import feed_message
+from fluidlite.dtypes import VarType
+from fluidlite.errors import ArgumentError, FeedError, ReaderError
+from fluidlite.multi_slot import Field, Samples, read_file
+from fluidlite.tensor import LoDTensor
+
+__all__ = ["DatasetBase", "DatasetFactory", "FileInstantDataset", "InMemoryDataset", "QueueDataset"]
+
+_KINDS = {VarType.FP32: "float", VarType.INT64: "uint64"}
+
+
+class DatasetFactory:
+    """Makes data sets."""
+
+    def create_dataset(self, datafeed_class: str = "QueueDataset") -> Any:
+        """A new QueueDataset, InMemoryDataset or FileInstantDataset; ValueError for other names."""
+        kinds = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset, "FileInstantDataset": FileInstantDataset}
+        if datafeed_class not in kinds:
+            raise ValueError(f"datafeed class {datafeed_class} does not exist")
+        return kinds[datafeed_class]()
+
+
+class DatasetBase:
+    """Files whose lines are samples; each goes through a shell's command, which writes what `multi_slot` describes."""
+
+    def __init__(self) -> None:
+        self.proto_desc = feed_message()
+        self.filelist: list[str] = []
+        self.thread_num = 1
+        self.use_vars: list[Any] = []
+        self.fea_eval = False
+
+    # ------------------------------------------------------------------ what is read, and how
+    def set_pipe_command(self, pipe_command: str) -> None:
+        """Set the command that each file goes through ("cat")."""
+        self.proto_desc.pipe_command = pipe_command
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Set how many samples make a batch (32)."""
+        self.proto_desc.batch_size = batch_size
+
+    def set_pv_batch_size(self, pv_batch_size: int) -> None:
+        """Kept in the description."""
+        self.proto_desc.pv_batch_size = pv_batch_size
+
+    def set_rank_offset(self, rank_offset: str) -> None:
+        """Kept in the description."""
+        self.proto_desc.rank_offset = rank_offset
+
+    def set_thread(self, thread_num: int) -> None:
+        """Set how many files are read at the same time."""
+        if not isinstance(thread_num, int):
+            raise TypeError(f"thread_num is how many, not {thread_num!r}")
+        self.thread_num = thread_num
+
+    def set_filelist(self, filelist: Sequence[str]) -> None:
+        """Set the files."""
+        if isinstance(filelist, str) or not all(isinstance(path, str) for path in filelist):
+            raise TypeError(f"filelist is a list of paths, not {filelist!r}")
+        self.filelist = list(filelist)
+
+    def set_use_var(self, var_list: Sequence[Any]) -> None:
+        """Set the variables that the fields of a line are fed to, in order; ValueError for other types than float32 and int64.
+
+        A variable without a level of detail takes the same number of values from each line, by its shape.
+        """
+        slots = self.proto_desc.multi_slot_desc.slots
+        for var in var_list:
+            slot = slots.add(name=var.name, is_used=True)
+            if var.lod_level == 0:
+                slot.is_dense = True
+                slot.shape.extend(var.shape)
+            if var.dtype not in _KINDS:
+                raise ValueError("Currently, fluid.dataset only supports dtype=float32 and dtype=int64")
+            slot.type = _KINDS[var.dtype]
+            self.use_vars.append(var)
+
+    def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
+        """Kept for programs that name it: the pipe command reads what is on HDFS."""
+        self.hdfs_config = fs_name, fs_ugi
+
+    def set_download_cmd(self, download_cmd: str) -> None:
+        """Kept for programs that name it."""
+        self.download_cmd = download_cmd
+
+    def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
+        """Let `slots_shuffle` act; `record_candidate_size` is kept for programs that name it: all samples are candidates."""
+        self.fea_eval = fea_eval
+
+    def slots_shuffle(self, slots: Sequence[str]) -> None:
+        """Shuffle some fields among the samples in memory, where `set_fea_eval` asked for it: how much does the model need them?"""
+
+    def desc(self) -> str:
+        """The description, in protobuf's text format."""
+        text: str = text_format.MessageToString(self.proto_desc)
+        return text
+
+    # ------------------------------------------------------------------ batches
+    def batches(self, drop_last: bool = False) -> Iterator[dict[str, LoDTensor]]:
+        """What a step is fed, batch by batch, in the order of the files; batches may begin in one and end in the next."""
+        if not self.use_vars:
+            raise ArgumentError("the data set does not know what it feeds: call set_use_var")
+        size, rest = self.proto_desc.batch_size, None
+        for part in self._parts():
+            part = part if rest is None else Samples.joined([rest, part])
+            whole = len(part) // size * size
+            for start in range(0, whole, size):
+                yield self._feed(part.part(start, start + size))
+            rest = part.part(whole, len(part)) if whole < len(part) else None
+        if rest is not None and not drop_last:
+            yield self._feed(rest)
+
+    def _parts(self) -> Iterator[Samples]:
+        """The samples of each file, read by several threads, a few files ahead."""
+        from concurrent.futures import ThreadPoolExecutor
+        kinds = [_KINDS[var.dtype] for var in self.use_vars]
+        threads = max(1, min(self.thread_num, len(self.filelist)))
+        with ThreadPoolExecutor(threads, "dataset") as pool:
+            waiting = [pool.submit(read_file, path, self.proto_desc.pipe_command, kinds) for path in self.filelist[:threads]]
+            for number in range(len(self.filelist)):
+                found = waiting.pop(0).result()
+                if number + threads < len(self.filelist):
+                    waiting.append(pool.submit(read_file, self.filelist[number + threads], self.proto_desc.pipe_command, kinds))
+                if len(found):
+                    yield found
+
+    def _feed(self, samples: Samples) -> dict[str, LoDTensor]:
+        return {var.name: _tensor(var, field) for var, field in zip(self.use_vars, samples.fields, strict=True)}
+
+    def _prepare_to_run(self) -> None:
+        """A data set that reads while it is used has nothing to prepare."""
+
+
+def _tensor(var: Any, field: Field) -> LoDTensor:
+    """The values of a field in the form of the variable that is fed."""
+    if var.lod_level:
+        return LoDTensor(field.values.reshape(-1, *(1,) * (len(var.shape) - 1)), (tuple(field.offsets.tolist()),))
+    shape = [1 if dim < 0 else dim for dim in var.shape[1:]]
+    rows = len(field.offsets) - 1
+    if (np.diff(field.offsets) != int(np.prod(shape, dtype=np.int64))).any():
+        raise FeedError(f"variable {var.name!r} has the shape {list(var.shape)} and takes {int(np.prod(shape))} values of each line, "
+                        f"but a line has {int(np.diff(field.offsets).max())}: declare it with lod_level=1 where their number differs")
+    return LoDTensor(np.ascontiguousarray(field.values.reshape(rows, *shape)), ())
+
+
+class QueueDataset(DatasetBase):
+    """Samples are read while they are used, in the order of the files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proto_desc.name = "MultiSlotDataFeed"
+
+    def local_shuffle(self) -> None:
+        """Only an InMemoryDataset can be shuffled."""
+        _unshuffled("local")
+
+    def global_shuffle(self, fleet: Any = None) -> None:
+        """Only an InMemoryDataset can be shuffled."""
+        _unshuffled("global")
+
+
+class FileInstantDataset(QueueDataset):
+    """A QueueDataset under another name, which Paddle reads faster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proto_desc.name = "MultiSlotFileInstantDataFeed"
+
+
+def _unshuffled(how: str) -> None:
+    from fluidlite.incubate.fleet.base.abstract import abstract
+    abstract(f"QueueDataset does not support {how} shuffle, please use InMemoryDataset for {how}_shuffle")
+
+
+class InMemoryDataset(DatasetBase):
+    """Samples are read into memory first (`load_into_memory`), where they can be shuffled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proto_desc.name = "MultiSlotInMemoryDataFeed"
+        self.samples: Samples | None = None
+        self.shuffled = 0                         # samples that came in the last global shuffle
+        self.rounds = 0
+        self._loading: Any = None
+
+    def load_into_memory(self) -> None:
+        """Read all files."""
+        parts = list(super()._parts())
+        self.samples = Samples.joined(parts) if parts else Samples([])
+
+    def preload_into_memory(self, thread_num: int | None = None) -> None:
+        """Begin to read all files, `thread_num` at a time; `wait_preload_done` ends it."""
+        from concurrent.futures import ThreadPoolExecutor
+        if thread_num is not None:
+            self.set_thread(thread_num)
+        pool = ThreadPoolExecutor(1, "preload")
+        self._loading = pool.submit(self.load_into_memory)
+        pool.shutdown(wait=False)
+
+    def wait_preload_done(self) -> None:
+        """Return when all files are read; raises what went wrong."""
+        if self._loading is not None:
+            self._loading.result()
+            self._loading = None
+
+    def release_memory(self) -> None:
+        """Forget the samples."""
+        self.samples, self.shuffled = None, 0
+
+    def get_memory_data_size(self, fleet: Any = None) -> int:
+        """How many samples there are here, or with `fleet` with all workers."""
+        return _summed(0 if self.samples is None else len(self.samples), fleet)
+
+    def get_shuffle_data_size(self, fleet: Any = None) -> int:
+        """How many samples the last global shuffle among workers has left here, or with `fleet` with all workers."""
+        return _summed(self.shuffled, fleet)
+
+    # ------------------------------------------------------------------ shuffling
+    def local_shuffle(self) -> None:
+        """Shuffle the samples of this worker, by NumPy's global random numbers."""
+        if self.samples is not None and len(self.samples):
+            self.samples = self.samples.take(np.random.permutation(len(self.samples)))
+
+    def slots_shuffle(self, slots: Sequence[str]) -> None:
+        """Shuffle some fields among the samples, where `set_fea_eval` asked for it."""
+        if self.fea_eval and self.samples is not None:
+            for number, var in enumerate(self.use_vars):
+                if var.name in slots:
+                    self.samples.fields[number] = self.samples.fields[number].take(np.random.permutation(len(self.samples)))
+
+    def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
+        """Deal the samples of all workers of `fleet` out again; without `fleet`, shuffle those that are here.
+
+        ReaderError where the fleet's role maker lets workers exchange nothing: GeneralRoleMaker does.
+        """
+        if fleet is None or fleet.worker_num() == 1:
+            self.local_shuffle()
+            return
+        exchange = getattr(fleet._role_maker, "_gather", None)
+        if exchange is None:
+            raise ReaderError(f"{type(fleet._role_maker).__name__} lets workers exchange nothing: use GeneralRoleMaker, or split the files")
+        parts = [_unpack(part) for part in exchange("workers", _pack(self.samples))]
+        whole = Samples.joined(parts) if any(len(part) for part in parts) else Samples([])
+        self.rounds += 1
+        dealt = np.random.RandomState([self.rounds, len(whole)]).permutation(len(whole))       # the same on all workers
+        self.samples = whole.take(dealt[fleet.worker_index()::fleet.worker_num()]) if len(whole) else whole
+        self.shuffled = len(self.samples)
+
+    def _parts(self) -> Iterator[Samples]:
+        if self.samples is not None and len(self.samples):
+            yield self.samples
+
+    def _prepare_to_run(self) -> None:
+        self.wait_preload_done()
+        if self.samples is None:
+            raise ReaderError("an InMemoryDataset is read before it is used: call load_into_memory")
+
+    # ------------------------------------------------------------------ what changes nothing here
+    def set_queue_num(self, queue_num: int) -> None:
+        """Kept for programs that name it."""
+        self.queue_num = queue_num
+
+    def set_feed_type(self, data_feed_type: str) -> None:
+        """Set the name in the description."""
+        self.proto_desc.name = data_feed_type
+
+    def set_fleet_send_batch_size(self, fleet_send_batch_size: int = 1024) -> None:
+        """Kept for programs that name it: samples are exchanged all at once."""
+        self.fleet_send_batch_size = fleet_send_batch_size
+
+    def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds: int = 0) -> None:
+        """Kept for programs that name it."""
+        self.fleet_send_sleep_seconds = fleet_send_sleep_seconds
+
+
+def _summed(count: int, fleet: Any) -> int:
+    if fleet is None or fleet.worker_num() == 1:
+        return count
+    total = np.zeros(1, np.int64)
+    fleet._role_maker.barrier_worker()
+    fleet._role_maker.all_reduce_worker(np.array([count], np.int64), total)
+    return int(total[0])
+
+
+def _pack(samples: Samples | None) -> bytes:
+    target = io.BytesIO()
+    fields = [] if samples is None else samples.fields
+    np.savez(target, *(array for field in fields for array in field))
+    return target.getvalue()
+
+
+def _unpack(data: bytes) -> Samples:
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        arrays = [found[f"arr_{number}"] for number in range(len(found.files))]
+    return Samples([Field(values, offsets) for values, offsets in zip(arrays[::2], arrays[1::2], strict=True)])

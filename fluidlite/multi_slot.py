@@ -1,0 +1,142 @@
+"""Lines of text with several fields, `2 17 4 1 0.5`: each field is the number of its values, then the values."""
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fluidlite.dtypes import Array
+from fluidlite.errors import FormatError
+
+__all__ = ["Samples", "read_file"]
+
+_EXACT = float(1 << 53)                         # whole numbers below are floats without loss
+
+
+class Field(NamedTuple):
+    """The values of one field in all samples: those of sample i are `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: Array
+    offsets: Array
+
+    def take(self, order: Array) -> Field:
+        """The field in the samples of these numbers, in this order."""
+        lengths = np.diff(self.offsets)[order]
+        return Field(self.values[_ranges(self.offsets[:-1][order], lengths)], _offsets(lengths))
+
+
+class Samples:
+    """Samples, field by field."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.fields = list(fields)
+
+    def __len__(self) -> int:
+        return len(self.fields[0].offsets) - 1 if self.fields else 0
+
+    def part(self, start: int, stop: int) -> Samples:
+        """The samples from `start` to before `stop`."""
+        return Samples([Field(values[offsets[start]:offsets[stop]], offsets[start:stop + 1] - offsets[start])
+                        for values, offsets in self.fields])
+
+    def take(self, order: Array) -> Samples:
+        """The samples of these numbers, in this order."""
+        return Samples([field.take(order) for field in self.fields])
+
+    @staticmethod
+    def joined(parts: Sequence[Samples]) -> Samples:
+        """All samples of several."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part.fields for part in parts), strict=True)
+        return Samples([Field(np.concatenate([field.values for field in column]),
+                              _offsets(np.concatenate([np.diff(field.offsets) for field in column]))) for column in columns])
+
+
+def _offsets(lengths: Array) -> Array:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+
+
+def _ranges(starts: Array, lengths: Array) -> Array:
+    """starts[0], starts[0] + 1, ..., then starts[1], ..."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def read_file(path: str, command: str, kinds: Sequence[str]) -> Samples:
+    """The samples of a file, once it has gone through a shell's `command`.
+
+    kinds: "uint64" or "float" for each field of a line.
+
+    FormatError names the line that is not as it should be, RuntimeError the command that failed.
+    """
+    with open(path, "rb") as source:
+        done = subprocess.run(command, shell=True, stdin=source, stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the pipe command {command!r} ended with {done.returncode} for {path}")
+    return parse(done.stdout, kinds, path)
+
+
+def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
+    """The samples of a text."""
+    line_of = _lines(text)
+    numbers = _numbers(text, line_of, path)
+    first = np.flatnonzero(np.diff(line_of, prepend=-1))              # the first token of each line that has any
+    ends, fields = np.append(first[1:], len(numbers)), []
+    place = first
+    for kind in kinds:
+        _check(place < ends, line_of[first], path, f"it has fewer than {len(kinds)} fields")
+        counts = numbers[place].astype(np.int64)
+        _check((counts > 0) & (counts == numbers[place]) & (place + counts < ends), line_of[first], path,
+               "a field begins with the number of its values, at least 1")
+        chosen = _ranges(place + 1, counts)
+        fields.append(Field(_values(text, numbers, chosen, kind), _offsets(counts)))
+        place = place + counts + 1
+    _check(place == ends, line_of[first], path, f"it has more than {len(kinds)} fields")
+    return Samples(fields)
+
+
+def _lines(text: bytes) -> Array:
+    """The line of each token."""
+    letters = np.frombuffer(text, np.uint8)
+    inside = letters > 32
+    starts = np.flatnonzero(inside & ~np.concatenate((np.zeros(1, bool), inside[:-1])))
+    return np.searchsorted(np.flatnonzero(letters == 10), starts)
+
+
+def _numbers(text: bytes, line_of: Array, path: str) -> Array:
+    """All tokens as numbers."""
+    try:
+        found = np.fromstring(text.decode("latin1"), np.float64, sep=" ") if len(line_of) else np.zeros(0)
+        if len(found) == len(line_of):
+            return found
+    except ValueError:                                  # NumPy does not say where
+        pass
+    wrong = next((place for place, word in enumerate(text.split()) if not _is_number(word)), 0)
+    raise FormatError(f"{path}, line {line_of[wrong] + 1}: a value is no number")
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _check(good: Array, lines: Array, path: str, wanted: str) -> None:
+    if not good.all():
+        raise FormatError(f"{path}, line {int(lines[int(np.argmin(good))]) + 1}: {wanted}")
+
+
+def _values(text: bytes, numbers: Array, chosen: Array, kind: str) -> Any:
+    found = numbers[chosen]
+    if kind == "float":
+        return found.astype(np.float32)
+    if len(found) and np.abs(found).max() >= _EXACT:                  # hashed ids: 64 bits
+        words = text.split()
+        return np.array([int(words[place]) & 0xFFFFFFFFFFFFFFFF for place in chosen], np.uint64).view(np.int64)
+    return found.astype(np.int64)

@@ -181,6 +181,19 @@ class Executor:
             interpreter.run_block(block, frame)
         return [(fetch(frame, name), frame.lod(name)) for name in names]
 
+    # ------------------------------------------------------------------ data sets
+    def train_from_dataset(self, program: Any = None, dataset: Any = None, scope: Scope | None = None, thread: int = 0, debug: bool = False,
+                           fetch_list: Any = None, fetch_info: Any = None, print_period: int = 100, fetch_handler: Any = None) -> None:
+        """Run `program` once for each batch of `dataset` (`fluid.DatasetFactory`).
+
+        Every `print_period` steps the variables of `fetch_list` are written to the standard output, behind the texts of
+        `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` files are read at the same time.
+        """
+        from fluidlite.executor.datasets import run_from_dataset
+        run_from_dataset(self, program, dataset, scope, thread, (fetch_list, fetch_info, print_period, fetch_handler))
+
+    infer_from_dataset = train_from_dataset
+
     # ------------------------------------------------------------------ looking inside
     def explain(self, program: Program | None = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None,
                 scope: Scope | None = None) -> str:

@@ -2,6 +2,7 @@
 
     ROLE=PSERVER ENDPOINT=127.0.0.1:6174 ENDPOINTS=... TRAINERS=2 MODE=geo python async_job.py
     ROLE=TRAINER TRAINER_ID=0            ENDPOINTS=... TRAINERS=2 MODE=geo python async_job.py
+    MODE=geo mpiexec -n 4 python async_job.py               two trainers and two servers
 """
 from __future__ import annotations
 
@@ -29,7 +30,19 @@ def net() -> Any:
     return loss
 
 
+def roles_of_ranks() -> None:
+    """Under `mpiexec`: the first two processes are trainers."""
+    from mpi4py import MPI
+    rank = MPI.COMM_WORLD.rank
+    endpoints = ["127.0.0.1:6174", "127.0.0.1:6175"]
+    os.environ.update(ROLE="TRAINER" if rank < 2 else "PSERVER", TRAINERS="2", TRAINER_ID=str(rank % 2), ENDPOINTS=",".join(endpoints),
+                      ENDPOINT=endpoints[rank % 2])
+
+
 def main() -> None:
+    under_mpi = "ROLE" not in os.environ
+    if under_mpi:
+        roles_of_ranks()
     mode, number, trainers = os.environ["MODE"], int(os.environ.get("TRAINER_ID", "0")), int(os.environ["TRAINERS"])
     loss = net()
     config = fluid.DistributeTranspilerConfig()
@@ -44,7 +57,7 @@ def main() -> None:
         exe.run(startup)
         exe.run(server)
         return
-    program, given = made.get_trainer_program(), None
+    program, given = made.get_trainer_program(wait_port=not under_mpi), None
     if mode == "geo":
         given = {"push_vars": made._get_vars_info(), "trainers": trainers, "push_nums": config.geo_sgd_need_push_nums}
     kinds = {"async": DistributedMode.ASYNC, "half_async": DistributedMode.HALF_ASYNC, "geo": DistributedMode.GEO}

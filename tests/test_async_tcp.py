@@ -151,4 +151,4 @@ def test_processes_with_communicators(mode: str) -> None:
         for process in servers:
             started.finished(process)              # they stop when both trainers have left
     for mine in losses:
-        assert np.isfinite(mine).all() and np.mean(mine[-5:]) < 0.2 * np.mean(mine[:5])
+        assert np.isfinite(mine).all() and np.mean(mine[-5:]) < 0.5 * np.mean(mine[:5])

@@ -22,7 +22,7 @@ from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 RATE, SEEN, WIDTH, ROWS = 0.1, 6, 4, 4                 # the learning rate, inputs, the width of the table, rows of the table
 START = {"w": 0.5, "t": 0.25}
 SERVERS = "127.0.0.1:6174,127.0.0.1:6175"
-MODES = {"async": DistributedMode.ASYNC, "half_async": DistributedMode.HALF_ASYNC, "geo": DistributedMode.GEO}
+MODES = {"async": DistributedMode.ASYNC, "sync": DistributedMode.SYNC, "half_async": DistributedMode.HALF_ASYNC, "geo": DistributedMode.GEO}
 
 
 def net(sparse: bool) -> Any:
@@ -75,7 +75,8 @@ class Job:
     def __init__(self, mode: str, trainers: int = 1, sparse: bool = False, push: int = 2, servers: str = SERVERS,
                  optimizer: Callable[[], Any] = lambda: fluid.optimizer.SGD(RATE), **config: Any) -> None:
         self.mode, self.trainers, self.sparse, self.push, self.servers, self.optimizer = mode, trainers, sparse, push, servers, optimizer
-        runs = {"geo": {"geo_sgd_mode": True, "geo_sgd_need_push_nums": push}, "half_async": {"half_async": True}}.get(mode, {})
+        runs = {"geo": {"geo_sgd_mode": True, "geo_sgd_need_push_nums": push}, "half_async": {"half_async": True},
+                "sync": {"half_async": True, "completely_not_async": True}}.get(mode, {})
         self.config = fluid.DistributeTranspilerConfig.make(**{"sync_mode": False, "runtime_split_send_recv": True, "min_block_size": 3, **runs,
                                                                **config})
         self.lock = threading.Lock()
@@ -105,7 +106,8 @@ class Job:
         scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         communicator = None
         if envs is not None:
-            given = {"push_vars": made.vars_info, "trainers": self.trainers, "push_nums": self.push} if self.mode == "geo" else None
+            given = {"geo": lambda: {"push_vars": made.vars_info, "trainers": self.trainers, "push_nums": self.push},
+                     "sync": lambda: {"pserver_endpoints": self.servers.split(","), "trainer_id": number}}.get(self.mode, dict)()
             communicator = Communicator(main, MODES[self.mode], given, envs)
             communicator.start()
         exe.run(startup, scope=scope)
@@ -124,12 +126,12 @@ class Job:
         exe.close()
         return values()
 
-    def run(self, feeds: Sequence[Sequence[Mapping[str, Any]]], schedule: Sequence[int] = (), **how: Any) -> dict[str, Any]:
+    def run(self, feeds: Sequence[Sequence[Mapping[str, Any]]], schedule: Sequence[int] | None = (), **how: Any) -> dict[str, Any]:
         """What every role has in the end: trainers by name, and "servers" with what these hold, put together.
 
-        schedule: whose turn it is, step by step, where there are several trainers.
+        schedule: whose turn it is, step by step, where there are several trainers; None where they wait for each other.
         """
-        order = Order(schedule or [0] * len(feeds[0]))
+        order = Order([0] * len(feeds[0]) if schedule == () else schedule or ())
         roles: list[tuple[str, Callable[[], Any]]] = [
             (f"trainer{number}", lambda number=number: self.train(number, feeds[number], lambda step: order.wait(number, step), **how))
             for number in range(self.trainers)]
@@ -151,7 +153,7 @@ class Order:
     def wait(self, trainer: int, step: int) -> None:
         """Called before each step: the step before is over, and this one begins when it is its turn."""
         with self.changed:
-            if step:
+            if step and self.schedule:
                 self.place += 1
                 self.changed.notify_all()
             assert self.changed.wait_for(lambda: self.place >= len(self.schedule) or self.schedule[self.place] == trainer
@@ -256,6 +258,21 @@ def test_barriers_of_half_asynchronous_trainers_wait_for_nobody() -> None:
     found = Job("half_async", 2, True).run(feeds, schedule, envs={})
     close(found["servers"]["w"], model.values["w"])
     close(found["servers"]["t"], model.values["t"])
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_communicator_of_trainers_in_step(sparse: bool) -> None:
+    model, feeds = Model(sparse), [batches(4, 1), batches(4, 2)]
+    for both in zip(*feeds, strict=True):
+        gradients = [model.gradients(feed) for feed in both]
+        for name in model.values:
+            model.values[name] = model.values[name] - np.float32(RATE) * (gradients[0][name] + gradients[1][name]) / 2
+    found = Job("sync", 2, sparse).run(feeds, None, envs={})
+    close(found["trainer0"]["w"], model.values["w"])
+    close(found["trainer1"]["w"], model.values["w"])
+    close(found["servers"]["w"], model.values["w"])
+    if sparse:
+        close(found["servers"]["t"], model.values["t"])
 
 
 # ---------------------------------------------------------------------- geo-SGD

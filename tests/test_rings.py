@@ -1,6 +1,8 @@
 """Rings whose ranks are threads: every op, several rings, rings of some of the ranks, and what goes wrong."""
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -138,6 +140,28 @@ def test_a_plain_run_of_an_nccl2_program_reduces_nothing() -> None:
     job = make_job(trial.main, trial.startup, "nccl2", 2)
     found = together(2, lambda rank: trial.train(job, rank, trial.feeds))
     assert max(differences(found[0], found[1]).values()) > 0
+
+
+@pytest.mark.parametrize("mode", ["single_process_multi_thread", "multi_thread"])
+def test_a_process_with_one_device_is_a_ring_of_one(mode: str) -> None:
+    code = f"""
+import numpy as np, fluidlite as fluid
+from fluidlite.transpiler.collective import COLLECTIVE_MODES
+def train(mode):
+    main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [4, 3]), 2, param_attr=fluid.initializer.Constant(1.0)))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    if mode:
+        COLLECTIVE_MODES[mode](1, 0).transpile(startup, main, 0, "127.0.0.1:6174", "127.0.0.1:6174", False)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(startup, scope=scope)
+    for _ in range(3):
+        found, = exe.run(main, feed={{"x": np.ones((4, 3), "float32")}}, fetch_list=[loss.name], scope=scope)
+    return found
+assert (train("{mode}") == train("")).all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_groups_that_do_not_fit() -> None:

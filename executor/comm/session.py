@@ -132,6 +132,7 @@ def current() -> Session | None:
 
 
 _of_process: list[Session] = []
+_alone: list[Session] = []                                         # where there are rings of one rank only
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_of_process.clear)       # the child of a fork is no trainer
 
@@ -147,7 +148,14 @@ def of_process(served: bool) -> Session | None:
         elif served:
             _of_process.append(TcpSession(deadline))
             atexit.register(_at_exit)
-    return _of_process[0] if _of_process else None
+    return next(iter(_of_process if served else (*_of_process, *_alone)), None)
+
+
+def alone() -> Session:
+    """The session of a process that is the only one of its job: its rings have one rank."""
+    from fluidlite.executor.comm.local import LocalNetwork
+    _alone.append(LocalNetwork().enter("this process"))
+    return _alone[0]
 
 
 def _at_exit() -> None:

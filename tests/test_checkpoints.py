@@ -232,6 +232,38 @@ def test_a_single_process_reads_the_variables_of_a_job(tmp_path: pathlib.Path) -
     assert found["@LR_DECAY_COUNTER@"] == SAVED - 1
 
 
+def test_compiled_programs_of_several_trainers(tmp_path: pathlib.Path) -> None:
+    """With one device each, and nothing random: the runtime gives the first one's statistics to all."""
+    def train(number: int) -> Values:
+        main, startup, loss = plain()
+        scope, exe, build = Scope(), fluid.Executor(fluid.CPUPlace()), fluid.BuildStrategy()
+        build.num_trainers, build.trainer_id = 2, number
+        exe.run(startup, scope=scope)
+        same_start(scope, main)
+        compiled = fluid.CompiledProgram(main).with_data_parallel(loss.name, build, places=[fluid.CPUPlace()])
+        found = load_checkpoint(exe, tmp_path, compiled, scope)
+        assert not found or found.reader_position == number
+        for step in range(found.step if found else 0, STEPS):
+            exe.run(compiled, feed=feeds(number)[step], fetch_list=[loss], scope=scope)
+            if step + 1 == SAVED and not found:
+                save_checkpoint(exe, tmp_path, compiled, SAVED, reader_position=number, scope=scope)
+        return state(scope, main)
+
+    ends = [run_roles(LocalNetwork(), [(f"trainer{number}", lambda number=number: train(number)) for number in range(2)]) for _ in range(2)]
+    for role in ("trainer0", "trainer1"):
+        same(ends[0][role], ends[1][role])
+
+
+def plain() -> tuple[Any, Any, Any]:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x, y = fluid.data("x", [None, 20]), fluid.data("y", [None, 1])
+        fluid.data("ids", [None, 1], "int64")
+        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(fluid.layers.fc(x, 10, act="tanh"), 1), y))
+        fluid.optimizer.Adam(0.1).minimize(loss)
+    return main, startup, loss
+
+
 # ---------------------------------------------------------------------- who takes part
 def trial(work: Callable[[Any, Any, Scope, int], None], trainers: int = 2) -> None:
     """Run one step in each trainer, then `work`."""

@@ -55,7 +55,7 @@ def save_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
         raise ArgumentError(f"step should be how many steps were done, not {step!r}")
     if max_num is not None and (isinstance(max_num, bool) or not isinstance(max_num, int) or max_num < 1):
         raise ArgumentError(f"max_num should be how many checkpoints to keep, not {max_num!r}")
-    group = group_of(program)
+    group = group_of(program, getattr(main_program, "_build_strategy", None))
     with group.at_rest():
         return _save(executor, folder, program, step, max_num, reader_position, scope or global_scope(), group)
 
@@ -201,7 +201,7 @@ def load_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program:
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):
         return None if checkpoint is None else _into_server(executor, _Reader(checkpoint), program, scope)
-    group = group_of(program)
+    group = group_of(program, getattr(main_program, "_build_strategy", None))
     if isinstance(group, AtServer):
         _check_servers(group, checkpoint)
     return None if checkpoint is None else _into_trainer(executor, _Reader(checkpoint), program, scope, group)

@@ -131,11 +131,13 @@ class InRing(Group):
         return [value, *(self.ring.receive(peer) for peer in range(1, self.ring.size))]
 
 
-def group_of(program: Program) -> Group:
-    """The trainers of the job that a trainer's program belongs to."""
+def group_of(program: Program, build: Any = None) -> Group:
+    """The trainers of the job that a trainer's program belongs to; `build` is the BuildStrategy of one that is compiled."""
     servers = servers_of(program)
     if servers is not None:
         return AtServer(servers)
     session = current() or of_process(False)
+    if session is not None and build is not None and build.num_trainers > 1 and 0 not in session.rings:
+        session.join(0, build.trainer_id, build.num_trainers)                # as the first run would
     rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]
     return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else Group()

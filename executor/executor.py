@@ -13,6 +13,7 @@ from fluidlite.executor import feeding
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.executor.plan import BoundPlan, compile_plan
+from fluidlite.fetched import as_fetched
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
@@ -279,7 +280,7 @@ def present(value: Any, lod: Any, return_numpy: bool) -> Any:
     if return_numpy:
         if lod:
             raise RuntimeError(_HAS_LOD)
-        return value.copy() if isinstance(value, np.ndarray) else host(value)
+        return as_fetched(value.copy() if isinstance(value, np.ndarray) else host(value))
     return LoDTensor(value.copy(), lod or ())
 
 
@@ -295,7 +296,7 @@ def as_numpy(tensor: Any) -> Any:
         raise AssertionError(f"as_numpy takes a LoDTensor or a list of them, not {type(tensor).__name__}")
     if tensor.lod():
         raise RuntimeError(_HAS_LOD)
-    return np.array(tensor) if tensor.array is not None else None
+    return as_fetched(np.array(tensor)) if tensor.array is not None else None
 
 
 def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True) -> Any:

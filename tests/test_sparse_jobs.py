@@ -18,7 +18,7 @@ import fluidlite as fluid
 from fluidlite.communicator import Communicator
 from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
-from fluidlite.executor.comm.merging import cut_rows
+from fluidlite.executor.comm.merging import cut_rows, distinct
 from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 
@@ -265,13 +265,19 @@ def test_changes_add_up(given: tuple[int, Any]) -> None:
     assert np.array_equal(table, wanted)
 
 
+@given(rows_of_a_table, st.integers(0, 5000))
+def test_rows_each_once(given: tuple[int, Any], more: int) -> None:
+    height, ids = given
+    assert distinct([ids, ids[:3]], height + more).tolist() == sorted(set(ids.tolist())) and distinct([], height).tolist() == []
+
+
 def test_each_trainer_is_told_of_each_change_once() -> None:
     changes = Changes(["table"], 2)
-    changes.note("table", np.array([3, 1]))
-    assert changes.take("table", 0).tolist() == [1, 3] and changes.take("table", 0).tolist() == []
+    changes.note("table", np.array([3, 1]), 7)
+    assert changes.take("table", 0, 7).tolist() == [1, 3] and changes.take("table", 0, 7).tolist() == []
     for row in range(200):
-        changes.note("table", np.array([row % 7]))
-    assert changes.take("table", 1).tolist() == list(range(7)) and changes.take("table", 0).tolist() == list(range(7))
+        changes.note("table", np.array([row % 7]), 7)
+    assert changes.take("table", 1, 7).tolist() == list(range(7)) and changes.take("table", 0, 7).tolist() == list(range(7))
     assert sum(len(rows) for rows in changes.rows["table"]) == 0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.executor.comm.merging import distinct
 from fluidlite.tensor import SelectedRows, merge_rows
 
 __all__ = ["Changes", "add_rows"]
@@ -19,17 +20,17 @@ class Changes:
     def __init__(self, tables: Iterable[str], trainers: int) -> None:
         self.rows: dict[str, list[list[Any]]] = {table: [[] for _ in range(trainers)] for table in tables}
 
-    def note(self, table: str, ids: Any) -> None:
-        """Rows have changed."""
+    def note(self, table: str, ids: Any, height: int) -> None:
+        """Rows of a table of so many rows have changed."""
         for mine in self.rows[table]:
             mine.append(ids)
             if len(mine) > _FEW:
-                mine[:] = [np.unique(np.concatenate(mine))]
+                mine[:] = [distinct(mine, height)]
 
-    def take(self, table: str, trainer: int) -> Any:
+    def take(self, table: str, trainer: int, height: int) -> Any:
         """The rows that this trainer has not seen, in order; it is told of each change once."""
         mine = self.rows[table][trainer]
-        ids = np.unique(np.concatenate(mine)) if mine else np.empty(0, np.int64)
+        ids = distinct(mine, height)
         mine.clear()
         return ids
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fluidlite.errors import CommunicatorError, UninitializedError
 from fluidlite.executor.comm.communicator import Communicator, Settings, beside
-from fluidlite.executor.comm.merging import Route
+from fluidlite.executor.comm.merging import Route, distinct
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
@@ -129,7 +129,7 @@ class GeoCommunicator(Communicator):
             known += change
             return change
         seen = self.touched[item.name]
-        ids = np.unique(np.concatenate(seen)) if seen else np.empty(0, np.int64)
+        ids = distinct(seen, len(now))
         seen.clear()
         there = beside(now, ids)
         change = (now[there] - known[there]) / share

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.ir.operator import Operator
 from fluidlite.tensor import SelectedRows, host, merge_rows
 
-__all__ = ["Group", "Pending", "Route", "cut_rows", "routes_of"]
+__all__ = ["Group", "Pending", "Route", "cut_rows", "distinct", "routes_of"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,19 @@ def cut_rows(value: SelectedRows, sections: Sequence[int]) -> list[SelectedRows]
     spans = [(ids >= start) & (ids < stop) for start, stop in zip(starts, starts[1:], strict=False)]
     return [SelectedRows(ids[mine] - start, rows, value.array[mine])
             for mine, start, rows in zip(spans, starts.tolist(), sections, strict=False)]
+
+
+def distinct(parts: Sequence[Any], height: int) -> Any:
+    """The row numbers in `parts` in ascending order, each once. Marking rows is the fastest, where there are enough to mark."""
+    if not parts:
+        return np.empty(0, np.int64)
+    ids = np.concatenate(parts)
+    if height <= 64 * len(ids):
+        there = np.zeros(height, bool)
+        there[ids] = True
+        return np.flatnonzero(there)
+    ids.sort()
+    return ids[np.concatenate(([True], ids[1:] != ids[:-1]))[:len(ids)]]
 
 
 class Group:

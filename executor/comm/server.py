@@ -196,8 +196,9 @@ class Server:
             check_finite(message)
         if name in self.row_sums:
             self.settle()
-            add_rows(self.frame.find(self.row_sums[name]), message.value)
-            self.changes.note(self.row_sums[name], message.value.ids)
+            table = self.frame.find(self.row_sums[name])
+            add_rows(table, message.value)
+            self.changes.note(self.row_sums[name], message.value.ids, len(table))
         elif name in self.of_grad and not self.synchronous:
             if self.corrects_delay:
                 self.frame.set(_TRAINER, np.array([message.trainer]), ())
@@ -320,7 +321,7 @@ class Server:
         table = self.held(message)
         if message.name not in self.changes.rows:
             raise CommunicatorError(f"trainer {message.trainer} asks for the changes of {message.name!r}, which is no sparse table here")
-        ids = self.changes.take(message.name, message.trainer)
+        ids = self.changes.take(message.name, message.trainer, len(table))
         return SelectedRows(ids, len(table), table[ids])
 
     def state(self, message: Message) -> Any:

@@ -160,7 +160,7 @@ def alone() -> Session:
 
 def _at_exit() -> None:
     """A process that ends as it should says goodbye; one that an error ends does not, so that the job does not go on without it unseen."""
-    if hasattr(sys, "last_value"):
+    if hasattr(sys, "last_value") and not hasattr(sys, "ps1"):             # at a prompt an error ends nothing
         for session in _of_process:
             session.contacted.clear()
     leave_process()

@@ -16,6 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from fluidlite.errors import CommunicatorError
@@ -181,7 +182,7 @@ class Exchange:
         mine, others = secrets.token_hex(8), list(range(1, self.size))
         if self.rank == 0:
             self.store.put(f"{self.group}.job", mine.encode())
-            come = {rank: self._until(lambda rank=rank: self._greeting(rank, mine), [rank]) for rank in others}
+            come = {rank: self._until(partial(self._greeting, rank, mine), [rank]) for rank in others}
             self.store.put(f"{mine}.{self.group}.come", json.dumps(come).encode())
             self.job = mine
         else:

@@ -137,7 +137,7 @@ class DistributedTranspiler(Fleet):
     def save_persistables(self, executor: Any, dirname: str, main_program: Any = None) -> None:
         """Save all that training needs to go on, as the servers have it; TypeError and ValueError for programs that are not this job's."""
         _check_executor(executor, "save_persistables")
-        program = self.main_program if main_program is None else main_program
+        program: Any = self.main_program if main_program is None else main_program
         _check_program(program, "save_persistables")
         if not program._is_distributed:                              # AttributeError for what is no program, as in fluid
             raise ValueError("main_program is for local, may not use fleet.save_persistables")

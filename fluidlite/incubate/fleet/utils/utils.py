@@ -1,0 +1,104 @@
+"""`fluid.incubate.fleet.utils.utils`: programs as files, and what is in them."""
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from google.protobuf import text_format
+
+from fluidlite.debugger import draw_block_graphviz
+from fluidlite.errors import FormatError
+from fluidlite.io_vars import get_program_persistable_vars
+from fluidlite.ir.program import Program
+from fluidlite.proto import framework_pb2
+
+__all__ = ["check_pruned_program_vars", "graphviz", "load_program", "load_program_binary", "load_program_text", "parse_program",
+           "program_type_trans", "save_program"]
+
+_log = logging.getLogger(__name__)
+
+persistable_vars_out_fn = "vars_persistable.log"
+all_vars_out_fn = "vars_all.log"
+ops_out_fn = "ops.log"
+
+
+def load_program_binary(model_filename: str) -> Program:
+    """The program of a file such as `__model__`; FormatError for other files."""
+    with open(model_filename, "rb") as source:
+        return Program.parse_from_string(source.read())
+
+
+def load_program_text(model_filename: str) -> Program:
+    """The program of a file in protobuf's text format; FormatError for other files."""
+    message: Any = framework_pb2.ProgramDesc()
+    try:
+        with open(model_filename, encoding="utf8") as source:
+            text_format.Merge(source.read(), message)
+    except (UnicodeDecodeError, text_format.ParseError) as error:
+        raise FormatError(f"{model_filename} is no program in protobuf's text format: {error}") from error
+    return Program.parse_from_string(message.SerializeToString())
+
+
+def load_program(model_filename: str, is_text: bool = False) -> Program:
+    """The program of a file, in protobuf's text format where `is_text`."""
+    return load_program_text(model_filename) if is_text else load_program_binary(model_filename)
+
+
+def save_program(program: Program, model_filename: str = "__model__", is_text: bool = False) -> None:
+    """Write a program into a file, in protobuf's text format where `is_text`."""
+    data = program.desc.serialize_to_string()
+    if is_text:
+        message: Any = framework_pb2.ProgramDesc()
+        message.ParseFromString(data)
+        data = text_format.MessageToString(message).encode()
+    with open(model_filename, "wb") as target:
+        target.write(data)
+
+
+def program_type_trans(prog_dir: str, prog_fn: str, is_text: bool) -> str:
+    """Write the program of a file in the other format beside it (`.bin`, or `.pbtxt`), and give the new file's name."""
+    name = prog_fn + (".bin" if is_text else ".pbtxt")
+    save_program(load_program(os.path.join(prog_dir, prog_fn), is_text), os.path.join(prog_dir, name), not is_text)
+    return name
+
+
+def check_pruned_program_vars(train_prog: Program, pruned_prog: Program) -> bool:
+    """Whether a part of a program has its persistable variables in the same shapes and types; what differs is logged."""
+    known = {var.name: var for var in get_program_persistable_vars(train_prog)}
+    same = True
+    for var in get_program_persistable_vars(pruned_prog):
+        whole = known.get(var.name)
+        if whole is None:
+            _log.error("variable %r of the pruned program is not in the training program", var.name)
+            same = False
+        elif tuple(whole.shape) != tuple(var.shape) or whole.dtype != var.dtype:
+            _log.error("variable %r is %s %s in the pruned program, and %s %s in the training program", var.name, var.dtype.name,
+                       tuple(var.shape), whole.dtype.name, tuple(whole.shape))
+            same = False
+    return same
+
+
+def parse_program(program: Program, output_dir: str) -> None:
+    """Write what is in a program's first block into a folder: its variables, its persistable variables, and its ops."""
+    block = program.global_block()
+    kept = [f"{_facts(var)[:-1]}, 'type': '{_spelled(var.type)}'}}" for var in get_program_persistable_vars(program)]
+    ops = [str({"type": op.type, "input_arg_names": str(op.input_arg_names), "output_arg_names": str(op.output_arg_names)})
+           for op in block.ops]
+    for name, title, lines in ((persistable_vars_out_fn, "persistable vars", kept), (ops_out_fn, "ops", ops),
+                               (all_vars_out_fn, "all vars", [_facts(var) for var in block.vars.values()])):
+        with open(os.path.join(output_dir, name), "w", encoding="utf8") as target:
+            target.write("".join(f"{line}\n" for line in (f"{title}:", *lines)))
+
+
+def _facts(var: Any) -> str:
+    return str({"name": var.name, "shape": str(tuple(var.shape)), "lod_level": var.lod_level, "dtype": _spelled(var.dtype)})
+
+
+def _spelled(kind: Any) -> str:
+    return f"VarType.{kind.name}"
+
+
+def graphviz(block: Any, output_dir: str = "", filename: str = "debug") -> None:
+    """Draw a block as `filename.dot`, for Graphviz."""
+    draw_block_graphviz(block, path=os.path.join(output_dir, f"{filename}.dot"))

@@ -32,8 +32,11 @@ def program(example: str) -> Captured:
     return load(str(ROOT / "examples" / f"{example}.py"), SMALL[example])
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("example", SMALL)
+LONG = {("transformer_lm", "half_async"), ("transformer_lm", "geo_sgd"), ("transformer_lm", "multi_thread")}
+
+
+@pytest.mark.parametrize("example, mode", [pytest.param(example, mode, marks=[pytest.mark.slow] if (example, mode) in LONG else [])
+                                           for example in SMALL for mode in MODES])
 def test_equal_to_the_reference(example: str, mode: str) -> None:
     made = program(example)
     name, fields = MODES[mode]

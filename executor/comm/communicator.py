@@ -101,6 +101,7 @@ class Communicator:
         self.came: dict[Names, list[Any]] = {}                   # outputs of a `recv` -> what came last for it
         self.spare: dict[Names, list[Any]] = {}                  # memory that the next values are read into
         self.version = 0
+        self.unfetched = False                                   # whether gradients were sent since
         self.shown: dict[Names, int] = {}                        # outputs of a `recv` -> the version that it has shown
 
     # ------------------------------------------------------------------ its life
@@ -226,6 +227,7 @@ class Communicator:
         with self.changed:
             self.spare, self.came = self.came, {key: [host(part) for part in found[low:high]] for key, (low, high) in spans.items()}
             self.version += 1
+            self.unfetched = False
 
 
 class AsyncCommunicator(Communicator):
@@ -237,7 +239,6 @@ class AsyncCommunicator(Communicator):
         self.pending: dict[str, Pending] = {}
         self.since_fetch = 0
         self.scope: Scope | None = None                          # of the last `send`
-        self.sent = False                                        # since parameters were fetched last
 
     # ------------------------------------------------------------------ the trainer's thread
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
@@ -264,14 +265,14 @@ class AsyncCommunicator(Communicator):
         """Fetch parameters where it is time to, and no thread does."""
         super().refresh()
         if not self.threads and self.is_time_to_fetch():
-            self.since_fetch, self.sent = 0, False
+            self.since_fetch = 0
             self.fetch()
 
     def is_time_to_fetch(self) -> bool:
         """Whether there is a reason to ask for parameters."""
         if self.settings.independent_recv_thread:
             return self.since_fetch > self.settings.min_send_grad_num_before_recv
-        return self.sent
+        return self.unfetched
 
     def is_late(self, pending: Pending) -> bool:
         """Without threads: whether what waits of a variable should not wait for this step's value."""
@@ -310,6 +311,7 @@ class AsyncCommunicator(Communicator):
         """Send what is full, or everything."""
         with self.changed:
             taken = [(pending.route, group) for pending in some for group in pending.take(all_of_them)]
+            self.unfetched = self.unfetched or bool(taken)
         self.send_groups(taken)
 
     def send_groups(self, taken: Sequence[tuple[Route, Group]]) -> None:
@@ -317,7 +319,6 @@ class AsyncCommunicator(Communicator):
         for route, group in taken:
             mean = not (self.settings.is_sgd_optimizer or route.counts)
             self.post(route, group.merged(mean, self.settings.merge_sparse_grad))
-        self.sent = self.sent or bool(taken)
 
     # ------------------------------------------------------------------ threads
     def loops(self) -> Sequence[Callable[[], None]]:
@@ -334,6 +335,7 @@ class AsyncCommunicator(Communicator):
                     rests = [self.rest(pending) for pending in self.pending.values() if pending.groups]
                     self.changed.wait(min(rests, default=None))
                     continue
+                self.unfetched = True
                 self.changed.notify_all()
             self.send_groups(taken)
             if not self.settings.independent_recv_thread:

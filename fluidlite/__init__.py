@@ -22,7 +22,7 @@ _NAMES = {
     "fluidlite.backward": "append_backward gradients",
     "fluidlite.data_feeder": "DataFeeder",
     "fluidlite.data_feed_desc": "DataFeedDesc",
-    "fluidlite.dataset": "DatasetFactory",
+    "fluidlite.dataset": "DatasetFactory InMemoryDataset QueueDataset",
     "fluidlite.io": "save load load_program_state set_program_state",
     "fluidlite.layers.data": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",

@@ -82,41 +82,54 @@ def read_file(path: str, command: str, kinds: Sequence[str]) -> Samples:
 
 def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
     """The samples of a text."""
-    line_of = _lines(text)
-    numbers = _numbers(text, line_of, path)
-    first = np.flatnonzero(np.diff(line_of, prepend=-1))              # the first token of each line that has any
-    ends, fields = np.append(first[1:], len(numbers)), []
+    lines = _lines(text)
+    numbers = _numbers(text, lines, path)
+    first, ends, fields = lines.first, lines.ends, []
     place = first
     for kind in kinds:
-        _check(place < ends, line_of[first], path, f"it has fewer than {len(kinds)} fields")
+        _check(place < ends, lines, path, f"it has fewer than {len(kinds)} fields")
         counts = numbers[place].astype(np.int64)
-        _check((counts > 0) & (counts == numbers[place]) & (place + counts < ends), line_of[first], path,
+        _check((counts > 0) & (counts == numbers[place]) & (place + counts < ends), lines, path,
                "a field begins with the number of its values, at least 1")
         chosen = _ranges(place + 1, counts)
         fields.append(Field(_values(text, numbers, chosen, kind), _offsets(counts)))
         place = place + counts + 1
-    _check(place == ends, line_of[first], path, f"it has more than {len(kinds)} fields")
+    _check(place == ends, lines, path, f"it has more than {len(kinds)} fields")
     return Samples(fields)
 
 
-def _lines(text: bytes) -> Array:
-    """The line of each token."""
+class _Lines(NamedTuple):
+    """The lines of a text that are not empty: their numbers from 1, their first tokens, and those behind their last."""
+
+    number: Array
+    first: Array
+    ends: Array
+
+
+def _lines(text: bytes) -> _Lines:
     letters = np.frombuffer(text, np.uint8)
-    inside = letters > 32
-    starts = np.flatnonzero(inside & ~np.concatenate((np.zeros(1, bool), inside[:-1])))
-    return np.searchsorted(np.flatnonzero(letters == 10), starts)
+    starts = letters > 32
+    starts[1:] &= letters[:-1] <= 32
+    tokens = np.cumsum(starts, dtype=np.int64)
+    ends = tokens[np.flatnonzero(letters == 10)]
+    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):               # the last line does not end in a line feed
+        ends = np.append(ends, tokens[-1])
+    first = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
+    full = np.flatnonzero(first < ends)
+    return _Lines(full + 1, first[full], ends[full])
 
 
-def _numbers(text: bytes, line_of: Array, path: str) -> Array:
+def _numbers(text: bytes, lines: _Lines, path: str) -> Array:
     """All tokens as numbers."""
+    count = int(lines.ends[-1]) if len(lines.ends) else 0
     try:
-        found = np.fromstring(text.decode("latin1"), np.float64, sep=" ") if len(line_of) else np.zeros(0)
-        if len(found) == len(line_of):
+        found = np.fromstring(text.decode("latin1"), np.float64, sep=" ") if count else np.zeros(0)
+        if len(found) == count:
             return found
     except ValueError:                                  # NumPy does not say where
         pass
     wrong = next((place for place, word in enumerate(text.split()) if not _is_number(word)), 0)
-    raise FormatError(f"{path}, line {line_of[wrong] + 1}: a value is no number")
+    raise FormatError(f"{path}, line {lines.number[np.searchsorted(lines.ends, wrong, 'right')]}: a value is no number")
 
 
 def _is_number(word: bytes) -> bool:
@@ -127,9 +140,9 @@ def _is_number(word: bytes) -> bool:
     return True
 
 
-def _check(good: Array, lines: Array, path: str, wanted: str) -> None:
+def _check(good: Array, lines: _Lines, path: str, wanted: str) -> None:
     if not good.all():
-        raise FormatError(f"{path}, line {int(lines[int(np.argmin(good))]) + 1}: {wanted}")
+        raise FormatError(f"{path}, line {lines.number[int(np.argmin(good))]}: {wanted}")
 
 
 def _values(text: bytes, numbers: Array, chosen: Array, kind: str) -> Any:

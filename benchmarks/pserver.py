@@ -84,7 +84,7 @@ def compare(case: str, rounds: int, steps: int, mpiexec: str = "") -> None:
             found[name].append(job(name, python, case, steps, mpiexec if "MPI" in name else ""))
     times = {name: [one["trainer0"][0] * 1e3 for one in jobs] for name, jobs in found.items()}
     ours = times["fluidlite"]
-    print("| system | ms a step, median round | best round | FluidLite / it: medians, bests | MB of a trainer | of a server, before and after |")
+    print("| system | ms a step, median round | best round | FluidLite / it: medians, bests | MB of a trainer | MB of a server |")
     print("|---|---|---|---|---|---|")
     for name, ms in times.items():
         last = found[name][-1]

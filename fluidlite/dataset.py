@@ -39,6 +39,7 @@ class DatasetBase:
         self.thread_num = 1
         self.use_vars: list[Any] = []
         self.fea_eval = False
+        self.leading_texts = 0                    # fields of text that a line begins with, and that are passed by
 
     # ------------------------------------------------------------------ what is read, and how
     def set_pipe_command(self, pipe_command: str) -> None:
@@ -123,14 +124,17 @@ class DatasetBase:
     def _parts(self) -> Iterator[Samples]:
         """The samples of each file, read by several threads, a few files ahead."""
         from concurrent.futures import ThreadPoolExecutor
-        kinds = [_KINDS[var.dtype] for var in self.use_vars]
-        threads = max(1, min(self.thread_num, len(self.filelist)))
+        kinds, threads = [_KINDS[var.dtype] for var in self.use_vars], max(1, min(self.thread_num, len(self.filelist)))
+
+        def begin(path: str) -> Any:
+            return pool.submit(read_file, path, self.proto_desc.pipe_command, kinds, self.leading_texts)
+
         with ThreadPoolExecutor(threads, "dataset") as pool:
-            waiting = [pool.submit(read_file, path, self.proto_desc.pipe_command, kinds) for path in self.filelist[:threads]]
+            waiting = [begin(path) for path in self.filelist[:threads]]
             for number in range(len(self.filelist)):
                 found = waiting.pop(0).result()
                 if number + threads < len(self.filelist):
-                    waiting.append(pool.submit(read_file, self.filelist[number + threads], self.proto_desc.pipe_command, kinds))
+                    waiting.append(begin(self.filelist[number + threads]))
                 if len(found):
                     yield found
 
@@ -183,7 +187,10 @@ def _unshuffled(how: str) -> None:
 
 
 class InMemoryDataset(DatasetBase):
-    """Samples are read into memory first (`load_into_memory`), where they can be shuffled."""
+    """Samples are read into memory first (`load_into_memory`), where they can be shuffled.
+
+    As in fluid, fields with a level of detail lose their zeros, of which one stays where a sample has nothing else.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,12 +198,15 @@ class InMemoryDataset(DatasetBase):
         self.samples: Samples | None = None
         self.shuffled = 0                         # samples that came in the last global shuffle
         self.rounds = 0
+        self.parse_ins_id = self.parse_content = False
         self._loading: Any = None
 
     def load_into_memory(self) -> None:
         """Read all files."""
         parts = list(super()._parts())
-        self.samples = Samples.joined(parts) if parts else Samples([])
+        whole = Samples.joined(parts) if parts else Samples([])
+        self.samples = Samples([field.without_zeros() if var.lod_level else field
+                                for var, field in zip(self.use_vars, whole.fields, strict=False)])
 
     def preload_into_memory(self, thread_num: int | None = None) -> None:
         """Begin to read all files, `thread_num` at a time; `wait_preload_done` ends it."""
@@ -264,6 +274,20 @@ class InMemoryDataset(DatasetBase):
         self.wait_preload_done()
         if self.samples is None:
             raise ReaderError("an InMemoryDataset is read before it is used: call load_into_memory")
+
+    # ------------------------------------------------------------------ how lines begin
+    def set_parse_ins_id(self, parse_ins_id: bool) -> None:
+        """Let lines begin with `1 name`, the name of a sample, which is passed by."""
+        self.parse_ins_id = parse_ins_id
+        self._count_texts()
+
+    def set_parse_content(self, parse_content: bool) -> None:
+        """Let lines begin (behind the name, if there is one) with `1 text`, which is passed by."""
+        self.parse_content = parse_content
+        self._count_texts()
+
+    def _count_texts(self) -> None:
+        self.leading_texts = int(self.parse_ins_id) + int(self.parse_content)
 
     # ------------------------------------------------------------------ what changes nothing here
     def set_queue_num(self, queue_num: int) -> None:

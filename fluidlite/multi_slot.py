@@ -13,6 +13,7 @@ from fluidlite.errors import FormatError
 __all__ = ["Samples", "read_file"]
 
 _EXACT = float(1 << 53)                         # whole numbers below are floats without loss
+_ZERO = 1e-6                                    # what 1.8.5 takes for zero in a field of floats
 
 
 class Field(NamedTuple):
@@ -25,6 +26,16 @@ class Field(NamedTuple):
         """The field in the samples of these numbers, in this order."""
         lengths = np.diff(self.offsets)[order]
         return Field(self.values[_ranges(self.offsets[:-1][order], lengths)], _offsets(lengths))
+
+
+    def without_zeros(self) -> Field:
+        """The field without zeros, of which one stays where a sample has nothing else."""
+        keep = np.abs(self.values) >= _ZERO if self.values.dtype.kind == "f" else self.values != 0
+        if keep.all() or not len(keep):
+            return self
+        first = self.offsets[:-1]
+        keep[first[np.add.reduceat(keep, first, dtype=np.int64) == 0]] = True
+        return Field(self.values[keep], _offsets(np.add.reduceat(keep, first, dtype=np.int64)))
 
 
 class Samples:
@@ -66,10 +77,10 @@ def _ranges(starts: Array, lengths: Array) -> Array:
     return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
 
-def read_file(path: str, command: str, kinds: Sequence[str]) -> Samples:
+def read_file(path: str, command: str, kinds: Sequence[str], texts: int = 0) -> Samples:
     """The samples of a file, once it has gone through a shell's `command`.
 
-    kinds: "uint64" or "float" for each field of a line.
+    kinds: "uint64" or "float" for each field of a line, behind `texts` fields `1 text` that are passed by.
 
     FormatError names the line that is not as it should be, RuntimeError the command that failed.
     """
@@ -77,7 +88,13 @@ def read_file(path: str, command: str, kinds: Sequence[str]) -> Samples:
         done = subprocess.run(command, shell=True, stdin=source, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the pipe command {command!r} ended with {done.returncode} for {path}")
-    return parse(done.stdout, kinds, path)
+    return parse(without_texts(done.stdout, texts) if texts else done.stdout, kinds, path)
+
+
+def without_texts(text: bytes, count: int) -> bytes:
+    """The lines of a text without the `count` fields `1 text` that each begins with."""
+    parts = (line.split(None, 2 * count) for line in text.splitlines())
+    return b"".join((part[2 * count] if len(part) > 2 * count else b"") + b"\n" for part in parts)
 
 
 def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:

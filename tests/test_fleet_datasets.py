@@ -19,7 +19,7 @@ def write_clicks(folder: pathlib.Path, files: int = 2, lines: int = 7) -> tuple[
     random, samples, paths = np.random.RandomState(0), [], []
     for number in range(files):
         path = folder / f"part-{number}"
-        rows = [(random.randint(0, 50, random.randint(1, 4)).tolist(), random.rand(3).round(4).tolist(), int(random.randint(0, 2)))
+        rows = [(random.randint(1, 50, random.randint(1, 4)).tolist(), random.rand(3).round(4).tolist(), int(random.randint(0, 2)))
                 for _ in range(lines)]
         path.write_text("".join(f"{len(ids)} {' '.join(map(str, ids))} 3 {' '.join(map(str, dense))} 1 {label}\n"
                                 for ids, dense, label in rows))
@@ -184,6 +184,25 @@ def test_large_ids_and_empty_files() -> None:
     found = parse(b"2 18446744073709551615 9007199254740993 1 0.5\n1 3 2 1e-3 -2\n", ["uint64", "float"])
     assert found.fields[0].values.tolist() == [-1, 9007199254740993, 3] and found.fields[1].offsets.tolist() == [0, 1, 3]
     assert len(parse(b"", ["uint64"])) == 0 and len(parse(b"\n\n", ["uint64"])) == 0
+
+
+def test_names_of_samples_are_passed_by(clicks: Any, tmp_path: pathlib.Path) -> None:
+    paths, _, use, _ = clicks
+    plain, named = dataset("InMemoryDataset", paths[:1], use), dataset("InMemoryDataset", [str(tmp_path / "named")], use)
+    lines = pathlib.Path(paths[0]).read_text().splitlines()
+    (tmp_path / "named").write_text("".join(f"1 a{number} 1 text {line}\n" for number, line in enumerate(lines)))
+    named.set_parse_ins_id(True)
+    named.set_parse_content(True)
+    for made in (plain, named):
+        made.load_into_memory()
+    assert labels_of(plain) == labels_of(named)
+
+
+def test_zeros_in_memory() -> None:
+    found = parse(b"2 0 5 2 0 0.5\n1 0 2 1e-7 0\n", ["uint64", "float"])
+    assert found.fields[0].without_zeros().values.tolist() == [5, 0]
+    assert found.fields[1].without_zeros().offsets.tolist() == [0, 1, 2]
+    assert found.fields[0].values.tolist() == [0, 5, 0]
 
 
 def test_pipe_command_and_its_failure(clicks: Any) -> None:

@@ -47,7 +47,7 @@ def report(loss: float) -> None:
 
 
 def main() -> None:
-    (loss, guess), optimizer, exe = net(), fluid.optimizer.SGD(0.05), fluid.Executor(fluid.CPUPlace())
+    (loss, guess), optimizer, exe = net(), fluid.optimizer.SGD(0.005), fluid.Executor(fluid.CPUPlace())
     if sys.argv[1] == "alone":
         optimizer.minimize(loss)
         exe.run(fluid.default_startup_program())

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import FluidError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FluidError
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.control_flow import facts_of, has_elements, is_true
-from fluidlite.registry import EMPTY_VAR
 
 __all__ = ["Body", "BuildAgain", "CannotInline", "Choices", "Record", "assignment", "block_writer", "inlined", "keep", "shaped"]
 

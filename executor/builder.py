@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import EnforceNotMet
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.executor.blocks import CannotInline, Choices, Record, inlined
 from fluidlite.executor.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.emitter import CannotLower, Emitter, rule_for
@@ -17,7 +18,6 @@ from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
 
@@ -368,5 +368,5 @@ def _data_dependent(op: Operator) -> bool:
 
 
 def _vartype(dtype: Any) -> VarType:
-    from fluidlite.dtypes import to_vartype
+    from fluidlite.base.dtypes import to_vartype
     return to_vartype(np.dtype(dtype))

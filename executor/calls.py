@@ -6,11 +6,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fluidlite.errors import EOFException, FluidError, KernelError
+from fluidlite.base.errors import EOFException, FluidError, KernelError
+from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.executor.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import EMPTY_VAR, Lod, WithLod
 
 __all__ = ["Absent", "BlockCall", "KernelCall"]
 

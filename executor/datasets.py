@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError
 from fluidlite.tensor import LoDTensor
 
 __all__ = ["FetchHandler", "run_from_dataset"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
-from fluidlite.registry import EMPTY_VAR
 
 __all__ = ["CannotLower", "Emitter", "Fresh", "HostCheck", "lowering", "rule_for"]
 

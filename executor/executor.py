@@ -8,7 +8,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fluidlite import flags
+from fluidlite.base import flags
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.executor import feeding
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
@@ -18,7 +19,6 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.profiler import recorder
 from fluidlite.scope import Scope, _switch_scope, global_scope, scope_guard
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host

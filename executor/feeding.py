@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import DTypeLike, VarType, to_numpy
-from fluidlite.errors import FeedError, did_you_mean
+from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
+from fluidlite.base.errors import FeedError, did_you_mean
+from fluidlite.base.place import Place
 from fluidlite.executor.builder import FeedSpec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
-from fluidlite.place import Place
 from fluidlite.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Signature", "blas_threads"]

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.base.place import Place, array_module
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.executor.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.place import Place, array_module
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor, SelectedRows, host, on
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import EMPTY_VAR, Lod, Op, WithLod
 
 __all__ = ["Context", "Kernel", "detach", "unpack"]
 
 
 class Context:
-    """What a kernel may ask of its run (`fluidlite.registry.KernelContext`), plus the frame that sub-blocks run in."""
+    """What a kernel may ask of its run (`fluidlite.base.registry.KernelContext`), plus the frame that sub-blocks run in."""
 
     def __init__(self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None) -> None:
         self.op = op

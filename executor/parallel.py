@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError, EOFException, FluidError
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError, EOFException, FluidError
+from fluidlite.base.mpi_start import under_mpi
+from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.executor.blas import thread_switch
 from fluidlite.executor.comm.session import Session, current, of_process, use
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.parallel_ring import DeviceSession, Meeting, Stopped
 from fluidlite.ir.program import Program
-from fluidlite.mpi_start import under_mpi
-from fluidlite.place import CUDAPlace, Place
 from fluidlite.scope import Scope
 
 __all__ = ["Devices", "Threads"]

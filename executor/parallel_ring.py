@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.reduction import part_of, reduce_part, said
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.session import Ring, Session, of_process

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import EOFException, FluidError, KernelError, UninitializedError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, UninitializedError
+from fluidlite.base.place import Place, array_module
 from fluidlite.executor import cuda, passes, tiles
 from fluidlite.executor.blas import thread_switch
 from fluidlite.executor.blocks import BuildAgain, Choices
@@ -29,7 +30,6 @@ from fluidlite.executor.team import share_products
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
-from fluidlite.place import Place, array_module
 from fluidlite.profiler import recorder
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor, SelectedRows, on, rebinds

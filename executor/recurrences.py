@@ -4,13 +4,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.executor.block_gradients import Total, combined, finish
 from fluidlite.executor.blocks import Body, CannotInline, Record, block_writer, gradient_reads, keep
 from fluidlite.executor.emitter import Fresh
 from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.control_flow import facts_of, wanted_gradients
-from fluidlite.registry import EMPTY_VAR, grad_name
 
 
 class Stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from fluidlite import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
+from fluidlite.base import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
 
 __version__ = "0.1.0"
 
@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program default_startup_program device_guard "
                            "name_scope program_guard in_dygraph_mode load_op_library",
-    "fluidlite.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
+    "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
     "fluidlite.scope": "Scope global_scope scope_guard",
     "fluidlite.tensor": "LoDTensor LoDTensorArray SelectedRows",
     "fluidlite.executor.executor": "Executor",
@@ -26,7 +26,7 @@ _NAMES = {
     "fluidlite.io": "save load load_program_state set_program_state",
     "fluidlite.layers.data": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
-    "fluidlite.flags": "get_flags set_flags require_version",
+    "fluidlite.base.flags": "get_flags set_flags require_version",
     "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = importlib.import_module(f"fluidlite.{name}")
     else:
-        from fluidlite.errors import did_you_mean
+        from fluidlite.base.errors import did_you_mean
         raise AttributeError(f"module 'fluidlite' has no attribute {name!r}{did_you_mean(name, [*_HOME, *_MODULES])}")
     globals()[name] = value
     return value

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import to_numpy
-from fluidlite.errors import EnforceNotMet, FeedError, NotFoundError, did_you_mean
+from fluidlite.base.dtypes import to_numpy
+from fluidlite.base.errors import EnforceNotMet, FeedError, NotFoundError, did_you_mean
+from fluidlite.base.place import CUDAPlace, Place
+from fluidlite.base.registry import Lod
 from fluidlite.executor.feeding import check_feed_shape_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CUDAPlace, Place
-from fluidlite.registry import Lod
 from fluidlite.tensor import LoDTensor, LoDTensorArray, host
 
 __all__ = ["merged", "share_out"]

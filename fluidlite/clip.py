@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import ArgumentError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope

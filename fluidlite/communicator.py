@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]

@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy, ReduceStrategy, ignored
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]

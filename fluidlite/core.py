@@ -4,15 +4,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fluidlite import flags, registry
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
+from fluidlite.base import flags, registry
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
+from fluidlite.base.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
 from fluidlite.ir.restore import STAMPS
-from fluidlite.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.scope import Scope
 from fluidlite.scope import ScopeVariable as Variable
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows

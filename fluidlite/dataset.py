@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from google.protobuf import text_format
 
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
 from fluidlite.data_feed_desc import feed_message
-from fluidlite.dtypes import VarType
-from fluidlite.errors import ArgumentError, FeedError, ReaderError
 from fluidlite.multi_slot import Field, Samples, read_file
 from fluidlite.tensor import LoDTensor
 

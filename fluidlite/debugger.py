@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fluidlite import flags
+from fluidlite.base import flags
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program

@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fluidlite import flags, registry
+from fluidlite.base import flags, registry
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.device_trainers import talks_to_servers, trainer_programs
-from fluidlite.dtypes import VarType, to_numpy
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program

@@ -1,7 +1,7 @@
 """A trainer of parameter servers on several devices: all compute, and the first talks to the servers for them."""
 from __future__ import annotations
 
-from fluidlite.errors import TranspilerError
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import writes

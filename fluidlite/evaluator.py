@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite import metrics, unique_name
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable

@@ -5,10 +5,12 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fluidlite import registry, unique_name
-from fluidlite.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
-from fluidlite.errors import EnforceNotMet
-from fluidlite.flags import get_flags, require_version, set_flags
+from fluidlite import unique_name
+from fluidlite.base import registry
+from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.flags import get_flags, require_version, set_flags
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
 from fluidlite.ir.block import Block
 from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
@@ -25,7 +27,6 @@ from fluidlite.ir.program import (
     switch_startup_program,
 )
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.place import CPUPlace, CUDAPlace, Place, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
 
 __all__ = [
     "Block", "OpProtoHolder", "OpRole", "Operator", "Parameter", "Program", "Variable", "convert_np_dtype_to_dtype_", "cpu_places",
@@ -104,8 +105,8 @@ _dygraph_not_support_ = dygraph_not_support
 
 
 def load_op_library(lib_filename: str) -> None:
-    """EnforceNotMet: compiled libraries hold Paddle's C++; declare an op with `fluidlite.registry.Op` instead."""
-    raise EnforceNotMet(f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.registry.Op")
+    """EnforceNotMet: compiled libraries hold Paddle's C++; declare an op with `fluidlite.base.registry.Op` instead."""
+    raise EnforceNotMet(f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.base.registry.Op")
 
 
 def _get_var(name: str, program: Program | None = None) -> Variable:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite import unique_name
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_variable_and_dtype
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable

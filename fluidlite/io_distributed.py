@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, FormatError, MissingFileError
+from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
 from fluidlite.ir.program import Program
 from fluidlite.serialize import Source, inside
 from fluidlite.tensor import LoDTensor, host

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import MissingFileError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import MissingFileError
 from fluidlite.io_distributed import servers_of
 from fluidlite.io_vars import get_program_persistable_vars, load_persistables, persistables_of_job, put_files, valid_program, value_of
 from fluidlite.ir.program import Program, program_guard

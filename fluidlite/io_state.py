@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import FormatError, MissingFileError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import FormatError, MissingFileError
 from fluidlite.io_distributed import only_tensor, servers_of
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, is_belong_to_optimizer, is_parameter, load_vars, put_values, value_of
 from fluidlite.ir.program import Program

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import EnforceNotMet, MissingFileError, UninitializedError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import EnforceNotMet, MissingFileError, UninitializedError
+from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.io_distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.place import CUDAPlace, array_module
 from fluidlite.scope import Scope, global_scope
 from fluidlite.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
 from fluidlite.tensor import LoDTensor, SelectedRows, host

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layer_helper_base import LayerHelperBase

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable

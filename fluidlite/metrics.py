@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.average import is_number, is_number_or_matrix
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import FormatError
 
 __all__ = ["Samples", "read_file"]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite import registry
-from fluidlite.dtypes import VarType
-from fluidlite.errors import UnknownOpError
+from fluidlite.base import registry
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import UnknownOpError
+from fluidlite.base.place import Place
 from fluidlite.ir.operator import Operator as ProgramOperator
 from fluidlite.ir.program import Program
-from fluidlite.place import Place
 from fluidlite.scope import Scope
 from fluidlite.tensor import SelectedRows
 

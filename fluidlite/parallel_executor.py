@@ -4,9 +4,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from fluidlite.base.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
 from fluidlite.compiler import CompiledProgram
 from fluidlite.ir.program import Program, default_main_program
-from fluidlite.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
 from fluidlite.scope import global_scope
 from fluidlite.strategies import BuildStrategy, ExecutionStrategy
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import FormatError
 
 __all__ = ["dump_arrays", "load_arrays"]
 

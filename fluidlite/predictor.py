@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place
 from fluidlite.io_inference import load_inference_model
-from fluidlite.place import CPUPlace, CUDAPlace, Place
 from fluidlite.scope import Scope, scope_guard
 from fluidlite.tensor import LoDTensor, as_lod
 

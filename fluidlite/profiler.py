@@ -86,7 +86,7 @@ def cuda_profiler(output_file: str, output_mode: str | None = None, config: list
     """Mark the `with` for an attached CUDA profiler (nsys, ncu); `output_file` and `config` are theirs to set now."""
     if output_mode not in (None, "key-value", "csv", "kvp"):
         raise ValueError("output_mode must be 'key-value' or 'csv'")
-    from fluidlite.place import CUDAPlace, array_module
+    from fluidlite.base.place import CUDAPlace, array_module
     cuda: Any = array_module(CUDAPlace(0)).cuda
     cuda.profiler.start()
     try:

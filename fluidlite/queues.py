@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from fluidlite.dtypes import to_vartype
-from fluidlite.errors import EOFException, FeedError, ReaderError
-from fluidlite.registry import Spec
+from fluidlite.base.dtypes import to_vartype
+from fluidlite.base.errors import EOFException, FeedError, ReaderError
+from fluidlite.base.registry import Spec
 from fluidlite.tensor import LoDTensor
 
 __all__ = ["BlockingQueue", "Feed", "Filler", "QueueReader", "drained", "prefetched"]

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.errors import ReaderError
+from fluidlite.base.place import CPUPlace
 from fluidlite.data_feeder import DataFeeder
 from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
-from fluidlite.errors import ReaderError
 from fluidlite.framework import default_main_program
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.place import CPUPlace
 from fluidlite.queues import Feed, drained
 from fluidlite.reader_decorators import batch as batched
 from fluidlite.reader_vars import create_double_buffer, create_py_reader, queue_in_scope, reader_name

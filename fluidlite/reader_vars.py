@@ -4,11 +4,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.queues import BlockingQueue
-from fluidlite.registry import Spec
 from fluidlite.scope import global_scope
 from fluidlite.unique_name import UniqueNameGenerator
 

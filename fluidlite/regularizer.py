@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import ArgumentError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from fluidlite.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
 
 __all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from fluidlite.dtypes import Array, VarType, to_numpy, to_vartype
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
+from fluidlite.base.errors import FormatError
 from fluidlite.ir.framework_pb import TensorDesc
 from fluidlite.tensor import LoDTensor, SelectedRows, as_lod, host
 

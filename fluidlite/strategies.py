@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fluidlite.errors import EnforceNotMet, NotFoundError, did_you_mean
+from fluidlite.base.errors import EnforceNotMet, NotFoundError, did_you_mean
 
 __all__ = ["BuildStrategy", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy", "ignored"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartype
-from fluidlite.errors import EnforceNotMet
-from fluidlite.place import CPUPlace, CUDAPlace, Place
-from fluidlite.registry import Lod
+from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartype
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place
+from fluidlite.base.registry import Lod
 
 __all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "on", "rebinds"]
 

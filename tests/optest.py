@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import fluidlite as fluid
-from fluidlite.dtypes import to_vartype
-from fluidlite.registry import get
+from fluidlite.base.dtypes import to_vartype
+from fluidlite.base.registry import get
 from fluidlite.tensor import LoDTensor, SelectedRows, offsets_of
 
 Arrays = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fluidlite as fluid
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.errors import CommunicatorError, TranspilerError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler import make_job

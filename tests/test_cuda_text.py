@@ -51,7 +51,7 @@ def kernels(program: fluid.Program, feeds: dict[str, FeedSpec], fetches: list[st
 def activation_types() -> list[str]:
     """Ops declared by one scalar expression."""
     import fluidlite.ops.activation  # noqa: F401
-    from fluidlite import registry
+    from fluidlite.base import registry
     return sorted(name for name, op in registry._OPS.items() if getattr(op, "expr", None) and list(op.inputs) == ["X"])
 
 

@@ -13,7 +13,7 @@ from optest import Case, check_forward, check_gradient
 from test_ops import CASES
 
 import fluidlite as fluid
-from fluidlite.place import get_cuda_device_count
+from fluidlite.base.place import get_cuda_device_count
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NAMES = json.loads((ROOT / "tests/golden/cupy_names.json").read_text(encoding="utf8"))

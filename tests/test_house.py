@@ -65,7 +65,7 @@ def imports(path: pathlib.Path) -> set[str]:
 
 def level(module: str) -> int | None:
     """The floor of the house that a module stands on; None for modules that stand beside it."""
-    floors = (("fluidlite.errors", 0), ("fluidlite.dtypes", 0), ("fluidlite.unique_name", 0), ("fluidlite.registry", 1), ("fluidlite.ir", 2),
+    floors = (("fluidlite.errors", 0), ("fluidlite.base.dtypes", 0), ("fluidlite.unique_name", 0), ("fluidlite.base.registry", 1), ("fluidlite.ir", 2),
               ("fluidlite.ops", 3), ("fluidlite.executor", 5), ("fluidlite.transpiler", 5), ("fluidlite.layers", 4),
               ("fluidlite.backward", 4), ("fluidlite.optimizer", 4), ("fluidlite.initializer", 4), ("fluidlite.regularizer", 4),
               ("fluidlite.clip", 4), ("fluidlite.nets", 4))

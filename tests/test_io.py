@@ -14,11 +14,11 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import io, serialize
+from fluidlite.base.registry import find
 from fluidlite.core import EnforceNotMet
 from fluidlite.errors import FormatError
 from fluidlite.ir.proto import parse_program
 from fluidlite.pickles import dump_arrays, load_arrays
-from fluidlite.registry import find
 from fluidlite.tensor import LoDTensor, SelectedRows, offsets_of
 
 MODELS = pathlib.Path(__file__).parent / "golden" / "models"

@@ -10,7 +10,7 @@ from layer_programs import build, read
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ops.convolution import Geometry, conv_plan
 from fluidlite.ops.pooling import PoolPlan, Windows
 

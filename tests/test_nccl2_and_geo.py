@@ -7,7 +7,7 @@ import pytest
 from test_collective_transpiler import forward_only, ops, table, trained, transpile, two_losses, types
 
 import fluidlite as fluid
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.errors import TranspilerError
 from fluidlite.ir.operator import OpRole
 from fluidlite.transpiler import GeoSgdTranspiler, make_job

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError, UnknownOpError
 from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc
 from fluidlite.ir.proto import parse_program, serialize_program
-from fluidlite.registry import AttrType, Spec
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 FILES = [*sorted(GOLDEN.glob("models/*/inference/__model__")), *sorted(GOLDEN.glob("models/*/saved.pdmodel"))]

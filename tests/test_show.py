@@ -13,10 +13,10 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import debugger
+from fluidlite.base.registry import AttrType
 from fluidlite.errors import FormatError, NanInfError
 from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.text import parse as parse_text
-from fluidlite.registry import AttrType
 from fluidlite.show import FORMATS
 from fluidlite.show.code import op_code, program_code
 from fluidlite.show.diff import diff, diff_text, summary

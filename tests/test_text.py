@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fluidlite as fluid
+from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError
 from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.text import parse
-from fluidlite.registry import AttrType, Spec
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VarType = fluid.core.VarDesc.VarType

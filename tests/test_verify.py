@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base.registry import find
 from fluidlite.errors import ProgramEditError
 from fluidlite.ir.proto import parse_program
 from fluidlite.ir.text import parse
 from fluidlite.ir.verify import verify
-from fluidlite.registry import find
 
 RUNS = sorted((pathlib.Path(__file__).parent / "golden" / "runs").glob("*.npz"))
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import TranspilerError
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.insertions import Insertions

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import did_you_mean
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import did_you_mean
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import EMPTY_VAR
 from fluidlite.transpiler.roles import Programs, Role
 
 __all__ = ["Findings", "Finding", "Piece", "Server", "Site", "Trainer", "declared", "only", "pairs", "read_server", "read_trainer", "row_count",

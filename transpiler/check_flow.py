@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.transpiler.check_facts import Findings, Site
 from fluidlite.transpiler.roles import Role
 

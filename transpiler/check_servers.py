@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, only, pairs, update_of
 

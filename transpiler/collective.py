@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import VarType, is_float
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.dtypes import VarType, is_float
+from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program

@@ -4,7 +4,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.errors import TranspilerError, did_you_mean
 
 __all__ = ["DistributedMode", "DistributeTranspilerConfig", "ServerRuntimeConfig"]
 

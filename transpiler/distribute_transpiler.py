@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
-from fluidlite.mpi_start import under_mpi
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.errors import TranspilerError, did_you_mean
 
 __all__ = ["parse_endpoints", "rank_of"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import TranspilerError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program

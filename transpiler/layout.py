@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import TranspilerError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.collective import Rank, check_programs

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fluidlite.errors import TranspilerError
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import Operator
 from fluidlite.transpiler.check_ranks import is_collective
 from fluidlite.transpiler.plan_facts import ROW_ID_BYTES, Facts, Sizes, Tensor, peak_activations, read_facts

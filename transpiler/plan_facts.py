@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.transpiler.check_facts import update_of
 
 __all__ = ["ROW_ID_BYTES", "Facts", "Sizes", "Tensor", "flops_of", "peak_activations", "read_facts"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.transpiler.plan import Load, Scale, geo_steps, loads_of_servers, reduce_all, ring, step_seconds, total
 from fluidlite.transpiler.roles import Job, make_job
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import TranspilerError, did_you_mean
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.endpoints import parse_endpoints

@@ -4,12 +4,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import AttrType
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy, without_collector
 from fluidlite.transpiler.layout import Layout, distributed_tables, in_step_at_run_time

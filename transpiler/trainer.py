@@ -4,7 +4,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program

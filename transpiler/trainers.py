@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import TranspilerError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from fluidlite.errors import TranspilerError
+from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import NAMESCOPE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import FormatError, did_you_mean
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import FormatError, did_you_mean
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 

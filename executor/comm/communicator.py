@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.executor.comm.merging import Group, Pending, Route, routes_of
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.place import CUDAPlace, array_module
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor, host, on
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.errors import CommunicatorError, FormatError
+from fluidlite.base.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.agreement import Terms
 from fluidlite.executor.comm.handshake import Welcome, introduce
 from fluidlite.executor.comm.messages import Error, Kind, Message

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, UninitializedError
+from fluidlite.base.errors import CommunicatorError, UninitializedError
 from fluidlite.executor.comm.communicator import Communicator, Settings, beside
 from fluidlite.executor.comm.merging import Route, distinct
 from fluidlite.executor.comm.messages import Kind, Message

@@ -18,7 +18,7 @@ import struct
 import time
 from typing import NamedTuple
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.stream import Gone, read_exactly
 
 __all__ = ["KEY_VARIABLE", "VERSION", "Guard", "Welcome", "introduce", "job_key"]

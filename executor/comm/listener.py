@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite.errors import CommunicatorError, FormatError
+from fluidlite.base.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.handshake import Guard, Welcome
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.stream import Gone, Stream, address_of

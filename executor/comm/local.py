@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.local_rings import LocalReduction, LocalRing, Meeting
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Session

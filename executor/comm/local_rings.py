@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.reduction import check_alike, part_of, reduce_part
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.tensor import host

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import FormatError
+from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.messages import Error, Message
 
 __all__ = ["SHARE", "Meeting", "pack", "unpack"]

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, MissingExtraError
+from fluidlite.base.errors import CommunicatorError, MissingExtraError
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.executor.comm.mpi_link import MpiLink
 from fluidlite.executor.comm.mpi_rings import MpiRing
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.session import Session
-from fluidlite.mpi_start import under_mpi
 
 __all__ = ["MpiSession", "under_mpi"]
 

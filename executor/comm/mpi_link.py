@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.stream import recycled

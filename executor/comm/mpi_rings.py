@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.mpi_reduce import PairwiseReduction
 from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.reduction import reducible, said

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 
 __all__ = ["Bell", "Waiter"]
 

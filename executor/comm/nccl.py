@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, MissingExtraError
+from fluidlite.base.errors import CommunicatorError, MissingExtraError
 from fluidlite.executor.comm.rings import BaseRing, Request
 
 __all__ = ["NcclRing", "unique_id"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import to_numpy
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.dtypes import to_numpy
+from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.registry import Argument, Op
 from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.actions import ACTIONS, Values, action, session_for
 from fluidlite.executor.comm.geo import INITIAL, is_geo_send
@@ -16,7 +17,6 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import Argument, Op
 from fluidlite.tensor import host
 
 __all__ = ["SERVED", "arguments_of", "carry_out", "places"]

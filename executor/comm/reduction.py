@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 
 __all__ = ["REDUCE", "check_alike", "part_of", "reducible", "said"]
 

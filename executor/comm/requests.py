@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
 
 __all__ = ["Requests", "Wanted"]

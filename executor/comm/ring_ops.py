@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import CommunicatorError, FluidError
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import CommunicatorError, FluidError
 from fluidlite.executor.comm.actions import ACTIONS, Values, session_for
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.session import Session

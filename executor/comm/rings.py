@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError, ShapeError
+from fluidlite.base.errors import CommunicatorError, ShapeError
 from fluidlite.executor.comm.reduction import reducible
 from fluidlite.tensor import host, on
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
 from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
 from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.meeting import Meeting

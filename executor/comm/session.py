@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Requests
 from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.ir.operator import Operator
-from fluidlite.mpi_start import under_mpi
 
 __all__ = ["Link", "Ring", "Session", "before_run", "current", "leave", "of_process", "use"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import FormatError
+from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.meeting import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes

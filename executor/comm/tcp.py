@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.agreement import Terms, differences
 from fluidlite.executor.comm.dialer import Dialer
 from fluidlite.executor.comm.handshake import job_key

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite import flags
-from fluidlite.dtypes import VarType
+from fluidlite.base import flags
+from fluidlite.base.dtypes import VarType
 from fluidlite.executor.builder import FeedSpec
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.executor.plan import BoundPlan, compile_plan

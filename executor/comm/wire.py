@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import FormatError
+from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.tensor import SelectedRows, host
 

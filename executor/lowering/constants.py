@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite.dtypes import VarType, to_numpy
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.ops.creation import exact
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, Fresh, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.executor.team import pieces, team_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.tensor import SelectedRows, merge_rows

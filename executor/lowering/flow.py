@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet
 from fluidlite.executor.blocks import keep
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Storage, Value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.ops.softmax import LOWEST_SCORE

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import AttrType
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.ops.optimizer import UPDATES, Update, decays, target_of, update_function
 from fluidlite.ops.scalar import parse
-from fluidlite.registry import AttrType
 from fluidlite.tensor import SelectedRows, merge_rows
 
 

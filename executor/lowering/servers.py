@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.actions import session_for
 from fluidlite.executor.comm.ops import places
 from fluidlite.executor.comm.requests import Wanted

@@ -40,13 +40,13 @@ from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
 from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
 from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
+from fluidlite.base.errors import ProgramEditError, ShapeError
+from fluidlite.base.registry import grad_name
 from fluidlite.data_feeder import check_type
-from fluidlite.errors import ProgramEditError, ShapeError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import grad_name
 
 __all__ = ["append_backward", "gradients"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from fluidlite import unique_name
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
-from fluidlite.dtypes import VarType, is_float
+from fluidlite.base.dtypes import VarType, is_float
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
-from fluidlite.registry import EMPTY_VAR
 
 __all__ = ["add_up", "cut_dead_branches", "cut_disconnected", "keep_overwritten"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fluidlite.backward.rules import has_gradient
+from fluidlite.base.registry import grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import grad_name
 
 __all__ = ["dead_ends", "encloses", "find_path", "names_in", "stopped_gradients", "sub_block_path"]
 

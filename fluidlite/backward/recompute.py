@@ -10,12 +10,12 @@ from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches
 from fluidlite.backward.rules import Context, rename
 from fluidlite.backward.walk import Backward
-from fluidlite.errors import ProgramEditError
+from fluidlite.base.errors import ProgramEditError
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import copy_operator
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import EMPTY_VAR
 
 __all__ = ["append_with_checkpoints"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidlite import registry
+from fluidlite.base import registry
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
-from fluidlite.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
 
 __all__ = ["Context", "forward_name", "has_gradient", "helper_op", "is_gradient", "reads_of", "rename"]
 

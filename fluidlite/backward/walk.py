@@ -9,11 +9,11 @@ from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected, keep_overwritten
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import Context, forward_name, is_gradient, reads_of
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.registry import EMPTY_VAR
 
 __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
 

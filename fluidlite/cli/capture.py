@@ -14,12 +14,12 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.base.errors import did_you_mean
+from fluidlite.base.place import CPUPlace
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.imports import paddle_names
-from fluidlite.errors import did_you_mean
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
-from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope, scope_guard
 
 __all__ = ["Captured", "capture_call", "capture_script"]

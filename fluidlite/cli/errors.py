@@ -1,7 +1,7 @@
 """What a user did wrong, in one line."""
 from __future__ import annotations
 
-from fluidlite.errors import FluidError
+from fluidlite.base.errors import FluidError
 
 __all__ = ["UsageError", "one_line"]
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from fluidlite.errors import FluidError
+from fluidlite.base.errors import FluidError
 
 __all__ = ["PADDLE_VERSION", "paddle_names"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import fluidlite
+from fluidlite.base.errors import FluidError, did_you_mean
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.errors import FluidError, did_you_mean
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin

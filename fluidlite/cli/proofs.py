@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fluidlite.base.errors import CommunicatorError, FluidError
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.distributed.cluster import Proof, verify_job
 from fluidlite.distributed.feeds import random_feeds
-from fluidlite.errors import CommunicatorError, FluidError
 from fluidlite.transpiler.roles import Job
 
 __all__ = ["proof_json", "prove"]

@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Sequence
 
+from fluidlite.base.errors import FluidError, FormatError, did_you_mean
 from fluidlite.cli.capture import Captured, capture_call, capture_script
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.imports import paddle_names
-from fluidlite.errors import FluidError, FormatError, did_you_mean
 from fluidlite.ir.program import Program
 
 __all__ = ["load", "parse_program"]

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from fluidlite.base.errors import FluidError
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.errors import FluidError
 from fluidlite.transpiler.roles import Job, Role
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import Program, name_scope
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.elementwise import elementwise_sub

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from fluidlite.dtypes import to_numpy
+from fluidlite.base.dtypes import to_numpy
 from fluidlite.ir.program import Program
 
 __all__ = ["memory_usage"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
-from fluidlite.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.executor.comm.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
 from fluidlite.io_distributed import COUNTER, held_by_server, is_server
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, put_values, valid_program

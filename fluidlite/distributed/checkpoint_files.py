@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.errors import FormatError, MissingFileError
+from fluidlite.base.errors import FormatError, MissingFileError
 from fluidlite.serialize import inside
 
 __all__ = ["Checkpoint", "Writer", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]

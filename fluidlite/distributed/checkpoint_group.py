@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.meeting import SHARE, unpack
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.rings import BaseRing

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import TranspilerError
 from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of
 from fluidlite.distributed.replay import Merging, Replay
 from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, apart, share
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
 from fluidlite.distributed.trial import Outcome, Trial
-from fluidlite.errors import TranspilerError
 from fluidlite.executor.comm.local import LocalNetwork
 from fluidlite.executor.comm.turns import Turns
 from fluidlite.ir.program import Program

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fluidlite.errors import TranspilerError
+from fluidlite.base.errors import TranspilerError
 
 __all__ = ["Seat", "roles_from_environment"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.errors import TranspilerError
 from fluidlite.distributed.shares import Values
-from fluidlite.dtypes import VarType, to_numpy
-from fluidlite.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.shares import Values, apart, get, put
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import Job

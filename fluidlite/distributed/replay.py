@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import TranspilerError
+from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, only, parameters
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.errors import TranspilerError
 from fluidlite.executor.comm.local import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
-from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor, SelectedRows
 from fluidlite.transpiler import Job

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import TranspilerError
+from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, parameters
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.errors import TranspilerError
 from fluidlite.executor.comm.local import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
-from fluidlite.place import CPUPlace
 from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler import Job
 from fluidlite.transpiler.geo_sgd import DELTA, is_sparse

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import TranspilerError
-from fluidlite.place import CPUPlace
+from fluidlite.base.errors import TranspilerError
+from fluidlite.base.place import CPUPlace
 from fluidlite.scope import Scope
 from fluidlite.tensor import LoDTensor
 

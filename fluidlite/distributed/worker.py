@@ -5,15 +5,15 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.environment import HOW_TO_START, Seat, roles_from_environment
 from fluidlite.distributed.references import parameters
 from fluidlite.distributed.shares import apart, get, put
 from fluidlite.distributed.trial import communicator_of, programs_of_trainer
-from fluidlite.errors import TranspilerError, did_you_mean
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
-from fluidlite.place import CPUPlace
 from fluidlite.scope import Scope, global_scope, scope_guard
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 

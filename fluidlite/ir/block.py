@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fluidlite.dtypes import VarType, to_vartype
-from fluidlite.errors import NotFoundError, ProgramEditError, did_you_mean
+from fluidlite.base.dtypes import VarType, to_vartype
+from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import PARAMETER_FIELDS, Parameter, Variable, check_switches
 

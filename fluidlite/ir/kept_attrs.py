@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.registry import Attr, infer_attr_type
+from fluidlite.base.registry import Attr, infer_attr_type
 
 __all__ = ["kept_attrs"]
 

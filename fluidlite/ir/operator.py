@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fluidlite
-from fluidlite import registry
-from fluidlite.dtypes import VarType
-from fluidlite.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
+from fluidlite.base import registry
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
+from fluidlite.base.registry import AttrType, Op, Spec
 from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.variable import Variable
-from fluidlite.registry import AttrType, Op, Spec
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block

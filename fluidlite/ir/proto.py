@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FormatError
+from fluidlite.base.registry import AttrType, Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.framework_pb import BlockDesc, OpDesc, ProgramDesc, VarDesc, attr_type_name
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.registry import AttrType, Spec
 
 __all__ = ["MAX_BYTES", "PROGRAM_VERSION", "parse_program", "serialize_block", "serialize_operator", "serialize_program", "serialize_variable"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite import registry
-from fluidlite.dtypes import VarType
-from fluidlite.errors import FormatError
+from fluidlite.base import registry
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FormatError
+from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.registry import AttrType
 
 __all__ = ["MAX_BLOCKS", "MAX_OPS", "MAX_VARS", "STAMPS", "add_operator", "add_variable", "check_blocks", "check_parents",
            "exact_value"]

@@ -23,13 +23,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import AttrType, Spec, infer_attr_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import STAMPS, exact_value
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.registry import AttrType, Spec, infer_attr_type
 
 __all__ = ["DTYPE_NAMES", "WORD", "block_text", "operator_text", "parse", "program_text", "variable_text"]
 

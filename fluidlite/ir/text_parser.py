@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FormatError
+from fluidlite.base.registry import AttrType, Spec, infer_attr_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.text import DTYPE_NAMES, WORD
-from fluidlite.registry import AttrType, Spec, infer_attr_type
 
 __all__ = ["parse_text"]
 

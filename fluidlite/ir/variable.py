@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.errors import EnforceNotMet
-from fluidlite.registry import Spec
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import Spec
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.dtypes import DTypeLike
+from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 

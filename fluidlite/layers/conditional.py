@@ -8,8 +8,9 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.backward.rules import Context
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import grad_name
 from fluidlite.data_feeder import check_type, check_variable_and_dtype, convert_dtype
-from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -18,7 +19,6 @@ from fluidlite.layers.array import merge_lod_tensor
 from fluidlite.layers.compare import equal, logical_and, logical_not
 from fluidlite.layers.utils import assert_same_structure, map_structure
 from fluidlite.layers.while_loop import BlockGuard, reads_and_writes, visible
-from fluidlite.registry import grad_name
 
 __all__ = ["ConditionalBlock", "ConditionalBlockGuard", "IfElse", "Switch", "case", "cond", "copy_var_to_parent_block",
            "select_input", "select_output", "switch_case"]

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.dtypes import VarType, to_vartype
 from fluidlite.data_feeder import check_variable_and_dtype
-from fluidlite.dtypes import VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.activations import log

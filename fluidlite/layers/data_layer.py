@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type
-from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layers import compare, indexing, random, reduce, shaping, tensor, utils, variables, vision
 from fluidlite.layers.constants import fill_constant, fill_constant_batch_size_like

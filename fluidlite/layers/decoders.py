@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layers import activations, array, compare, elementwise, indexing, reduce, search, shaping, tensor, utils, variables

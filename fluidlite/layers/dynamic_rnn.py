@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.base.dtypes import VarType
 from fluidlite.data_feeder import check_type
-from fluidlite.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper

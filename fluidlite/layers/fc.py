@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import to_vartype
+from fluidlite.base.dtypes import to_vartype
+from fluidlite.base.place import Place
+from fluidlite.base.registry import Spec
 from fluidlite.framework import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.data_layer import data
-from fluidlite.place import Place
 from fluidlite.queues import Feed
 from fluidlite.reader import GeneratorLoader
 from fluidlite.reader_vars import copy_reader, create_double_buffer, create_py_reader, queue_in_scope
-from fluidlite.registry import Spec
 
 __all__ = ["create_py_reader_by_data", "data", "double_buffer", "load", "py_reader", "read_file"]
 

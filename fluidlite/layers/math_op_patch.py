@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import VarType, is_integer, to_vartype
-from fluidlite.errors import ArgumentError
+from fluidlite.base.dtypes import VarType, is_integer, to_vartype
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 
 __all__ = ["monkey_patch_variable"]

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.initializer import Constant, Normal
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper

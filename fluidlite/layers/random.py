@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fluidlite import unique_name
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layers import elementwise, search, sequence_lod, shaping, tensor, utils
 from fluidlite.layers.constants import fill_constant_batch_size_like

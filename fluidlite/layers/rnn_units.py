@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.dtypes import DTypeLike
+from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import elementwise, fc, ops, shaping, variables

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike, to_vartype
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op

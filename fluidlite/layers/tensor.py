@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
-from fluidlite.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_vartype
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
-from fluidlite.dtypes import Array, DTypeLike, VarType, to_vartype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layer_helper import LayerHelper

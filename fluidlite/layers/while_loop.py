@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable

@@ -1,1 +1,1 @@
-"""What ops mean, by family; families are imported when one of their ops is first looked up (fluidlite.registry)."""
+"""What ops mean, by family; families are imported when one of their ops is first looked up (fluidlite.base.registry)."""

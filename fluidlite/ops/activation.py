@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Op, Spec, same_as
 from fluidlite.ops.scalar import erf, unary
-from fluidlite.registry import GradContext, Op, Spec, same_as
 
 # ---------------------------------------------------------------------- functions
 unary("exp", "exp(x)", grad="dout * out")

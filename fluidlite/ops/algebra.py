@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import Lod, Op, Spec, same_as
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Lod, Op, Spec, same_as
 
 # ---------------------------------------------------------------------- kron
 kron = Op("kron", "X Y -> Out", lod=None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONGS, AttrType, GradContext, Op, Spec, required, same_as
 
 flip = Op("flip", "X -> Out", attrs={"dims": required(AttrType.INTS)})
 flip.shape(same_as("X"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import EnforceNotMet, ShapeError
-from fluidlite.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
 from fluidlite.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
 
 ARRAY = VarType.LOD_TENSOR_ARRAY

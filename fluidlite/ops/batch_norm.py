@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.conv_geometry import is_channels_last
-from fluidlite.registry import GradContext, Op, Spec
 
 Maybe: TypeAlias = "Array | None"
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import EnforceNotMet, ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import pairs
-from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import LoDTensorArray, host
 
 beam_search = Op("beam_search", "pre_ids pre_scores ids? scores -> selected_ids selected_scores parent_idx?", lod=None, dynamic=True,

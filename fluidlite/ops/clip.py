@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.registry import AttrType, Op, required, same_as
+from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import AttrType, Op, required, same_as
 from fluidlite.tensor import SelectedRows, merge_rows
 
 clip = Op("clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)})

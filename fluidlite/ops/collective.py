@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, required, same_as
 
 _INT, _STRING, _STRINGS = required(AttrType.INT), required(AttrType.STRING), required(AttrType.STRINGS)
 _RING = {"ring_id": 0, "use_calc_stream": False}

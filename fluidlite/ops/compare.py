@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.elementwise import broadcast, pair
 from fluidlite.ops.scalar import binary_names, function_of
-from fluidlite.registry import Op, Spec, same_as
 
 
 def _compare(type: str, expr: str) -> Op:

@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import EnforceNotMet
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradContext, Lod, Op, Spec, WithLod, grad_name, required, same_as
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.array import entry, number
-from fluidlite.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradContext, Lod, Op, Spec, WithLod, grad_name, required, same_as
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _SKIPPED = {"skip_eager_deletion_vars": STRINGS()}

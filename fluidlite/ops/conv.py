@@ -4,11 +4,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.conv_geometry import Pads, channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
 from fluidlite.ops.convolution import Geometry, conv_plan
-from fluidlite.registry import GradContext, Op, Spec
 
 Maybe: TypeAlias = "Array | None"
 

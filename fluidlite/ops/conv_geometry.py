@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
 
 __all__ = ["Pads", "channels_first", "channels_last", "is_channels_last", "places", "resolve_pads", "unturned", "with_attrs"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, Op, Spec
 from fluidlite.ops.conv import Conv, check_ranks, conv_attrs
 from fluidlite.ops.conv_geometry import Pads, is_channels_last, places, resolve_pads, unturned, with_attrs
 from fluidlite.ops.convolution import Geometry
-from fluidlite.registry import INTS, Op, Spec
 
 Maybe: TypeAlias = "Array | None"
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 
 __all__ = ["ConvPlan", "Geometry", "conv_plan"]
 

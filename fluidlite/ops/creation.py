@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.registry import FLOATS, INTS, LONG, LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.registry import FLOATS, INTS, LONG, LONGS, AttrType, GradContext, Op, Spec, required, same_as
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out", lod=None, attrs={

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, required
 from fluidlite.ops.padding import Batch
-from fluidlite.registry import INTS, AttrType, Lod, Op, Spec, required
 from fluidlite.tensor import host
 
 

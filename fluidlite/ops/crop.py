@@ -4,10 +4,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, Op, Spec
 from fluidlite.ops.shaping import first_ints, ints
-from fluidlite.registry import INTS, Op, Spec
 
 
 def _window(type: str, shape: Sequence[int], offsets: Sequence[int], size: Sequence[int]) -> tuple[slice, ...]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import KernelError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import KernelError
+from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.padding import Batch
-from fluidlite.registry import Lod, Op, Spec, WithLod
 from fluidlite.tensor import host
 
 # the log of an impossible event; finite, so that sums and differences of such logs stay numbers

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.lstm import Gradients, LstmCell, Tape, run, run_back
 from fluidlite.ops.recurrence import ACTIVATIONS, Steps
-from fluidlite.registry import KernelContext, Op, Spec
 
 _GATES = (2, 0, 1, 3)                     # `ops.lstm` has the candidate first
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import AssertError, NotFoundError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import AssertError, NotFoundError
+from fluidlite.base.registry import STRINGS, AttrType, GradContext, Lod, Op, WithLod, required, same_as
 from fluidlite.ir.operator import Operator
-from fluidlite.registry import STRINGS, AttrType, GradContext, Lod, Op, WithLod, required, same_as
 from fluidlite.tensor import LoDTensor, host
 
 # ---------------------------------------------------------------------- print

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
-from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import host
 
 detection_map = Op(

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import AttrType, Op, Spec, required, same_as
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:

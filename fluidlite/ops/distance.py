@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import AttrType, Op, Spec, required
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
 
 
 def _one(X: Spec) -> Spec:

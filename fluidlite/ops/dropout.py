@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.random import minstd_uniform
-from fluidlite.registry import KernelContext, Op, Spec
 
 Maybe: TypeAlias = "Array | None"
 

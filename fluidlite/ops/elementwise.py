@@ -4,10 +4,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec
 from fluidlite.ops.scalar import function_of, parse
-from fluidlite.registry import EMPTY_VAR, GradContext, Op, Spec
 from fluidlite.tensor import SelectedRows
 
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import LONG, LONGS, STRINGS, Op, Spec
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONG, LONGS, STRINGS, Op, Spec
 from fluidlite.tensor import SelectedRows, merge_rows
 
 NO_PADDING = -1

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.registry import Op, Spec, same_as
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.tensor import SelectedRows
 
 

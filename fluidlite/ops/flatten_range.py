@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.shaping import remembered
-from fluidlite.registry import Op, Spec
 
 flatten_range = Op("flatten_contiguous_range", "X -> Out XShape?", attrs={"start_axis": 1, "stop_axis": 1})
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.recurrence import Activation, Steps, activation, single_step
 from fluidlite.ops.sequence_rows import offsets_of_level
-from fluidlite.registry import Lod, Op, Spec, WithLod
 
 
 class _Unit(NamedTuple):

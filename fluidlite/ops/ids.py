@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
-from fluidlite.registry import LONG, AttrType, Op, Spec, required, same_as
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONG, AttrType, Op, Spec, required, same_as
 
 
 # ---------------------------------------------------------------------- distinct values

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
 from fluidlite.ops.shaping import first_ints, ints
-from fluidlite.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
 from fluidlite.tensor import LoDTensor, LoDTensorArray
 
 _RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "infer_flags": INTS(), "decrease_axis": INTS()}

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.conv_geometry import channels_first, channels_last, is_channels_last, places, unturned, with_attrs
-from fluidlite.registry import Op, Spec
 
 _ATTRS = {"data_layout": "NCHW", "out_d": 0, "out_h": 0, "out_w": 0, "scale": 0.0, "interp_method": "bilinear", "align_corners": True,
           "align_mode": 1}

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import MissingFileError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import MissingFileError
+from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.queues import BlockingQueue, QueueReader
-from fluidlite.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.serialize import Source, replace_file, tensor_bytes, value_bytes
 from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, Lod, Op, Spec, WithLod
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod
 from fluidlite.tensor import host
 
 lod_reset = Op("lod_reset", "X Y? -> Out", attrs={"target_lod": INTS(), "append": False})

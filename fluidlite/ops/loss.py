@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.recurrence import Activation, Step, Steps, activation
 from fluidlite.ops.sequence_rows import offsets_of_level
-from fluidlite.registry import Lod, Op, Spec, WithLod
 
 _ATTRS = {"use_peepholes": True, "is_reverse": False, "gate_activation": "sigmoid", "cell_activation": "tanh",
           "candidate_activation": "tanh"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import GradContext, Op, Spec
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Op, Spec
 
 
 def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import KernelError, ShapeError
-from fluidlite.registry import AttrType, Op, Spec, required
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
 
 accuracy = Op("accuracy", "Out Indices Label -> Accuracy Correct Total", lod=None)
 

@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required, same_as
 from fluidlite.ops.conv_geometry import is_channels_last
-from fluidlite.registry import AttrType, GradContext, Op, Spec, required, same_as
 
 Maybe: TypeAlias = "Array | None"
 

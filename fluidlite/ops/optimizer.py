@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.random import minstd_normal
 from fluidlite.ops.scalar import function_of, parse
-from fluidlite.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.tensor import SelectedRows, merge_rows
 
 __all__ = ["UPDATES", "Update", "decays", "target_of", "update", "update_function"]

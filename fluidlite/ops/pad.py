@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
 from fluidlite.ops.conv_geometry import is_channels_last
-from fluidlite.registry import AttrType, Op, Spec, required
 
 Pairs: TypeAlias = "list[tuple[int, int]]"
 

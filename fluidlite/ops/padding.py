@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.registry import Lod
+from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import Lod
 
 __all__ = ["Batch"]
 

@@ -5,11 +5,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
 from fluidlite.ops.conv_geometry import channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
 from fluidlite.ops.pooling import PoolPlan, Windows, out_size, window_grid
-from fluidlite.registry import AttrType, Op, Spec, required
 
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 

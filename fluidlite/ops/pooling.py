@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
 
 __all__ = ["PoolPlan", "Windows", "out_size"]
 

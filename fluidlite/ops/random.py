@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
-from fluidlite.registry import LONGS, AttrType, KernelContext, Op, Spec, required
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONGS, AttrType, KernelContext, Op, Spec, required
 
 __all__ = ["minstd_integers", "minstd_normal", "minstd_states", "minstd_uniform"]
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
 from fluidlite.ops.sequence_rows import take_rows
 
 __all__ = ["ACTIVATIONS", "Activation", "Step", "Steps", "activation", "single_step"]

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.recurrence import ACTIVATIONS
-from fluidlite.registry import Op, Spec
 
 _SIGMOID, _TANH = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
 

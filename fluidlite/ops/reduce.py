@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, GradContext, Lod, Op, Spec, WithLod, grad_name
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, GradContext, Lod, Op, Spec, WithLod, grad_name
 
 REDUCE_ATTRS: dict[str, Any] = {"dim": INTS([0]), "keep_dim": False, "reduce_all": False, "in_dtype": -1, "out_dtype": -1}
 

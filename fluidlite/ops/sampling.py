@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.embedding import NO_PADDING, table_gradient
 from fluidlite.ops.loss import sigmoid, softplus
-from fluidlite.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
 from fluidlite.tensor import host
 
 _TABLE_ATTRS: dict[str, Any] = {"is_sparse": False, "remote_prefetch": False, "trainer_id": 0, "height_sections": LONGS(),

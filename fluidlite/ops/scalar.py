@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import VarType
-from fluidlite.registry import Op, Spec, same_as
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import Op, Spec, same_as
 
 __all__ = ["FUNCTIONS", "Node", "ScalarExpr", "binary_names", "parse", "unary"]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
 from fluidlite.ops.shaping import ints
-from fluidlite.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 

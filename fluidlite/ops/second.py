@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from fluidlite.dtypes import Array
+from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import GradContext, Op, Spec, get
 from fluidlite.ops.elementwise import ATTRS, pair, sum_back
-from fluidlite.registry import GradContext, Op, Spec, get
 
 Maybe: TypeAlias = "Array | None"
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.registry import Op, Spec
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import Op, Spec
 from fluidlite.tensor import SelectedRows, merge_rows
 
 merge_selected_rows = Op("merge_selected_rows", "X -> Out", lod=None)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, required
 from fluidlite.ops.sequence_rows import offsets_of_level, sum_onto, take_rows
-from fluidlite.registry import AttrType, GradContext, Lod, Op, Spec, required
 
 sequence_conv = Op("sequence_conv", "X PaddingData? Filter -> Out",
                    attrs={"contextLength": required(AttrType.INT), "contextStart": 0, "contextStride": 1, "paddingTrainable": False})

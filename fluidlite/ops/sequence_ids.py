@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.search import stable_order
 from fluidlite.ops.sequence_rows import offsets_of_level, owners, pairs, sum_onto, take_rows
-from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import host
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType, to_numpy
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import lengths_lod, offsets_of_level, spans, take_rows
-from fluidlite.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import host
 
 sequence_pad = Op("sequence_pad", "X PadValue -> Out Length", attrs={"padded_length": -1}, lod=None, dynamic=True)

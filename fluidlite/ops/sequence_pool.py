@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array, VarType
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.sequence_rows import offsets_of_level, owners, padded_rows, pairs, spans, sum_runs, take_rows
-from fluidlite.registry import GradContext, Lod, Op, Spec, WithLod
 
 POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 

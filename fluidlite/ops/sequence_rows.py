@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import Lod
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Lod
 
 __all__ = ["lengths_lod", "offsets_of_level", "owners", "padded_rows", "pairs", "spans", "sum_onto", "sum_runs", "take_rows"]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import lengths_lod, offsets_of_level, owners, spans, sum_onto, sum_runs, take_rows
-from fluidlite.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import host
 
 

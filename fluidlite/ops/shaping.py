@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
 from fluidlite.tensor import host, lengths_of, offsets_of
 
 Shape = tuple[int, ...]

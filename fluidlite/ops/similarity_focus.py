@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import AttrType, Op, Spec, required
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
 
 similarity_focus = Op("similarity_focus", "X -> Out", attrs={"axis": required(AttrType.INT), "indexes": required(AttrType.INTS)})
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import KernelError, ShapeError
-from fluidlite.registry import LONG, Lod, Op, Spec, WithLod, same_as
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.registry import LONG, Lod, Op, Spec, WithLod, same_as
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the largest
 LOWEST_SCORE = -64.0

@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fluidlite.dtypes import Array
-from fluidlite.errors import ShapeError
-from fluidlite.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, required
 
 _INT, _INTS = required(AttrType.INT), required(AttrType.INTS)
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from fluidlite import unique_name
 from fluidlite.backward import _get_no_grad_set_name, append_backward
+from fluidlite.base.errors import ArgumentError, ProgramEditError
 from fluidlite.clip import GradientClipBase, append_gradient_clip_ops, error_clip_callback
-from fluidlite.errors import ArgumentError, ProgramEditError
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, Operator

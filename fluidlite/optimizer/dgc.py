@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fluidlite.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 from fluidlite.optimizer.descent import MomentumOptimizer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fluidlite.errors import ArgumentError, ProgramEditError
+from fluidlite.base.errors import ArgumentError, ProgramEditError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable

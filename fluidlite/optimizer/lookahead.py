@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable

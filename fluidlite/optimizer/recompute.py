@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.backward import append_backward
-from fluidlite.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable

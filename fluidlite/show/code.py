@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 from typing import IO, Any
 
-from fluidlite.dtypes import VarType
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.registry import AttrType
 
 __all__ = ["block_code", "block_to_code", "op_code", "program_code", "program_to_code", "variable_code"]
 

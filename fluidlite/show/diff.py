@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.registry import AttrType
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator
 from fluidlite.ir.program import Program
-from fluidlite.registry import AttrType
 
 __all__ = ["Baseline", "Edit", "diff", "diff_text", "summary"]
 

@@ -11,11 +11,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Protocol
 
+from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.text import variable_text
-from fluidlite.registry import AttrType
 from fluidlite.show.diff import Baseline
 
 __all__ = ["JobLike", "job_page", "program_page"]

@@ -19,15 +19,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import FormatError
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FormatError
+from fluidlite.base.registry import AttrType, Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import MAX_BLOCKS, STAMPS, add_operator, add_variable, check_blocks, check_parents, exact_value
 from fluidlite.ir.text import DTYPE_NAMES
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.registry import AttrType, Spec
 
 __all__ = ["FORMAT", "VERSION", "parse", "program_data", "program_json"]
 

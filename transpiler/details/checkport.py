@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from fluidlite.errors import TranspilerError
+from fluidlite.base.errors import TranspilerError
 
 __all__ = ["wait_server_ready"]
 

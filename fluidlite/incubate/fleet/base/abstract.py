@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from fluidlite.errors import FluidError
+from fluidlite.base.errors import FluidError
 
 __all__ = ["AbstractMethodError", "abstract"]
 

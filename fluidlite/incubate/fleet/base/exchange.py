@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from fluidlite.errors import CommunicatorError
+from fluidlite.base.errors import CommunicatorError
 
 __all__ = ["Exchange", "FileStore", "HttpStore", "Store", "serve_store"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+from fluidlite.base.place import CPUPlace
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.mode import Mode
 from fluidlite.incubate.fleet.base.role_maker import RoleMakerBase
 from fluidlite.optimizer import Optimizer
-from fluidlite.place import CPUPlace
 
 __all__ = ["DistributedOptimizer", "Fleet", "Mode"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite import flags
-from fluidlite.errors import CommunicatorError
+from fluidlite.base import flags
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.incubate.fleet.base.exchange import Exchange, FileStore, HttpStore, Store, serve_store
 from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import FluidError, MissingExtraError
+from fluidlite.base.errors import FluidError, MissingExtraError
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.incubate.fleet.base.abstract import abstract
 from fluidlite.incubate.fleet.base.roles import RoleMakerBase
-from fluidlite.mpi_start import under_mpi
 
 __all__ = ["MPIRoleMaker", "MPISymetricRoleMaker", "MpiExchange", "world_of"]
 

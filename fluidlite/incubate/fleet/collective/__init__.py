@@ -8,8 +8,8 @@ import uuid
 from typing import Any
 
 from fluidlite import io
+from fluidlite.base.errors import ArgumentError
 from fluidlite.compiler import CompiledProgram
-from fluidlite.errors import ArgumentError
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.fleet_base import DistributedOptimizer, Fleet
 from fluidlite.incubate.fleet.base.mode import Mode

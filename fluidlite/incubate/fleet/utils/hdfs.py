@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fluidlite.errors import MissingExtraError
+from fluidlite.base.errors import MissingExtraError
 
 __all__ = ["HDFSClient"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from fluidlite.base.errors import FormatError
 from fluidlite.debugger import draw_block_graphviz
-from fluidlite.errors import FormatError
 from fluidlite.io_vars import get_program_persistable_vars
 from fluidlite.ir.program import Program
 from fluidlite.proto import framework_pb2

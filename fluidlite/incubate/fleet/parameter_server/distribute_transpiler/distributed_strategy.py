@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fluidlite.errors import did_you_mean
+from fluidlite.base.errors import did_you_mean
 from fluidlite.incubate.fleet.base.abstract import abstract
 from fluidlite.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig

@@ -39,8 +39,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from fluidlite.dtypes import VarType
-from fluidlite.errors import ShapeError, UnknownOpError, did_you_mean
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
 
 __all__ = ["Attr", "AttrType", "BOOLEANS", "BLOCK", "BLOCKS", "EMPTY_VAR", "FLOATS", "GRAD_SUFFIX", "GradContext", "INTS", "LONG",
            "LONGS", "KernelContext", "Lod", "Op", "Slot", "Spec", "STRINGS", "WithLod", "find", "get", "grad_name",

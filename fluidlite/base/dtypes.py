@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError
 
 __all__ = ["Array", "DTypeLike", "VarType", "convert_np_dtype_to_dtype_", "is_float", "is_integer", "to_numpy", "to_vartype"]
 

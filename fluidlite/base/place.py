@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.errors import MissingExtraError
+from fluidlite.base.errors import MissingExtraError
 
 __all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Place", "array_module", "cpu_places", "cuda_pinned_places", "cuda_places",
            "get_cuda_device_count", "is_compiled_with_cuda"]

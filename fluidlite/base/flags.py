@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fluidlite.errors import did_you_mean
+from fluidlite.base.errors import did_you_mean
 
 __all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_flag_text", "set_flags"]
 

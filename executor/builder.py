@@ -18,8 +18,8 @@ from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["FeedSpec", "PlanBuilder"]
 

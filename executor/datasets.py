@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["FetchHandler", "run_from_dataset"]
 

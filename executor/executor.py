@@ -14,14 +14,14 @@ from fluidlite.executor import feeding
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.executor.plan import BoundPlan, compile_plan
-from fluidlite.fetched import as_fetched
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.profiler import recorder
-from fluidlite.scope import Scope, _switch_scope, global_scope, scope_guard
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
+from fluidlite.values.fetched import as_fetched
+from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
 

@@ -16,7 +16,7 @@ from fluidlite.executor.builder import FeedSpec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Signature", "blas_threads"]
 

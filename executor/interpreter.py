@@ -11,8 +11,8 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.executor.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows, host, on
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host, on
 
 __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 

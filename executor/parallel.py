@@ -20,7 +20,7 @@ from fluidlite.executor.comm.session import Session, current, of_process, use
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.parallel_ring import DeviceSession, Meeting, Stopped
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
+from fluidlite.values.scope import Scope
 
 __all__ = ["Devices", "Threads"]
 

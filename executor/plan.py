@@ -31,8 +31,8 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops import scalar
 from fluidlite.profiler import recorder
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows, on, rebinds
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
 
 __all__ = ["BoundPlan", "Plan", "compile_plan"]
 

@@ -13,8 +13,8 @@ _NAMES = {
     "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program default_startup_program device_guard "
                            "name_scope program_guard in_dygraph_mode load_op_library",
     "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
-    "fluidlite.scope": "Scope global_scope scope_guard",
-    "fluidlite.tensor": "LoDTensor LoDTensorArray SelectedRows",
+    "fluidlite.values.scope": "Scope global_scope scope_guard",
+    "fluidlite.values.tensor": "LoDTensor LoDTensorArray SelectedRows",
     "fluidlite.executor.executor": "Executor",
     "fluidlite.param_attr": "ParamAttr WeightNormParamAttr",
     "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy",

@@ -13,7 +13,7 @@ from fluidlite.base.registry import Lod
 from fluidlite.executor.feeding import check_feed_shape_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.tensor import LoDTensor, LoDTensorArray, host
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host
 
 __all__ = ["merged", "share_out"]
 

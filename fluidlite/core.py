@@ -13,9 +13,9 @@ from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
 from fluidlite.ir.restore import STAMPS
-from fluidlite.scope import Scope
-from fluidlite.scope import ScopeVariable as Variable
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
+from fluidlite.values.scope import Scope
+from fluidlite.values.scope import ScopeVariable as Variable
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 __all__ = [
     "AttrType", "BlockDesc", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "EnforceNotMet", "LoDTensor",

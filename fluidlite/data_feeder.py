@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy
 from fluidlite.base.place import CPUPlace, cpu_places, cuda_places
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
-from fluidlite.tensor import LoDTensor, offsets_of
+from fluidlite.values.tensor import LoDTensor, offsets_of
 
 __all__ = ["DataFeeder", "DataToLoDTensorConverter", "check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype"]
 

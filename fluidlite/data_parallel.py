@@ -16,9 +16,9 @@ from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.executor import as_numpy, present, split_fetches
 from fluidlite.executor.parallel import Devices
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
 from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
 __all__ = ["Runner", "persistable_feeds"]
 

@@ -10,7 +10,7 @@ from fluidlite.layers.data_layer import data
 from fluidlite.layers.fc import fc
 from fluidlite.layers.loss import square_error_cost
 from fluidlite.layers.reduce import reduce_mean
-from fluidlite.scope import Scope
+from fluidlite.values.scope import Scope
 
 __all__ = ["run_check"]
 

@@ -16,9 +16,9 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.variable import Variable
 from fluidlite.pickles import dump_arrays, load_arrays
-from fluidlite.scope import global_scope
 from fluidlite.serialize import Source, replace_file
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.values.scope import global_scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]
 

@@ -14,9 +14,9 @@ from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.io_distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.scope import Scope, global_scope
 from fluidlite.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.values.scope import Scope, global_scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = [
     "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",

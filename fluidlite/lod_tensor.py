@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["create_lod_tensor", "create_random_int_lodtensor"]
 

@@ -11,8 +11,8 @@ from fluidlite.base.errors import UnknownOpError
 from fluidlite.base.place import Place
 from fluidlite.ir.operator import Operator as ProgramOperator
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Operator", "ScopeOperator"]
 

@@ -12,8 +12,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
 from fluidlite.io_inference import load_inference_model
-from fluidlite.scope import Scope, scope_guard
-from fluidlite.tensor import LoDTensor, as_lod
+from fluidlite.values.scope import Scope, scope_guard
+from fluidlite.values.tensor import LoDTensor, as_lod
 
 __all__ = ["AnalysisConfig", "AnalysisPredictor", "NativeConfig", "NativePaddlePredictor", "PaddleBuf", "PaddleDType", "PaddlePlace",
            "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor", "paddle_dtype_size"]

@@ -9,7 +9,7 @@ from typing import Any
 from fluidlite.base.dtypes import to_vartype
 from fluidlite.base.errors import EOFException, FeedError, ReaderError
 from fluidlite.base.registry import Spec
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["BlockingQueue", "Feed", "Filler", "QueueReader", "drained", "prefetched"]
 

@@ -21,7 +21,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.queues import Feed, drained
 from fluidlite.reader_decorators import batch as batched
 from fluidlite.reader_vars import create_double_buffer, create_py_reader, queue_in_scope, reader_name
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["DataLoader", "PyReader", "default_collate_fn"]
 

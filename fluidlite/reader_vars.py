@@ -9,8 +9,8 @@ from fluidlite.base.registry import Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.queues import BlockingQueue
-from fluidlite.scope import global_scope
 from fluidlite.unique_name import UniqueNameGenerator
+from fluidlite.values.scope import global_scope
 
 __all__ = ["copy_reader", "create_double_buffer", "create_py_reader", "queue_in_scope", "reader_name"]
 

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import FormatError
 from fluidlite.ir.framework_pb import TensorDesc
-from fluidlite.tensor import LoDTensor, SelectedRows, as_lod, host
+from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
 __all__ = ["FileSet", "Source", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
 

@@ -10,7 +10,7 @@ from optest import differences
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.tensor import LoDTensor, offsets_of
+from fluidlite.values.tensor import LoDTensor, offsets_of
 
 RNG = np.random.RandomState(11)
 

@@ -16,7 +16,7 @@ from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.text import parse
 from fluidlite.pickles import load_arrays
 from fluidlite.serialize import Source, tensor_bytes, value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODELS = pathlib.Path(__file__).parent / "golden" / "models"
 SLOWEST = 2.0

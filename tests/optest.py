@@ -13,7 +13,7 @@ import numpy as np
 import fluidlite as fluid
 from fluidlite.base.dtypes import to_vartype
 from fluidlite.base.registry import get
-from fluidlite.tensor import LoDTensor, SelectedRows, offsets_of
+from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
 
 Arrays = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 import fluidlite as fluid
 from fluidlite.executor.comm import current
 from fluidlite.executor.comm.session import of_process
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 
 @dataclass(frozen=True)

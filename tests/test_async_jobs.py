@@ -15,9 +15,9 @@ from fluidlite.executor.comm.communicator import Settings
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.comm.merging import Group
 from fluidlite.executor.comm.session import current
-from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler.distribute_transpiler import DistributedMode
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
+from fluidlite.values.tensor import SelectedRows
 
 RATE, SEEN, WIDTH, ROWS = 0.1, 6, 4, 4                 # the learning rate, inputs, the width of the table, rows of the table
 START = {"w": 0.5, "t": 0.25}

@@ -16,8 +16,8 @@ from fluidlite.distributed.trial import communicator_of
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError, MissingFileError
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.comm.state import decode_value
-from fluidlite.scope import Scope
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
+from fluidlite.values.scope import Scope
 
 STEPS, SAVED, BATCH = 5, 2, 8
 Values = dict[str, Any]

@@ -13,8 +13,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
-from fluidlite.scope import Scope, _switch_scope
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+from fluidlite.values.scope import Scope, _switch_scope
 
 RECORDED = json.loads((pathlib.Path(__file__).parent / "recorded" / "checkpoints.json").read_text())
 Values = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype, convert_dtype
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 VarType = fluid.core.VarDesc.VarType
 

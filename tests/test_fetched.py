@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.fetched import as_fetched
+from fluidlite.values.fetched import as_fetched
 
 
 @pytest.fixture(name="loss")

@@ -21,7 +21,7 @@ from fluidlite.ir.framework_pb import ProgramDesc, TensorDesc
 from fluidlite.ir.proto import parse_program
 from fluidlite.pickles import dump_arrays, load_arrays
 from fluidlite.serialize import Source, tensor_bytes, value_bytes, write_folder
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODEL = pathlib.Path(__file__).parent / "golden" / "models" / "mlp"
 

@@ -19,7 +19,7 @@ from fluidlite.core import EnforceNotMet
 from fluidlite.errors import FormatError
 from fluidlite.ir.proto import parse_program
 from fluidlite.pickles import dump_arrays, load_arrays
-from fluidlite.tensor import LoDTensor, SelectedRows, offsets_of
+from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
 
 MODELS = pathlib.Path(__file__).parent / "golden" / "models"
 NAMES = sorted(path.name for path in MODELS.iterdir())

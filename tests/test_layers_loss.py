@@ -11,7 +11,7 @@ from scipy import special
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.layers.sampling import alias_method
-from fluidlite.tensor import LoDTensor, offsets_of
+from fluidlite.values.tensor import LoDTensor, offsets_of
 
 RNG = np.random.RandomState(11)
 

@@ -9,7 +9,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import metrics
-from fluidlite.tensor import LoDTensor, offsets_of
+from fluidlite.values.tensor import LoDTensor, offsets_of
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite import layers, optimizer
 from fluidlite.ir.operator import OpRole
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 X = np.random.RandomState(2).uniform(-1, 1, (6, 3)).astype("float32")
 ONE = fluid.initializer.Constant(1.0)
@@ -257,7 +257,7 @@ def test_ftrl_moves_only_rows_of_the_batch() -> None:
 
 def test_kernel_takes_empty_sparse_gradients() -> None:
     from fluidlite.ops.optimizer import UPDATES
-    from fluidlite.tensor import SelectedRows
+    from fluidlite.values.tensor import SelectedRows
     assert UPDATES["sgd"].rows_only({}) and not UPDATES["momentum"].rows_only({})
     empty = SelectedRows([], 3, np.zeros((0, 2), "float32"))
     assert np.array_equal(empty.dense(np), np.zeros((3, 2)))

@@ -15,7 +15,7 @@ import fluidlite as fluid
 from fluidlite import io, layers
 from fluidlite.pickles import dump_arrays, load_arrays
 from fluidlite.serialize import Source, tensor_bytes, value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows, lengths_of, offsets_of
+from fluidlite.values.tensor import LoDTensor, SelectedRows, lengths_of, offsets_of
 
 PLACE = fluid.CPUPlace()
 

@@ -19,7 +19,7 @@ from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.errors import FeedError, ReaderError
 from fluidlite.ir.text import parse
 from fluidlite.queues import BlockingQueue
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 Reader = Callable[[], Iterator[Any]]
 

@@ -10,7 +10,7 @@ from flowtools import RNG, check_gradients, constant, data, fresh_program, op, r
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.errors import AssertError, EnforceNotMet
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 
 # ---------------------------------------------------------------------- StaticRNN

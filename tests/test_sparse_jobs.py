@@ -19,8 +19,8 @@ from fluidlite.communicator import Communicator
 from fluidlite.executor.comm.changes import Changes, add_rows
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.comm.merging import cut_rows, distinct
-from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
+from fluidlite.values.tensor import SelectedRows
 
 ROWS, VOCABULARY = 8, 40
 SERVERS = "127.0.0.1:6174,127.0.0.1:6175"

@@ -22,7 +22,7 @@ from fluidlite.executor.comm.handshake import VERSION
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp import TcpSession
 from fluidlite.executor.comm.wire import decode, encode
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 SCRIPT = pathlib.Path(__file__).parent / "tcp_job.py"
 KEY = b"k" * 32

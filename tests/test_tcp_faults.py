@@ -25,8 +25,8 @@ from fluidlite.executor.comm.session import use
 from fluidlite.executor.comm.stream import Stream
 from fluidlite.executor.comm.tcp import TcpSession
 from fluidlite.executor.comm.wire import encode
-from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler import Job, make_job
+from fluidlite.values.tensor import SelectedRows
 
 SCRIPT = pathlib.Path(__file__).parent / "fault_job.py"
 WIDTH, ROWS = 30, 4

@@ -24,8 +24,8 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, host, on
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, host, on
 
 __all__ = ["AsyncCommunicator", "BarrierCommunicator", "Communicator", "Pace", "Settings", "beside", "wanted_by"]
 

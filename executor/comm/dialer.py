@@ -16,7 +16,7 @@ from fluidlite.executor.comm.agreement import Terms
 from fluidlite.executor.comm.handshake import Welcome, introduce
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.stream import SMALL, Gone, Late, Stream, address_of
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Dialer"]
 

@@ -18,8 +18,8 @@ from fluidlite.executor.comm.merging import Route, distinct
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["GeoCommunicator", "Pushed", "is_geo_send"]
 

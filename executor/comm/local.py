@@ -14,7 +14,7 @@ from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Session
 from fluidlite.executor.comm.turns import Turns
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Event", "LocalNetwork", "LocalSession"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.reduction import check_alike, part_of, reduce_part
 from fluidlite.executor.comm.rings import BaseRing, Request
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 if TYPE_CHECKING:
     from fluidlite.executor.comm.local import LocalSession

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import SelectedRows, host, merge_rows
+from fluidlite.values.tensor import SelectedRows, host, merge_rows
 
 __all__ = ["Group", "Pending", "Route", "cut_rows", "distinct", "routes_of"]
 

@@ -13,7 +13,7 @@ from fluidlite.executor.comm.mpi_wait import Waiter
 from fluidlite.executor.comm.reduction import reducible, said
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 __all__ = ["MpiRing"]
 

@@ -17,7 +17,7 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 __all__ = ["SERVED", "arguments_of", "carry_out", "places"]
 

@@ -13,7 +13,7 @@ from fluidlite.executor.comm.actions import ACTIONS, Values, session_for
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import SelectedRows, host
+from fluidlite.values.tensor import SelectedRows, host
 
 __all__ = ["Exchange", "Reduction"]
 

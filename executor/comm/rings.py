@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, ShapeError
 from fluidlite.executor.comm.reduction import reducible
-from fluidlite.tensor import host, on
+from fluidlite.values.tensor import host, on
 
 __all__ = ["BaseRing", "Done", "Request"]
 

@@ -27,7 +27,7 @@ from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import writes
 from fluidlite.serialize import replace_file, value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows, host
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Server"]
 

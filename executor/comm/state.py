@@ -12,9 +12,9 @@ from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.meeting import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
-from fluidlite.scope import Scope
 from fluidlite.serialize import Source, value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Values", "decode_state", "encode_state", "random_state", "restore_random", "state_names", "state_of_server"]
 

@@ -15,7 +15,7 @@ from fluidlite.executor.plan import BoundPlan, compile_plan
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Updates"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.tensor import SelectedRows, host
+from fluidlite.values.tensor import SelectedRows, host
 
 __all__ = ["HEAD_SIZE", "Incoming", "decode", "encode"]
 

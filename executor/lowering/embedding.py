@@ -8,7 +8,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
 from fluidlite.executor.plan_ir import Value
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
 def _ids(e: Emitter) -> Value:

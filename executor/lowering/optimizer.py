@@ -13,7 +13,7 @@ from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.ops.optimizer import UPDATES, Update, decays, target_of, update_function
 from fluidlite.ops.scalar import parse
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
 def _attributes(e: Emitter, entry: Update) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.imports import paddle_names
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
-from fluidlite.scope import Scope, scope_guard
+from fluidlite.values.scope import Scope, scope_guard
 
 __all__ = ["Captured", "capture_call", "capture_script"]
 

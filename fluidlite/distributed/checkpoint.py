@@ -17,9 +17,9 @@ from fluidlite.executor.comm.state import Values, decode_state, decode_value, en
 from fluidlite.io_distributed import COUNTER, held_by_server, is_server
 from fluidlite.io_vars import check_shape, get_program_persistable_vars, put_values, valid_program
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope, global_scope
 from fluidlite.serialize import value_bytes
-from fluidlite.tensor import LoDTensor, SelectedRows
+from fluidlite.values.scope import Scope, global_scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]
 

@@ -17,8 +17,8 @@ from fluidlite.distributed.trial import Outcome, Trial
 from fluidlite.executor.comm.local import LocalNetwork
 from fluidlite.executor.comm.turns import Turns
 from fluidlite.ir.program import Program
-from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Proof", "verify"]
 

@@ -13,7 +13,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["data_variables", "random_feeds"]
 

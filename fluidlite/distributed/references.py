@@ -11,9 +11,9 @@ from fluidlite.distributed.shares import Values, apart, get, put
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor
 from fluidlite.transpiler import Job
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Initial", "averaging_processes", "one_process", "parameters", "rounding_of"]
 

@@ -20,12 +20,12 @@ from fluidlite.executor.comm.local import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor, SelectedRows
 from fluidlite.transpiler import Job
 from fluidlite.transpiler.modes import layout_of
 from fluidlite.transpiler.roles import Slice
 from fluidlite.transpiler.training import Training, Update, is_scheduling, is_updating, read_training
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Merging", "Replay"]
 

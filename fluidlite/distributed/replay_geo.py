@@ -18,12 +18,12 @@ from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
-from fluidlite.tensor import SelectedRows
 from fluidlite.transpiler import Job
 from fluidlite.transpiler.geo_sgd import DELTA, is_sparse
 from fluidlite.transpiler.modes import layout_of
 from fluidlite.transpiler.plan import geo_steps
 from fluidlite.transpiler.roles import Slice
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["GeoReplay"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
-from fluidlite.scope import Scope
-from fluidlite.tensor import LoDTensor
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Values", "apart", "get", "put", "share"]
 

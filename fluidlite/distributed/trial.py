@@ -13,10 +13,10 @@ from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local import LocalNetwork, run_roles
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
-from fluidlite.scope import Scope
 from fluidlite.transpiler import Job, Role
 from fluidlite.transpiler.config import DistributedMode
 from fluidlite.transpiler.plan import geo_steps
+from fluidlite.values.scope import Scope
 
 __all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
 

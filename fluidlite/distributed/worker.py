@@ -14,8 +14,8 @@ from fluidlite.distributed.trial import communicator_of, programs_of_trainer
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
-from fluidlite.scope import Scope, global_scope, scope_guard
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+from fluidlite.values.scope import Scope, global_scope, scope_guard
 
 __all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
 

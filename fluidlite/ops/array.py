@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
-from fluidlite.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
 
 ARRAY = VarType.LOD_TENSOR_ARRAY
 

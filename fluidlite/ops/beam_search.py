@@ -14,7 +14,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import pairs
-from fluidlite.tensor import LoDTensorArray, host
+from fluidlite.values.tensor import LoDTensorArray, host
 
 beam_search = Op("beam_search", "pre_ids pre_scores ids? scores -> selected_ids selected_scores parent_idx?", lod=None, dynamic=True,
                  attrs={"level": required(AttrType.INT), "beam_size": required(AttrType.INT), "end_id": required(AttrType.INT),

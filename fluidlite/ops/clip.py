@@ -5,7 +5,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import AttrType, Op, required, same_as
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 clip = Op("clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)})
 clip.shape(same_as("X"))

@@ -16,7 +16,7 @@ from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradCon
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.array import entry, number
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _SKIPPED = {"skip_eager_deletion_vars": STRINGS()}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.registry import FLOATS, INTS, LONG, LONGS, AttrType, GradContext, Op, Spec, required, same_as
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out", lod=None, attrs={
     "dtype": int(VarType.FP32), "shape": LONGS(), "value": 0.0, "str_value": "", "force_cpu": False})

@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, required
 from fluidlite.ops.padding import Batch
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 
 def _check_transition(type: str, Emission: Spec, Transition: Spec) -> None:

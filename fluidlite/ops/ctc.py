@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.padding import Batch
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 # the log of an impossible event; finite, so that sums and differences of such logs stay numbers
 _NEVER = -1e30

@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import AssertError, NotFoundError
 from fluidlite.base.registry import STRINGS, AttrType, GradContext, Lod, Op, WithLod, required, same_as
 from fluidlite.ir.operator import Operator
-from fluidlite.tensor import LoDTensor, host
+from fluidlite.values.tensor import LoDTensor, host
 
 # ---------------------------------------------------------------------- print
 _PRINT_ATTRS: dict[str, Any] = {

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, LONGS, STRINGS, Attr, AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.embedding import NO_PADDING, look_up
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 _SERVER = STRINGS(["127.0.0.1:6164"])
 _STRING = required(AttrType.STRING)

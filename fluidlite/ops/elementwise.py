@@ -8,7 +8,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec
 from fluidlite.ops.scalar import function_of, parse
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 

@@ -8,7 +8,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, LONGS, STRINGS, Op, Spec
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 NO_PADDING = -1
 _ATTRS = {"is_sparse": False, "is_distributed": False, "padding_idx": LONG(NO_PADDING), "remote_prefetch": False, "trainer_id": 0,

@@ -5,7 +5,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
-from fluidlite.tensor import SelectedRows
+from fluidlite.values.tensor import SelectedRows
 
 
 def _declare(type: str, each_type: str, function: str, all_of_them: bool) -> None:

@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
 from fluidlite.ops.shaping import first_ints, ints
-from fluidlite.tensor import LoDTensor, LoDTensorArray
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 _RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "infer_flags": INTS(), "decrease_axis": INTS()}
 
@@ -141,7 +141,7 @@ def _(xp: Any, Input: Array, StartsTensor: Any, EndsTensor: Any, StridesTensor: 
 def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
     """out[ids] += rows, ids that occur more than once included, without `add.at` on the host (it is slow)."""
     if xp is np and out.ndim >= 1 and len(ids):
-        from fluidlite.tensor import merge_rows
+        from fluidlite.values.tensor import merge_rows
         merged, sums = merge_rows(np, ids, rows)
         out[merged] += sums
     elif len(ids):

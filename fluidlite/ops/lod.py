@@ -8,7 +8,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 lod_reset = Op("lod_reset", "X Y? -> Out", attrs={"target_lod": INTS(), "append": False})
 

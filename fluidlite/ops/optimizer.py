@@ -22,7 +22,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.random import minstd_normal
 from fluidlite.ops.scalar import function_of, parse
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = ["UPDATES", "Update", "decays", "target_of", "update", "update_function"]
 

@@ -15,7 +15,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.embedding import NO_PADDING, table_gradient
 from fluidlite.ops.loss import sigmoid, softplus
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 _TABLE_ATTRS: dict[str, Any] = {"is_sparse": False, "remote_prefetch": False, "trainer_id": 0, "height_sections": LONGS(),
                                 "epmap": STRINGS(), "table_names": STRINGS()}

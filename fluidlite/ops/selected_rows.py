@@ -5,7 +5,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Op, Spec
-from fluidlite.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows
 
 merge_selected_rows = Op("merge_selected_rows", "X -> Out", lod=None)
 

@@ -10,7 +10,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.search import stable_order
 from fluidlite.ops.sequence_rows import offsets_of_level, owners, pairs, sum_onto, take_rows
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 
 def _one_column(op: str, X: Spec) -> None:

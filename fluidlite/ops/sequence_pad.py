@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import lengths_lod, offsets_of_level, spans, take_rows
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 sequence_pad = Op("sequence_pad", "X PadValue -> Out Length", attrs={"padded_length": -1}, lod=None, dynamic=True)
 

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.sequence_rows import lengths_lod, offsets_of_level, owners, spans, sum_onto, sum_runs, take_rows
-from fluidlite.tensor import host
+from fluidlite.values.tensor import host
 
 
 def _same_count(op: str, sequences: int, wanted: int, slot: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
-from fluidlite.tensor import host, lengths_of, offsets_of
+from fluidlite.values.tensor import host, lengths_of, offsets_of
 
 Shape = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
 
 __all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]
 

@@ -2,23 +2,6 @@
 from __future__ import annotations
 
 from fluidlite.dataloader import BatchSampler, Dataset
-from fluidlite.io_inference import append_fetch_ops, load_inference_model, prepend_feed_ops, save_inference_model
-from fluidlite.io_state import load, load_program_state, save, set_program_state
-from fluidlite.io_vars import (
-    get_parameter_value,
-    get_parameter_value_by_name,
-    get_program_parameter,
-    get_program_persistable_vars,
-    is_belong_to_optimizer,
-    is_parameter,
-    is_persistable,
-    load_params,
-    load_persistables,
-    load_vars,
-    save_params,
-    save_persistables,
-    save_vars,
-)
 from fluidlite.reader import DataLoader, PyReader, default_collate_fn
 from fluidlite.reader_decorators import (
     ComposeNotAligned,
@@ -32,6 +15,23 @@ from fluidlite.reader_decorators import (
     multiprocess_reader,
     shuffle,
     xmap_readers,
+)
+from fluidlite.saving.inference import append_fetch_ops, load_inference_model, prepend_feed_ops, save_inference_model
+from fluidlite.saving.state import load, load_program_state, save, set_program_state
+from fluidlite.saving.variables import (
+    get_parameter_value,
+    get_parameter_value_by_name,
+    get_program_parameter,
+    get_program_persistable_vars,
+    is_belong_to_optimizer,
+    is_parameter,
+    is_persistable,
+    load_params,
+    load_persistables,
+    load_vars,
+    save_params,
+    save_persistables,
+    save_vars,
 )
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
-from fluidlite.io_inference import load_inference_model
+from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
 from fluidlite.values.tensor import LoDTensor, as_lod
 

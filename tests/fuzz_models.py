@@ -14,8 +14,8 @@ import numpy as np
 from fluidlite.errors import FormatError
 from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.text import parse
-from fluidlite.pickles import load_arrays
-from fluidlite.serialize import Source, tensor_bytes, value_bytes
+from fluidlite.saving.pickles import load_arrays
+from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODELS = pathlib.Path(__file__).parent / "golden" / "models"

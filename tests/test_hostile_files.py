@@ -14,13 +14,13 @@ import pytest
 from fuzz_models import fuzz
 
 import fluidlite as fluid
-from fluidlite import pickles
 from fluidlite.errors import FormatError
 from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc, TensorDesc
 from fluidlite.ir.proto import parse_program
-from fluidlite.pickles import dump_arrays, load_arrays
-from fluidlite.serialize import Source, tensor_bytes, value_bytes, write_folder
+from fluidlite.saving import pickles
+from fluidlite.saving.pickles import dump_arrays, load_arrays
+from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODEL = pathlib.Path(__file__).parent / "golden" / "models" / "mlp"

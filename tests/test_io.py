@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite import io, serialize
+from fluidlite import io
 from fluidlite.base.registry import find
 from fluidlite.core import EnforceNotMet
 from fluidlite.errors import FormatError
 from fluidlite.ir.proto import parse_program
-from fluidlite.pickles import dump_arrays, load_arrays
+from fluidlite.saving import serialize
+from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
 
 MODELS = pathlib.Path(__file__).parent / "golden" / "models"
@@ -290,7 +291,7 @@ def test_files_are_whole_or_not_there(net: Net, tmp_path: pathlib.Path, monkeypa
         if len(made) > 2:
             raise Stop
         return b"half"
-    monkeypatch.setattr("fluidlite.io_vars.value_bytes", failing)
+    monkeypatch.setattr("fluidlite.saving.variables.value_bytes", failing)
     with pytest.raises(Stop):
         io.save_params(net.exe, str(folder), net.main)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

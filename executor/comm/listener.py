@@ -18,7 +18,7 @@ from fluidlite.executor.comm.handshake import Guard, Welcome
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.stream import Gone, Stream, address_of
 from fluidlite.executor.comm.wire import Incoming
-from fluidlite.serialize import replace_file
+from fluidlite.saving.serialize import replace_file
 
 __all__ = ["Listener"]
 

@@ -26,7 +26,7 @@ from fluidlite.executor.comm.wire import Incoming
 from fluidlite.executor.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import writes
-from fluidlite.serialize import replace_file, value_bytes
+from fluidlite.saving.serialize import replace_file, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Server"]

@@ -12,7 +12,7 @@ from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.meeting import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
-from fluidlite.serialize import Source, value_bytes
+from fluidlite.saving.serialize import Source, value_bytes
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 

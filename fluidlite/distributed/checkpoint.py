@@ -14,10 +14,10 @@ from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
 from fluidlite.executor.comm.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
-from fluidlite.io_distributed import COUNTER, held_by_server, is_server
-from fluidlite.io_vars import check_shape, get_program_persistable_vars, put_values, valid_program
 from fluidlite.ir.program import Program
-from fluidlite.serialize import value_bytes
+from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
+from fluidlite.saving.serialize import value_bytes
+from fluidlite.saving.variables import check_shape, get_program_persistable_vars, put_values, valid_program
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
-from fluidlite.serialize import inside
+from fluidlite.saving.serialize import inside
 
 __all__ = ["Checkpoint", "Writer", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
 

@@ -13,8 +13,8 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.rings import BaseRing
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.comm.state import Values, decode_state
-from fluidlite.io_distributed import Servers, servers_of
 from fluidlite.ir.program import Program
+from fluidlite.saving.distributed import Servers, servers_of
 
 __all__ = ["Group", "group_of"]
 

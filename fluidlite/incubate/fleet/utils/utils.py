@@ -9,9 +9,9 @@ from google.protobuf import text_format
 
 from fluidlite.base.errors import FormatError
 from fluidlite.debugger import draw_block_graphviz
-from fluidlite.io_vars import get_program_persistable_vars
 from fluidlite.ir.program import Program
 from fluidlite.proto import framework_pb2
+from fluidlite.saving.variables import get_program_persistable_vars
 
 __all__ = ["check_pruned_program_vars", "graphviz", "load_program", "load_program_binary", "load_program_text", "parse_program",
            "program_type_trans", "save_program"]

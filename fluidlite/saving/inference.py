@@ -8,13 +8,13 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import MissingFileError
-from fluidlite.io_distributed import servers_of
-from fluidlite.io_vars import get_program_persistable_vars, load_persistables, persistables_of_job, put_files, valid_program, value_of
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.proto import parse_program, serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
-from fluidlite.serialize import write_folder
+from fluidlite.saving.distributed import servers_of
+from fluidlite.saving.serialize import write_folder
+from fluidlite.saving.variables import get_program_persistable_vars, load_persistables, persistables_of_job, put_files, valid_program, value_of
 
 __all__ = ["append_fetch_ops", "load_inference_model", "prepend_feed_ops", "save_inference_model"]
 

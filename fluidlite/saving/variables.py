@@ -11,10 +11,10 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, MissingFileError, UninitializedError
 from fluidlite.base.place import CUDAPlace, array_module
-from fluidlite.io_distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
+from fluidlite.saving.distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
+from fluidlite.saving.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
 from fluidlite.ir.program import Program
-from fluidlite.serialize import Source, inside
+from fluidlite.saving.serialize import Source, inside
 from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = ["COUNTER", "LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "only_tensor", "read_whole", "servers_of"]

@@ -10,13 +10,21 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FormatError, MissingFileError
-from fluidlite.io_distributed import only_tensor, servers_of
-from fluidlite.io_vars import check_shape, get_program_persistable_vars, is_belong_to_optimizer, is_parameter, load_vars, put_values, value_of
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.variable import Variable
-from fluidlite.pickles import dump_arrays, load_arrays
-from fluidlite.serialize import Source, replace_file
+from fluidlite.saving.distributed import only_tensor, servers_of
+from fluidlite.saving.pickles import dump_arrays, load_arrays
+from fluidlite.saving.serialize import Source, replace_file
+from fluidlite.saving.variables import (
+    check_shape,
+    get_program_persistable_vars,
+    is_belong_to_optimizer,
+    is_parameter,
+    load_vars,
+    put_values,
+    value_of,
+)
 from fluidlite.values.scope import global_scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 

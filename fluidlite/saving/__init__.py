@@ -1,0 +1,1 @@
+"""Variables, states and models as files; `fluidlite.io` is the door."""

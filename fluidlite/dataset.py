@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
 from fluidlite.data_feed_desc import feed_message
-from fluidlite.multi_slot import Field, Samples, read_file
+from fluidlite.reading.multi_slot import Field, Samples, read_file
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["DatasetBase", "DatasetFactory", "FileInstantDataset", "InMemoryDataset", "QueueDataset"]

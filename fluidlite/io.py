@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.reader import DataLoader, PyReader, default_collate_fn
-from fluidlite.reader_decorators import (
+from fluidlite.reading.decorators import (
     ComposeNotAligned,
     batch,
     buffered,

@@ -18,9 +18,9 @@ from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
 from fluidlite.framework import default_main_program
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.queues import Feed, drained
-from fluidlite.reader_decorators import batch as batched
-from fluidlite.reader_vars import create_double_buffer, create_py_reader, queue_in_scope, reader_name
+from fluidlite.reading.decorators import batch as batched
+from fluidlite.reading.queues import Feed, drained
+from fluidlite.reading.variables import create_double_buffer, create_py_reader, queue_in_scope, reader_name
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["DataLoader", "PyReader", "default_collate_fn"]

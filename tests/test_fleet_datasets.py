@@ -12,7 +12,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.errors import FormatError
 from fluidlite.incubate.data_generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
-from fluidlite.multi_slot import parse
+from fluidlite.reading.multi_slot import parse
 
 
 def write_clicks(folder: pathlib.Path, files: int = 2, lines: int = 7) -> tuple[list[str], list[tuple[list[int], list[float], int]]]:

@@ -18,7 +18,7 @@ from fluidlite.core import EnforceNotMet, EOFException
 from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.errors import FeedError, ReaderError
 from fluidlite.ir.text import parse
-from fluidlite.queues import BlockingQueue
+from fluidlite.reading.queues import BlockingQueue
 from fluidlite.values.tensor import LoDTensor
 
 Reader = Callable[[], Iterator[Any]]

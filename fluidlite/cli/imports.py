@@ -24,7 +24,7 @@ from fluidlite.base.errors import FluidError
 __all__ = ["PADDLE_VERSION", "paddle_names"]
 
 PADDLE_VERSION = "1.8.5"
-_HOMES = {"paddle.fluid": "fluidlite", "paddle.reader": "fluidlite.reader_decorators"}
+_HOMES = {"paddle.fluid": "fluidlite", "paddle.reader": "fluidlite.reading.decorators"}
 _READERS = ("train", "test", "train10", "train100", "test10", "test100", "valid", "validation", "val", "trainval")
 
 
@@ -94,7 +94,7 @@ class _Paddle(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "batch":
-            from fluidlite.reader_decorators import batch
+            from fluidlite.reading.decorators import batch
             return batch
         if name in ("fluid", "reader", "dataset"):
             return importlib.import_module(f"paddle.{name}")

@@ -12,9 +12,9 @@ from fluidlite.framework import Program, default_main_program, default_startup_p
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.data_layer import data
-from fluidlite.queues import Feed
 from fluidlite.reader import GeneratorLoader
-from fluidlite.reader_vars import copy_reader, create_double_buffer, create_py_reader, queue_in_scope
+from fluidlite.reading.queues import Feed
+from fluidlite.reading.variables import copy_reader, create_double_buffer, create_py_reader, queue_in_scope
 
 __all__ = ["create_py_reader_by_data", "data", "double_buffer", "load", "py_reader", "read_file"]
 

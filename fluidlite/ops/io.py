@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
-from fluidlite.queues import BlockingQueue, QueueReader
+from fluidlite.reading.queues import BlockingQueue, QueueReader
 from fluidlite.saving.serialize import Source, replace_file, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 

@@ -8,7 +8,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
-from fluidlite.queues import BlockingQueue
+from fluidlite.reading.queues import BlockingQueue
 from fluidlite.unique_name import UniqueNameGenerator
 from fluidlite.values.scope import global_scope
 

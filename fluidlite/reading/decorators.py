@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
-from fluidlite.queues import prefetched
+from fluidlite.reading.queues import prefetched
 
 __all__ = ["ComposeNotAligned", "batch", "buffered", "cache", "chain", "compose", "firstn", "map_readers", "multiprocess_reader",
            "shuffle", "xmap_readers"]

@@ -9,8 +9,8 @@ from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
 from fluidlite.base.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
-from fluidlite.ir.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
-from fluidlite.ir.kept_attrs import kept_attrs
+from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from fluidlite.compat.kept_attrs import kept_attrs
 from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
 from fluidlite.ir.restore import STAMPS
 from fluidlite.values.scope import Scope
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
     # the predictor needs an executor, which most programs that import `core` have no use for
     if name not in _PREDICTOR:
         raise AttributeError(f"module 'fluidlite.core' has no attribute {name!r}{did_you_mean(name, [*__all__, *_PREDICTOR])}")
-    from fluidlite import predictor
+    from fluidlite.compat import predictor
     return getattr(predictor, name)
 
 

@@ -11,8 +11,8 @@ from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_floa
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
+from fluidlite.compat.kept_attrs import kept_attrs
 from fluidlite.ir.block import Block
-from fluidlite.ir.kept_attrs import kept_attrs
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
 from fluidlite.ir.program import (
     Program,

@@ -9,8 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
+from fluidlite.backward.recompute import append_with_checkpoints
+from fluidlite.backward.rules import forward_name, helper_op
+from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
+from fluidlite.base.errors import ProgramEditError, ShapeError
+from fluidlite.base.registry import grad_name
+
 # what else Paddle's module has: programs reach for the steps of a backward pass, too
-from fluidlite.backward.internals import (  # noqa: F401
+from fluidlite.compat.backward import (  # noqa: F401
     _addup_repetitive_outputs_,
     _all_in_set_,
     _append_backward_ops_,
@@ -36,12 +43,6 @@ from fluidlite.backward.internals import (  # noqa: F401
     _some_in_set_,
     _strip_grad_suffix_,
 )
-from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
-from fluidlite.backward.recompute import append_with_checkpoints
-from fluidlite.backward.rules import forward_name, helper_op
-from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
-from fluidlite.base.errors import ProgramEditError, ShapeError
-from fluidlite.base.registry import grad_name
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole

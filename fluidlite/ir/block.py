@@ -39,7 +39,7 @@ class Block:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's BlockDesc."""
-        from fluidlite.ir.desc import BlockDesc
+        from fluidlite.compat.desc import BlockDesc
         return BlockDesc(self)
 
     @property

@@ -15,7 +15,7 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
 from fluidlite.base.registry import AttrType, Op, Spec
-from fluidlite.ir.kept_attrs import kept_attrs
+from fluidlite.compat.kept_attrs import kept_attrs
 from fluidlite.ir.variable import Variable
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Operator:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's OpDesc."""
-        from fluidlite.ir.desc import OpDesc
+        from fluidlite.compat.desc import OpDesc
         return OpDesc(self)
 
     def input(self, name: str) -> list[str]:

@@ -229,7 +229,7 @@ class Program:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's ProgramDesc, `serialize_to_string()` among them."""
-        from fluidlite.ir.desc import ProgramDesc
+        from fluidlite.compat.desc import ProgramDesc
         return ProgramDesc(self)
 
     @staticmethod

@@ -122,7 +122,7 @@ class Variable:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's VarDesc."""
-        from fluidlite.ir.desc import VarDesc
+        from fluidlite.compat.desc import VarDesc
         return VarDesc(self)
 
     @property

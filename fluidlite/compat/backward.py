@@ -11,8 +11,8 @@ from fluidlite.backward import edits, rules
 from fluidlite.backward.paths import dead_ends, encloses, find_path, names_in, stopped_gradients, sub_block_path
 from fluidlite.backward.walk import Backward, Callback, declare_gradients, like_forward, rename_known_gradients
 from fluidlite.base.registry import grad_name
+from fluidlite.compat.desc import OpDesc
 from fluidlite.ir.block import Block
-from fluidlite.ir.desc import OpDesc
 from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable

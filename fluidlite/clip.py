@@ -10,13 +10,13 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.layers.constants import fill_constant
-from fluidlite.layers.elementwise import clip as clip_by_value
-from fluidlite.layers.elementwise import clip_by_norm, elementwise_div, elementwise_max, elementwise_mul
+from fluidlite.layers.arithmetic.elementwise import clip as clip_by_value
+from fluidlite.layers.arithmetic.elementwise import clip_by_norm, elementwise_div, elementwise_max, elementwise_mul
+from fluidlite.layers.arithmetic.reduce import reduce_sum
 from fluidlite.layers.ops import sqrt, square
-from fluidlite.layers.reduce import reduce_sum
-from fluidlite.layers.search import get_tensor_from_selected_rows, merge_selected_rows
-from fluidlite.layers.variables import sums
+from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.search import get_tensor_from_selected_rows, merge_selected_rows
+from fluidlite.layers.tensors.variables import sums
 
 __all__ = ["BaseErrorClipAttr", "ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "ErrorClipByValue", "GradientClipBase",
            "GradientClipByGlobalNorm", "GradientClipByNorm", "GradientClipByValue", "append_gradient_clip_ops",

@@ -13,13 +13,13 @@ from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.compare import equal
-from fluidlite.layers.constants import fill_constant
-from fluidlite.layers.elementwise import elementwise_sub
+from fluidlite.layers.arithmetic.compare import equal
+from fluidlite.layers.arithmetic.elementwise import elementwise_sub
+from fluidlite.layers.arithmetic.reduce import reduce_sum
 from fluidlite.layers.loss import edit_distance
-from fluidlite.layers.reduce import reduce_sum
-from fluidlite.layers.tagging import chunk_eval
-from fluidlite.layers.variables import cast, sums
+from fluidlite.layers.neural.tagging import chunk_eval
+from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.variables import cast, sums
 
 __all__ = ["ChunkEvaluator", "DetectionMAP", "EditDistance"]
 

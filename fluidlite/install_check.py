@@ -6,10 +6,10 @@ import numpy as np
 from fluidlite import optimizer, unique_name
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, program_guard
-from fluidlite.layers.data_layer import data
-from fluidlite.layers.fc import fc
+from fluidlite.layers.arithmetic.products import fc
+from fluidlite.layers.arithmetic.reduce import reduce_mean
 from fluidlite.layers.loss import square_error_cost
-from fluidlite.layers.reduce import reduce_mean
+from fluidlite.layers.tensors.inputs import data
 from fluidlite.values.scope import Scope
 
 __all__ = ["run_check"]

@@ -53,7 +53,7 @@ class LayerHelperBase:
         else:
             attr._set_default_initializer(default_initializer)
         if isinstance(attr, WeightNormParamAttr):
-            from fluidlite.layers.weight_norm import create_weight_normalized
+            from fluidlite.layers.neural.weight_norm import create_weight_normalized
             return create_weight_normalized(self, attr, shape, dtype)
         self.startup_program.global_block().create_parameter(
             dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True))

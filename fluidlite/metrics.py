@@ -13,9 +13,9 @@ from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.constants import fill_constant
-from fluidlite.layers.detection_map import detection_map
-from fluidlite.layers.variables import cast, concat
+from fluidlite.layers.neural.detection_map import detection_map
+from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.variables import cast, concat
 
 __all__ = ["Accuracy", "Auc", "ChunkEvaluator", "CompositeMetric", "DetectionMAP", "EditDistance", "MetricBase", "Precision", "Recall"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
-from fluidlite.layers.conv import conv2d, pool2d
-from fluidlite.layers.elementwise import elementwise_mul, scale
-from fluidlite.layers.fc import fc, matmul
-from fluidlite.layers.norm import batch_norm, dropout
+from fluidlite.layers.arithmetic.elementwise import elementwise_mul, scale
+from fluidlite.layers.arithmetic.products import fc, matmul
+from fluidlite.layers.neural.conv import conv2d, pool2d
+from fluidlite.layers.neural.norm import batch_norm, dropout
 from fluidlite.layers.ops import sigmoid
-from fluidlite.layers.shaping import reshape, split, transpose
+from fluidlite.layers.tensors.shaping import reshape, split, transpose
 
 __all__ = ["glu", "img_conv_group", "scaled_dot_product_attention", "sequence_conv_pool", "simple_img_conv_pool"]
 

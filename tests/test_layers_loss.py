@@ -10,7 +10,7 @@ from scipy import special
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.layers.sampling import alias_method
+from fluidlite.layers.neural.sampling import alias_method
 from fluidlite.values.tensor import LoDTensor, offsets_of
 
 RNG = np.random.RandomState(11)

@@ -7,8 +7,8 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import Program, name_scope
 from fluidlite.ir.variable import Variable
-from fluidlite.layers.elementwise import elementwise_sub
-from fluidlite.layers.variables import assign
+from fluidlite.layers.arithmetic.elementwise import elementwise_sub
+from fluidlite.layers.tensors.variables import assign
 from fluidlite.optimizer.base import Optimizer, ParamsGrads
 
 __all__ = ["DecoupledWeightDecay", "extend_with_decoupled_weight_decay"]

@@ -1,7 +1,8 @@
 """`fluid.layers.control_flow`: loops, branches and arrays, gathered from the files that hold them by subject."""
 from __future__ import annotations
 
-from fluidlite.layers.array import (
+from fluidlite.layers.arithmetic.compare import equal, greater_equal, greater_than, less_equal, less_than, not_equal
+from fluidlite.layers.flow.array import (
     array_length,
     array_read,
     array_to_lod_tensor,
@@ -17,8 +18,7 @@ from fluidlite.layers.array import (
     shrink_memory,
     split_lod_tensor,
 )
-from fluidlite.layers.compare import equal, greater_equal, greater_than, less_equal, less_than, not_equal
-from fluidlite.layers.conditional import (
+from fluidlite.layers.flow.conditional import (
     ConditionalBlock,
     ConditionalBlockGuard,
     IfElse,
@@ -31,10 +31,10 @@ from fluidlite.layers.conditional import (
     select_output,
     switch_case,
 )
-from fluidlite.layers.debug import Assert, Print
-from fluidlite.layers.dynamic_rnn import DynamicRNN
-from fluidlite.layers.static_rnn import StaticRNN, StaticRNNMemoryLink
-from fluidlite.layers.while_loop import BlockGuard, While, WhileGuard, while_loop
+from fluidlite.layers.flow.debug import Assert, Print
+from fluidlite.layers.flow.while_loop import BlockGuard, While, WhileGuard, while_loop
+from fluidlite.layers.recurrence.dynamic_rnn import DynamicRNN
+from fluidlite.layers.recurrence.static_rnn import StaticRNN, StaticRNNMemoryLink
 
 __all__ = [
     "Assert", "BlockGuard", "ConditionalBlock", "ConditionalBlockGuard", "DynamicRNN", "IfElse", "IfElseBlockGuard", "Print",

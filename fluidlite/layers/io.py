@@ -11,7 +11,7 @@ from fluidlite.base.registry import Spec
 from fluidlite.framework import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.data_layer import data
+from fluidlite.layers.tensors.inputs import data
 from fluidlite.reader import GeneratorLoader
 from fluidlite.reading.queues import Feed
 from fluidlite.reading.variables import copy_reader, create_double_buffer, create_py_reader, queue_in_scope

@@ -8,11 +8,11 @@ from typing import Any
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
+from fluidlite.layers.arithmetic.elementwise import elementwise_min
 from fluidlite.layers.control_flow import Switch
-from fluidlite.layers.elementwise import elementwise_min
 from fluidlite.layers.ops import ceil, cos, exp, floor
-from fluidlite.layers.search import autoincreased_step_counter
 from fluidlite.layers.tensor import assign, cast, create_global_var, fill_constant
+from fluidlite.layers.tensors.search import autoincreased_step_counter
 
 __all__ = ["cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay", "noam_decay",
            "piecewise_decay", "polynomial_decay"]

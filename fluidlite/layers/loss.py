@@ -8,12 +8,12 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.compare import equal
-from fluidlite.layers.fc import matmul
+from fluidlite.layers.arithmetic.compare import equal
+from fluidlite.layers.arithmetic.products import matmul
+from fluidlite.layers.arithmetic.reduce import reduce_mean, reduce_sum
+from fluidlite.layers.neural.sampling import hsigmoid, nce, sampled_softmax_with_cross_entropy
 from fluidlite.layers.ops import square
-from fluidlite.layers.reduce import reduce_mean, reduce_sum
-from fluidlite.layers.sampling import hsigmoid, nce, sampled_softmax_with_cross_entropy
-from fluidlite.layers.shaping import expand, reshape, transpose
+from fluidlite.layers.tensors.shaping import expand, reshape, transpose
 
 __all__ = ["bpr_loss", "center_loss", "cross_entropy", "edit_distance", "hsigmoid", "huber_loss", "kldiv_loss", "margin_rank_loss",
            "mse_loss", "nce", "npair_loss", "rank_loss", "sampled_softmax_with_cross_entropy", "sigmoid_cross_entropy_with_logits",

@@ -5,7 +5,7 @@ from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.search import topk
+from fluidlite.layers.tensors.search import topk
 
 __all__ = ["accuracy", "auc"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.activations import FLOATS, append_unary
+from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
 
 __all__ = ["abs", "acos", "asin", "atan", "ceil", "cos", "cumsum", "erf", "exp", "floor", "gelu", "hard_shrink", "logsigmoid",
            "reciprocal", "round", "rsqrt", "sigmoid", "sin", "softplus", "softshrink", "softsign", "sqrt", "square", "tanh",

@@ -1,11 +1,11 @@
 """`fluid.layers.rnn`: recurrent layers, cells and decoders, gathered from the files that hold them."""
 from __future__ import annotations
 
-from fluidlite.layers import decode_helpers, decoders, recurrent
-from fluidlite.layers.decode_helpers import *  # noqa: F403
-from fluidlite.layers.decoders import *  # noqa: F403
-from fluidlite.layers.recurrent import *  # noqa: F403
-from fluidlite.layers.rnn_cells import GRUCell, LSTMCell, RNNCell, rnn
+from fluidlite.layers.recurrence import decode_helpers, decoders, recurrent
+from fluidlite.layers.recurrence.decode_helpers import *  # noqa: F403
+from fluidlite.layers.recurrence.decoders import *  # noqa: F403
+from fluidlite.layers.recurrence.recurrent import *  # noqa: F403
+from fluidlite.layers.recurrence.rnn_cells import GRUCell, LSTMCell, RNNCell, rnn
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "rnn"]
 __all__ += [*decode_helpers.__all__, *decoders.__all__, *recurrent.__all__]

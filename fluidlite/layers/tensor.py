@@ -9,12 +9,12 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers import constants, variables
 from fluidlite.layers.build import one_op
-from fluidlite.layers.constants import *  # noqa: F403
-from fluidlite.layers.constants import fill_constant, range
-from fluidlite.layers.shaping import stack
-from fluidlite.layers.variables import *  # noqa: F403
+from fluidlite.layers.tensors import constants, variables
+from fluidlite.layers.tensors.constants import *  # noqa: F403
+from fluidlite.layers.tensors.constants import fill_constant, range
+from fluidlite.layers.tensors.shaping import stack
+from fluidlite.layers.tensors.variables import *  # noqa: F403
 
 __all__ = ["arange", "argmax", "argmin", "argsort", "eye", "full", "full_like", "has_inf", "has_nan", "isfinite", "kron", "reverse",
            "tensor_array_to_tensor", "trace", "tril", "triu", *constants.__all__, *variables.__all__]

@@ -12,10 +12,10 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_main_program, name_scope, program_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.conditional import Switch
-from fluidlite.layers.elementwise import elementwise_pow
-from fluidlite.layers.search import autoincreased_step_counter
-from fluidlite.layers.variables import assign, cast, create_global_var, sums
+from fluidlite.layers.arithmetic.elementwise import elementwise_pow
+from fluidlite.layers.flow.conditional import Switch
+from fluidlite.layers.tensors.search import autoincreased_step_counter
+from fluidlite.layers.tensors.variables import assign, cast, create_global_var, sums
 from fluidlite.optimizer.base import Optimizer
 
 __all__ = ["ExponentialMovingAverage", "ModelAverage"]

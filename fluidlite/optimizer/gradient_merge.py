@@ -8,9 +8,9 @@ from fluidlite.base.errors import ArgumentError, ProgramEditError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
-from fluidlite.layers.array import increment
-from fluidlite.layers.conditional import Switch
-from fluidlite.layers.variables import create_global_var
+from fluidlite.layers.flow.array import increment
+from fluidlite.layers.flow.conditional import Switch
+from fluidlite.layers.tensors.variables import create_global_var
 from fluidlite.optimizer.base import ParamsGrads
 
 __all__ = ["GradientMergeOptimizer"]

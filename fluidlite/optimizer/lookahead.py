@@ -7,11 +7,11 @@ from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
-from fluidlite.layers.array import increment
-from fluidlite.layers.conditional import Switch
-from fluidlite.layers.constants import fill_constant
-from fluidlite.layers.elementwise import elementwise_add, elementwise_mod, elementwise_mul, elementwise_sub
-from fluidlite.layers.variables import assign, create_global_var
+from fluidlite.layers.arithmetic.elementwise import elementwise_add, elementwise_mod, elementwise_mul, elementwise_sub
+from fluidlite.layers.flow.array import increment
+from fluidlite.layers.flow.conditional import Switch
+from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.variables import assign, create_global_var
 
 __all__ = ["LookaheadOptimizer"]
 

@@ -9,12 +9,15 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
-from fluidlite.layers import activations, array, compare, elementwise, indexing, reduce, search, shaping, tensor, utils, variables
-from fluidlite.layers.constants import fill_constant, fill_constant_batch_size_like, zeros_like
-from fluidlite.layers.constants import range as count
-from fluidlite.layers.decode_helpers import DecodeHelper
-from fluidlite.layers.rnn_cells import RNNCell, choose, swap_batch_and_time
-from fluidlite.layers.while_loop import While
+from fluidlite.layers import tensor, utils
+from fluidlite.layers.arithmetic import activations, compare, elementwise, reduce
+from fluidlite.layers.flow import array
+from fluidlite.layers.flow.while_loop import While
+from fluidlite.layers.recurrence.decode_helpers import DecodeHelper
+from fluidlite.layers.recurrence.rnn_cells import RNNCell, choose, swap_batch_and_time
+from fluidlite.layers.tensors import indexing, search, shaping, variables
+from fluidlite.layers.tensors.constants import fill_constant, fill_constant_batch_size_like, zeros_like
+from fluidlite.layers.tensors.constants import range as count
 
 __all__ = ["BasicDecoder", "BeamSearchDecoder", "Decoder", "dynamic_decode"]
 

@@ -11,9 +11,9 @@ from fluidlite.data_feeder import check_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.array import array_read, array_to_lod_tensor, array_write, increment, shrink_memory
-from fluidlite.layers.compare import less_than
-from fluidlite.layers.while_loop import While
+from fluidlite.layers.arithmetic.compare import less_than
+from fluidlite.layers.flow.array import array_read, array_to_lod_tensor, array_write, increment, shrink_memory
+from fluidlite.layers.flow.while_loop import While
 
 __all__ = ["DynamicRNN"]
 

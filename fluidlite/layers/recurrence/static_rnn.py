@@ -11,7 +11,7 @@ from fluidlite.data_feeder import check_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.while_loop import BlockGuard
+from fluidlite.layers.flow.while_loop import BlockGuard
 
 __all__ = ["StaticRNN"]
 

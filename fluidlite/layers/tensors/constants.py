@@ -9,7 +9,7 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.variables import assign, cast
+from fluidlite.layers.tensors.variables import assign, cast
 
 __all__ = ["diag", "fill_constant", "fill_constant_batch_size_like", "linspace", "ones", "ones_like", "range", "zeros",
            "zeros_like"]

@@ -138,7 +138,7 @@ def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = Non
 def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, forget_bias: float = 0.0, param_attr: Any = None,
               bias_attr: Any = None, name: str | None = None) -> tuple[Variable, Variable]:
     """One step of an LSTM: the new hidden state and cell."""
-    from fluidlite.layers.fc import fc
+    from fluidlite.layers.arithmetic.products import fc
     from fluidlite.layers.tensor import concat
     helper = LayerHelper("lstm_unit", name=name)
     for what, var in (("x_t", x_t), ("hidden_t_prev", hidden_t_prev), ("cell_t_prev", cell_t_prev)):

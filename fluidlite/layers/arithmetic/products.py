@@ -10,7 +10,7 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.data import lookup
+from fluidlite.layers.tensors.strict import lookup
 
 __all__ = ["bilinear_tensor_product", "bmm", "dot", "embedding", "fc", "matmul", "mul"]
 

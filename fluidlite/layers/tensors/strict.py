@@ -8,7 +8,7 @@ from fluidlite.base.dtypes import DTypeLike
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.data_layer import declare_data
+from fluidlite.layers.tensors.inputs import declare_data
 
 __all__ = ["data", "embedding", "lookup", "one_hot"]
 

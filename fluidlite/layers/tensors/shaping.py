@@ -8,7 +8,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.constants import has_variable, shape_tensors, static_dims
+from fluidlite.layers.tensors.constants import has_variable, shape_tensors, static_dims
 
 __all__ = ["expand", "expand_as", "flatten", "reshape", "split", "squeeze", "stack", "t", "transpose", "unsqueeze", "unstack"]
 

@@ -9,8 +9,8 @@ from fluidlite import unique_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper_base import LayerHelperBase
-from fluidlite.layers.elementwise import elementwise_div, elementwise_mul
-from fluidlite.layers.shaping import reshape
+from fluidlite.layers.arithmetic.elementwise import elementwise_div, elementwise_mul
+from fluidlite.layers.tensors.shaping import reshape
 from fluidlite.param_attr import WeightNormParamAttr
 
 __all__ = ["create_weight_normalized"]

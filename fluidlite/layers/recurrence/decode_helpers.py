@@ -6,8 +6,11 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.layers import compare, indexing, random, reduce, shaping, tensor, utils, variables, vision
-from fluidlite.layers.constants import fill_constant, fill_constant_batch_size_like
+from fluidlite.layers import tensor, utils
+from fluidlite.layers.arithmetic import compare, reduce
+from fluidlite.layers.neural import vision
+from fluidlite.layers.tensors import indexing, random, shaping, variables
+from fluidlite.layers.tensors.constants import fill_constant, fill_constant_batch_size_like
 
 __all__ = ["DecodeHelper", "GreedyEmbeddingHelper", "SampleEmbeddingHelper", "TrainingHelper"]
 

@@ -7,10 +7,12 @@ from typing import Any
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
-from fluidlite.layers import elementwise, search, sequence_lod, shaping, tensor, utils
-from fluidlite.layers.constants import fill_constant_batch_size_like
-from fluidlite.layers.rnn_units import BasicGRUUnit, BasicLSTMUnit
-from fluidlite.layers.static_rnn import StaticRNN
+from fluidlite.layers import sequence_lod, tensor, utils
+from fluidlite.layers.arithmetic import elementwise
+from fluidlite.layers.recurrence.rnn_units import BasicGRUUnit, BasicLSTMUnit
+from fluidlite.layers.recurrence.static_rnn import StaticRNN
+from fluidlite.layers.tensors import search, shaping
+from fluidlite.layers.tensors.constants import fill_constant_batch_size_like
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "choose", "rnn", "swap_batch_and_time", "with_gradient"]
 

@@ -9,7 +9,7 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.variables import assign, sums
+from fluidlite.layers.tensors.variables import assign, sums
 
 __all__ = ["add_position_encoding", "addcmul", "addmm", "allclose", "clamp", "clip", "clip_by_norm", "cross", "elementwise_add",
            "elementwise_div", "elementwise_equal", "elementwise_floordiv", "elementwise_max", "elementwise_min", "elementwise_mod",

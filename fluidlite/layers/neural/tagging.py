@@ -7,8 +7,8 @@ from typing import Any
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.search import topk
-from fluidlite.layers.shaping import squeeze
+from fluidlite.layers.tensors.search import topk
+from fluidlite.layers.tensors.shaping import squeeze
 
 __all__ = ["chunk_eval", "crf_decoding", "ctc_greedy_decoder", "linear_chain_crf"]
 

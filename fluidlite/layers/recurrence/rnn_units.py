@@ -9,8 +9,11 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers import elementwise, fc, ops, shaping, variables
-from fluidlite.layers.constants import fill_constant
+from fluidlite.layers import ops
+from fluidlite.layers.arithmetic import elementwise
+from fluidlite.layers.arithmetic import products as fc
+from fluidlite.layers.tensors import shaping, variables
+from fluidlite.layers.tensors.constants import fill_constant
 from fluidlite.param_attr import ParamAttr
 
 __all__ = ["BasicGRUUnit", "BasicLSTMUnit"]

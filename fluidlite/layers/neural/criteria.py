@@ -7,10 +7,10 @@ from fluidlite.base.dtypes import VarType, to_vartype
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.activations import log
+from fluidlite.layers.arithmetic.activations import log
+from fluidlite.layers.arithmetic.reduce import Dims, reduce_mean, reduce_sum
 from fluidlite.layers.ops import exp
-from fluidlite.layers.reduce import Dims, reduce_mean, reduce_sum
-from fluidlite.layers.search import one_hot
+from fluidlite.layers.tensors.search import one_hot
 
 __all__ = ["cos_sim", "dice_loss", "dist", "fsp_matrix", "label_smooth", "log_loss", "log_softmax", "logsumexp", "mean_iou",
            "sigmoid_focal_loss", "smooth_l1"]

@@ -10,7 +10,7 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.variables import assign
+from fluidlite.layers.tensors.variables import assign
 
 __all__ = ["brelu", "elu", "hard_sigmoid", "hard_swish", "leaky_relu", "log", "log1p", "mish", "pow", "prelu", "relu", "relu6",
            "selu", "sign", "soft_relu", "stanh", "swish"]

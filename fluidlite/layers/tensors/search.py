@@ -12,8 +12,8 @@ from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.indexing import slice
-from fluidlite.layers.variables import assign
+from fluidlite.layers.tensors.indexing import slice
+from fluidlite.layers.tensors.variables import assign
 
 __all__ = ["autoincreased_step_counter", "gather_tree", "get_tensor_from_selected_rows", "hash", "merge_selected_rows", "meshgrid",
            "nonzero", "one_hot", "rank", "shape", "shard_index", "similarity_focus", "size", "topk", "unique", "unique_with_counts", "where"]

@@ -15,10 +15,10 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.array import merge_lod_tensor
-from fluidlite.layers.compare import equal, logical_and, logical_not
+from fluidlite.layers.arithmetic.compare import equal, logical_and, logical_not
+from fluidlite.layers.flow.array import merge_lod_tensor
+from fluidlite.layers.flow.while_loop import BlockGuard, reads_and_writes, visible
 from fluidlite.layers.utils import assert_same_structure, map_structure
-from fluidlite.layers.while_loop import BlockGuard, reads_and_writes, visible
 
 __all__ = ["ConditionalBlock", "ConditionalBlockGuard", "IfElse", "Switch", "case", "cond", "copy_var_to_parent_block",
            "select_input", "select_output", "switch_case"]

@@ -8,9 +8,9 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.constants import has_variable, shape_tensors, static_dims, zeros
-from fluidlite.layers.shaping import reshape
-from fluidlite.layers.variables import assign
+from fluidlite.layers.tensors.constants import has_variable, shape_tensors, static_dims, zeros
+from fluidlite.layers.tensors.shaping import reshape
+from fluidlite.layers.tensors.variables import assign
 
 __all__ = ["crop", "crop_tensor", "diag_embed", "flip", "gather", "gather_nd", "index_sample", "index_select", "multiplex", "roll",
            "scatter", "scatter_nd", "scatter_nd_add", "slice", "strided_slice"]

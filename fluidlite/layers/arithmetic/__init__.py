@@ -1,0 +1,1 @@
+"""Layers of arithmetic: element-wise functions, products, comparisons, reductions."""

@@ -1,0 +1,1 @@
+"""Layers that steer a program: loops, branches, tensor arrays, looking in from outside."""

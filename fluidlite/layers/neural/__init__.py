@@ -1,0 +1,1 @@
+"""Layers of neural networks: convolution, normalisation, losses, images, tags."""

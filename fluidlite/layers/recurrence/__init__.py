@@ -1,0 +1,1 @@
+"""Layers of recurrent networks: cells, units, loops over sequences, decoders."""

@@ -10,7 +10,7 @@ from fluidlite.executor.blocks import Body, Record, block_writer, keep, merge, m
 from fluidlite.executor.emitter import Fresh
 from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.control_flow import added, array_result, changed, replaced_names, wanted_gradients, zeros_of
+from fluidlite.ops.flow.control_flow import added, array_result, changed, replaced_names, wanted_gradients, zeros_of
 from fluidlite.values.tensor import LoDTensorArray
 
 __all__ = ["Total", "combined", "finish", "zeros"]

@@ -21,7 +21,7 @@ from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
-from fluidlite.ops.control_flow import facts_of, has_elements, is_true
+from fluidlite.ops.flow.control_flow import facts_of, has_elements, is_true
 
 __all__ = ["Body", "BuildAgain", "CannotInline", "Choices", "Record", "assignment", "block_writer", "inlined", "keep", "shaped"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import OpRole
-from fluidlite.ops.scalar import FUNCTIONS, PREDICATES
+from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 
 __all__ = ["FusedKernel", "Graph", "Namespace", "group", "kernel_text"]
 

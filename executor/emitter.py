@@ -16,7 +16,7 @@ import numpy as np
 from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops import scalar
+from fluidlite.ops.kernels import scalar
 
 __all__ = ["CannotLower", "Emitter", "Fresh", "HostCheck", "lowering", "rule_for"]
 

@@ -29,7 +29,7 @@ from fluidlite.executor.render import Scalars, Source, render
 from fluidlite.executor.team import share_products
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.ops import scalar
+from fluidlite.ops.kernels import scalar
 from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds

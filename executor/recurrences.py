@@ -10,7 +10,7 @@ from fluidlite.executor.blocks import Body, CannotInline, Record, block_writer, 
 from fluidlite.executor.emitter import Fresh
 from fluidlite.executor.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.control_flow import facts_of, wanted_gradients
+from fluidlite.ops.flow.control_flow import facts_of, wanted_gradients
 
 
 class Stack:

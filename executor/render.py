@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.scalar import FUNCTIONS
+from fluidlite.ops.kernels.scalar import FUNCTIONS
 
 __all__ = ["Scalars", "Source", "elementwise_lines", "render"]
 

@@ -12,7 +12,7 @@ import fluidlite as fluid
 from fluidlite.executor.builder import FeedSpec
 from fluidlite.executor.cuda import FusedKernel
 from fluidlite.executor.plan import compile_plan
-from fluidlite.ops.scalar import FUNCTIONS
+from fluidlite.ops.kernels.scalar import FUNCTIONS
 
 
 def nvrtc() -> ctypes.CDLL:
@@ -50,7 +50,7 @@ def kernels(program: fluid.Program, feeds: dict[str, FeedSpec], fetches: list[st
 
 def activation_types() -> list[str]:
     """Ops declared by one scalar expression."""
-    import fluidlite.ops.activation  # noqa: F401
+    import fluidlite.ops.math.activation  # noqa: F401
     from fluidlite.base import registry
     return sorted(name for name, op in registry._OPS.items() if getattr(op, "expr", None) and list(op.inputs) == ["X"])
 

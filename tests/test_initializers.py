@@ -9,7 +9,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import initializer, layers
-from fluidlite.ops.random import minstd_states, minstd_uniform
+from fluidlite.ops.tensors.random import minstd_states, minstd_uniform
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from layer_programs import build, read
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.base.dtypes import VarType
-from fluidlite.ops.convolution import Geometry, conv_plan
-from fluidlite.ops.pooling import PoolPlan, Windows
+from fluidlite.ops.kernels.convolution import Geometry, conv_plan
+from fluidlite.ops.kernels.pooling import PoolPlan, Windows
 
 RECORDED = dict(read(str(pathlib.Path(__file__).parent / "layer_programs_nn.txt")))
 

@@ -256,7 +256,7 @@ def test_ftrl_moves_only_rows_of_the_batch() -> None:
 
 
 def test_kernel_takes_empty_sparse_gradients() -> None:
-    from fluidlite.ops.optimizer import UPDATES
+    from fluidlite.ops.training.optimizer import UPDATES
     from fluidlite.values.tensor import SelectedRows
     assert UPDATES["sgd"].rows_only({}) and not UPDATES["momentum"].rows_only({})
     empty = SelectedRows([], 3, np.zeros((0, 2), "float32"))

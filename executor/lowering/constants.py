@@ -5,7 +5,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.ops.creation import exact
+from fluidlite.ops.tensors.creation import exact
 
 
 @lowering("fill_constant")

@@ -11,10 +11,10 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, Fresh, lowering
 from fluidlite.executor.plan_ir import Value
 from fluidlite.executor.team import pieces, team_of
-from fluidlite.ops.conv import conv_attrs, geometry_of
-from fluidlite.ops.convolution import Geometry, conv_plan
-from fluidlite.ops.pool import pool_attrs, windows_of
-from fluidlite.ops.pooling import PoolPlan
+from fluidlite.ops.kernels.convolution import Geometry, conv_plan
+from fluidlite.ops.kernels.pooling import PoolPlan
+from fluidlite.ops.neural.conv import conv_attrs, geometry_of
+from fluidlite.ops.neural.pool import pool_attrs, windows_of
 
 LARGE = 1 << 15           # elements of the input from which a second thread pays
 

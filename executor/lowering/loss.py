@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan_ir import Value
-from fluidlite.ops.softmax import LOWEST_SCORE
+from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 
 def ones(e: Emitter, count: int, dtype: object) -> Value:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import GradContext, Op, Spec, get
-from fluidlite.ops.elementwise import ATTRS, pair, sum_back
+from fluidlite.ops.math.elementwise import ATTRS, pair, sum_back
 
 Maybe: TypeAlias = "Array | None"
 

@@ -9,7 +9,7 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.ops import debug
+from fluidlite.ops.flow import debug
 
 __all__ = ["Assert", "Print", "py_func"]
 

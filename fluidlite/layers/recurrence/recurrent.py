@@ -91,7 +91,7 @@ def lstm(input: Variable, init_h: Variable, init_c: Variable, max_len: int, hidd
     """Stacked LSTM layers over `input` [time, batch, features]: states of the last layer, last states and last cells of all.
 
     `init_h` and `init_c` have shape [layers x directions, batch, hidden_size]. All weights are one parameter, in cuDNN's
-    order (see `fluidlite.ops.cudnn_lstm`). Between layers elements are dropped with `dropout_prob` and the rest is scaled up.
+    order (see `fluidlite.ops.neural.cudnn_lstm`). Between layers elements are dropped with `dropout_prob` and the rest is scaled up.
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "lstm")
     check_variable_and_dtype(init_h, "init_h", ["float32", "float64"], "lstm")

@@ -1,0 +1,1 @@
+"""Ops that compare predictions with what they should be: losses, sampled losses, metrics."""

@@ -1,0 +1,1 @@
+"""Ops of arithmetic: functions of elements, products, reductions, comparisons."""

@@ -1,0 +1,180 @@
+"""Activations and other functions of one element.
+
+Formulas are those of PaddlePaddle 1.8.5, with its choice of side at every kink; a gradient reads Out where Paddle's does.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Op, Spec, same_as
+from fluidlite.ops.kernels.scalar import erf, unary
+
+# ---------------------------------------------------------------------- functions
+unary("exp", "exp(x)", grad="dout * out")
+unary("log", "log(x)", grad="dout / x")
+unary("log1p", "log1p(x)", grad="dout / (1 + x)")
+unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)")
+unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)")
+unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
+unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
+unary("square", "x * x", grad="dout * 2 * x")
+unary("reciprocal", "1 / x", grad="-dout * out * out")
+unary("abs", "abs(x)", grad="dout * sign(x)")
+unary("ceil", "ceil(x)", grad="dout * 0.0")
+unary("floor", "floor(x)", grad="dout * 0.0")
+# halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the rest
+unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0")
+unary("cos", "cos(x)", grad="-dout * sin(x)")
+unary("sin", "sin(x)", grad="dout * cos(x)")
+unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))")
+unary("acos", "acos(x)", grad="-dout / sqrt(1 - x * x)")
+unary("asin", "asin(x)", grad="dout / sqrt(1 - x * x)")
+unary("atan", "atan(x)", grad="dout / (1 + x * x)")
+unary("sinh", "sinh(x)", grad="dout * cosh(x)")
+unary("cosh", "cosh(x)", grad="dout * sinh(x)")
+unary("erf", "erf(x)", grad="dout * 1.1283791670955126 * exp(-x * x)")
+
+sign = unary("sign", "sign(x)")
+
+
+@sign.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
+
+
+power = Op("pow", "X FactorTensor? -> Out", attrs={"factor": 1.0})
+power.shape(same_as("X"))
+
+
+def _factor(FactorTensor: Array | None, factor: float, dtype: Any) -> Any:
+    return factor if FactorTensor is None else FactorTensor.reshape(()).astype(dtype)
+
+
+@power.kernel
+def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
+    return X ** _factor(FactorTensor, factor, X.dtype)
+
+
+@power.grad("X")
+def _(X: Array, FactorTensor: Array | None, dOut: Array, factor: float) -> Any:
+    exponent = _factor(FactorTensor, factor, X.dtype)
+    return dOut * exponent * X ** (exponent - 1)
+
+
+# ---------------------------------------------------------------------- smooth activations
+unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)")
+unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))")
+unary("tanh", "tanh(x)", grad="dout * (1 - out * out)")
+unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)")
+unary("stanh", "scale_b * tanh(scale_a * x)", grad="dout * scale_a * scale_b * (1 - tanh(scale_a * x) * tanh(scale_a * x))",
+      attrs={"scale_a": 0.67, "scale_b": 1.7159})
+unary("softplus", "maximum(x, 0) + log1p(exp(-abs(x)))", grad="dout * sigmoid(x)")
+unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))")
+unary("soft_relu", "log(1 + exp(minimum(maximum(x, -threshold), threshold)))",
+      grad="dout * (1 - exp(-out)) * ((out > -threshold) & (out < threshold))", attrs={"threshold": 40.0})
+unary("elu", "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)", grad="dout * where(x > 0, 1.0, alpha * exp(x))",
+      attrs={"alpha": 1.0})
+unary("selu", "scale * where(x > 0, x, alpha * exp(x) - alpha)", grad="dout * where(out > 0, scale, out + alpha * scale)",
+      attrs={"scale": 1.0507009873554805, "alpha": 1.6732632423543772})
+unary("swish", "x * sigmoid(beta * x)",
+      grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))", attrs={"beta": 1.0})
+unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))")
+
+gelu = Op("gelu", "X -> Out", attrs={"approximate": False})
+gelu.shape(same_as("X"))
+_ROOT = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+@gelu.kernel
+def _(xp: Any, X: Array, approximate: bool) -> Any:
+    if approximate:
+        return 0.5 * X * (1 + xp.tanh(_ROOT * (X + _CUBIC * X * X * X)))
+    return 0.5 * X * (1 + erf(xp, X * math.sqrt(0.5)))
+
+
+@gelu.grad("X")
+def _(xp: Any, X: Array, dOut: Array, approximate: bool) -> Any:
+    if approximate:
+        bend = xp.tanh(_ROOT * (X + _CUBIC * X * X * X))
+        return dOut * 0.5 * (1 + bend + X * (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * X * X))
+    return dOut * (0.5 * (1 + erf(xp, X * math.sqrt(0.5))) + X * xp.exp(-0.5 * X * X) * (0.5 * _ROOT))
+
+
+mish = Op("mish", "X -> Out", attrs={"threshold": 20.0})
+mish.shape(same_as("X"))
+
+
+def _softplus(xp: Any, x: Array, threshold: float) -> Any:
+    """log(1 + exp(x)), by its asymptotes beyond +-threshold."""
+    inner = xp.clip(x, -threshold, threshold)
+    return xp.where(x > threshold, x, xp.where(x < -threshold, xp.exp(x), xp.log1p(xp.exp(inner))))
+
+
+@mish.kernel
+def _(xp: Any, X: Array, threshold: float) -> Any:
+    return X * xp.tanh(_softplus(xp, X, threshold))
+
+
+@mish.grad("X")
+def _(xp: Any, X: Array, dOut: Array, threshold: float) -> Any:
+    soft = _softplus(xp, X, threshold)
+    bend = xp.tanh(soft)
+    return dOut * (bend - X * (1 - bend * bend) * xp.expm1(-soft))
+
+
+# ---------------------------------------------------------------------- activations with kinks
+unary("relu", "maximum(x, 0)", grad="dout * (out > 0)")
+unary("relu6", "minimum(maximum(x, 0), threshold)", grad="dout * ((out > 0) & (out < threshold))", attrs={"threshold": 6.0})
+unary("brelu", "minimum(maximum(x, t_min), t_max)", grad="dout * ((x > t_min) & (x < t_max))",
+      attrs={"t_min": 0.0, "t_max": 24.0})
+unary("leaky_relu", "maximum(x, alpha * x)", grad="where(out > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
+unary("thresholded_relu", "where(x > threshold, x, 0.0)", grad="dout * (x > threshold)", attrs={"threshold": 1.0})
+unary("hard_shrink", "where((x > threshold) | (x < -threshold), x, 0.0)", grad="dout * ((x > threshold) | (x < -threshold))",
+      attrs={"threshold": 0.5})
+unary("softshrink", "where(x > lambda_, x - lambda_, where(x < -lambda_, x + lambda_, 0.0))",
+      grad="dout * ((x > lambda_) | (x < -lambda_))", attrs={"lambda": 0.5})
+unary("hard_sigmoid", "minimum(maximum(slope * x + offset, 0), 1)", grad="dout * slope * ((out > 0) & (out < 1))",
+      attrs={"slope": 0.2, "offset": 0.5})
+# beyond the upper kink the slope is 1 whatever the attributes, as in Paddle
+unary("hard_swish", "x * minimum(maximum(x + offset, 0), threshold) / scale",
+      grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), 1.0)",
+      attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0})
+
+prelu = Op("prelu", "X Alpha -> Out", attrs={"mode": "all"})
+
+
+@prelu.shape
+def _(X: Spec, Alpha: Spec, mode: str) -> Spec:
+    wanted = {"all": 1, "channel": X.shape[1] if len(X.shape) > 1 else 1, "element": math.prod(X.shape[1:])}
+    if mode not in wanted:
+        raise ShapeError(f"op 'prelu': mode is {mode!r}, wanted 'all', 'channel' or 'element'")
+    if Alpha.static and wanted[mode] >= 0 and math.prod(Alpha.shape) != wanted[mode]:
+        raise ShapeError(f"op 'prelu': Alpha{list(Alpha.shape)} does not hold {wanted[mode]} numbers, "
+                         f"which mode {mode!r} wants of X{list(X.shape)}")
+    return Spec(X.shape, X.dtype)
+
+
+def _slopes(X: Array, Alpha: Array, mode: str) -> Array:
+    """Alpha in a shape that broadcasts against X."""
+    if mode == "all":
+        return Alpha.reshape((1,) * X.ndim)
+    return Alpha.reshape((1, -1, *(1,) * (X.ndim - 2)) if mode == "channel" else (1, *X.shape[1:]))
+
+
+@prelu.kernel
+def _(xp: Any, X: Array, Alpha: Array, mode: str) -> Any:
+    return xp.where(X > 0, X, _slopes(X, Alpha, mode) * X)
+
+
+@prelu.grad("X Alpha")
+def _(xp: Any, X: Array, Alpha: Array, dOut: Array, mode: str, wants: frozenset[str]) -> tuple[Any, Any]:
+    slopes, positive = _slopes(X, Alpha, mode), X > 0
+    dx = xp.where(positive, dOut, slopes * dOut) if "X@GRAD" in wants else None
+    if "Alpha@GRAD" not in wants:
+        return dx, None
+    axes = tuple(i for i, dim in enumerate(slopes.shape) if dim == 1)
+    return dx, xp.where(positive, X.dtype.type(0), X * dOut).sum(axis=axes).reshape(Alpha.shape).astype(Alpha.dtype)

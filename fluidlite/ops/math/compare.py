@@ -1,0 +1,52 @@
+"""Comparisons and logic: element-wise, with a result of truth values and no gradient."""
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.ops.kernels.scalar import binary_names, function_of
+from fluidlite.ops.math.elementwise import broadcast, pair
+
+
+def _compare(type: str, expr: str) -> Op:
+    """An op `X Y -> Out` of truth values; Y is laid over X's dimensions from `axis` on."""
+    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False})
+    function = function_of(expr, ["X", "Y"], binary_names())
+
+    @op.shape
+    def _(X: Spec, Y: Spec, axis: int) -> Spec:
+        return Spec(broadcast(type, X, Y, axis), VarType.BOOL)
+
+    @op.kernel
+    def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
+        result: Array = function(xp, *pair(X, Y, axis))
+        return result
+    return op
+
+
+_compare("less_than", "x < y")
+_compare("less_equal", "x <= y")
+_compare("greater_than", "x > y")
+_compare("greater_equal", "x >= y")
+_compare("equal", "x == y")
+_compare("not_equal", "x != y")
+
+
+def _logic(type: str, expr: str) -> Op:
+    op = Op(type, "X Y -> Out")
+    op.kernel(function_of(expr, ["X", "Y"], binary_names()))
+
+    @op.shape
+    def _(X: Spec, Y: Spec) -> Spec:
+        return Spec(broadcast(type, X, Y, -1), VarType.BOOL)
+    return op
+
+
+_logic("logical_and", "both(x, y)")
+_logic("logical_or", "either(x, y)")
+_logic("logical_xor", "differ(x, y)")
+
+logical_not = Op("logical_not", "X -> Out")
+logical_not.shape(same_as("X", VarType.BOOL))
+logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))

@@ -1,0 +1,143 @@
+"""Element-wise ops of two operands: Y is aligned inside X at `axis`, gradients are summed over what was broadcast."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec
+from fluidlite.ops.kernels.scalar import function_of, parse
+from fluidlite.values.tensor import SelectedRows
+
+ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
+
+
+def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:
+    """`shape` with ones in front and behind, so that it stands at `axis` of `rank` dimensions."""
+    if len(shape) >= rank:
+        return shape
+    axis = rank - len(shape) if axis == -1 else axis
+    while len(shape) > rank - axis and shape and shape[-1] == 1:       # Paddle drops trailing ones of Y that do not fit
+        shape = shape[:-1]
+    return (1,) * axis + shape + (1,) * (rank - axis - len(shape))
+
+
+def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
+    """The shape of the result; ShapeError where the operands do not fit."""
+    rank = max(len(x.shape), len(y.shape))
+    left, right = placed(x.shape, rank, axis), placed(y.shape, rank, axis)
+    out = []
+    for a, b in zip(left, right, strict=False):
+        if a != b and 1 not in (a, b) and -1 not in (a, b):
+            raise ShapeError(f"op {type!r}: X{list(x.shape)} and Y{list(y.shape)} do not match at axis {axis}: {a} against {b}")
+        out.append(b if a == 1 else a if b == 1 else max(a, b) if -1 in (a, b) else a)
+    if len(left) != len(right):
+        raise ShapeError(f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} at axis {axis}")
+    return tuple(out)
+
+
+def pair(X: Array, Y: Array, axis: int) -> tuple[Array, Array]:
+    """Both operands in as many dimensions, Y standing at `axis`."""
+    if X.ndim == Y.ndim:
+        return X, Y
+    rank = max(X.ndim, Y.ndim)
+    return X.reshape(placed(X.shape, rank, axis)), Y.reshape(placed(Y.shape, rank, axis))
+
+
+def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int) -> Array:
+    """`grad`, summed over the dimensions along which an operand of `shape` was broadcast."""
+    if grad.shape == shape:
+        return grad
+    stand = placed(shape, rank, axis)
+    axes = tuple(i for i, (have, want) in enumerate(zip(grad.shape, stand, strict=True)) if have != want)
+    return (xp.sum(grad, axis=axes, dtype=grad.dtype) if axes else grad).reshape(shape)
+
+
+def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """A gradient in the shape of `like`, or one that can be broadcast to it, summed back to an operand of `shape`."""
+    return sum_back(xp, full if full.shape == like.shape else xp.broadcast_to(full, like.shape), shape, like.ndim, axis)
+
+
+def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None) -> Op:
+    """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out and dout.
+
+    `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero.
+    """
+    op = Op(type, "X Y -> Out", attrs=ATTRS)
+    op.expr = expr
+    forward, of_integers = (function_of(text, ["x", "y"], {}) for text in (expr, integers or expr))
+
+    @op.shape
+    def _(X: Spec, Y: Spec, axis: int) -> Spec:
+        return Spec(broadcast(type, X, Y, axis), X.dtype, kind=X.kind)
+
+    @op.kernel
+    def _(xp: Any, X: Any, Y: Array, axis: int) -> Any:
+        if isinstance(X, SelectedRows):
+            return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
+        x, y = pair(X, Y, axis)
+        return of_integers(xp, x, y) if X.dtype.kind in "iu" else forward(xp, x, y)
+    if dx is not None and dy is not None:
+        op.grad("X Y")(_gradient(dx, dy))
+        op.grad_exprs = {"X": dx, "Y": dy}
+    return op
+
+
+def _single(type: str, y: Array) -> Array:
+    """The one number that can go with selected rows."""
+    if y.size != 1:
+        raise ShapeError(f"op {type!r}: where X holds selected rows, Y must hold one number, but has shape {list(y.shape)}")
+    return y.reshape(1)
+
+
+def _gradient(dx: str, dy: str) -> Callable[..., Any]:
+    """The kernel of the gradient op; it reads Out only where an expression does."""
+    names = ["x", "y", "out", "dout"]
+    functions = {"X": function_of(dx, names, {}), "Y": function_of(dy, names, {})}
+
+    def compute(xp: Any, X: Array, Y: Array, Out: Array | None, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+        x, y = pair(X, Y, axis)
+        full = {slot: function(xp, x, y, Out, dOut) if slot + "@GRAD" in wants else None for slot, function in functions.items()}
+        return tuple(None if full[slot] is None else _back(xp, full[slot], dOut, value.shape, axis) for slot, value in (("X", X), ("Y", Y)))
+    if "out" in parse(dx).names + parse(dy).names:
+        def with_out(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+            return compute(xp, X, Y, Out, dOut, axis, wants)
+        return with_out
+
+    def without_out(xp: Any, X: Array, Y: Array, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+        return compute(xp, X, Y, None, dOut, axis, wants)
+    return without_out
+
+
+binary("elementwise_add", "x + y", dx="dout", dy="dout")
+binary("elementwise_sub", "x - y", dx="dout", dy="-dout")
+binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x")
+binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)", integers="(x - fmod(x, y)) // y")
+binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)")
+binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)")
+binary("elementwise_pow", "pow(x, y)", dx="dout * y * pow(x, y - 1)", dy="dout * log(x) * pow(x, y)")
+binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)")
+binary("elementwise_floordiv", "floordiv(x, y)", integers="(x - fmod(x, y)) // y")
+
+minus = Op("minus", "X Y -> Out")
+
+
+@minus.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) != len(Y.shape) or any(a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)):
+        raise ShapeError(f"op 'minus': X{list(X.shape)} and Y{list(Y.shape)} must have the same shape")
+    return Spec(X.shape, X.dtype)
+
+
+@minus.kernel
+def _(X: Array, Y: Array) -> Array:
+    return X - Y
+
+
+@minus.grad_rule("X Y")
+def _(context: GradContext) -> None:
+    for slot, factor in (("X", 1.0), ("Y", -1.0)):
+        names = context.in_grad(slot)
+        if names != [EMPTY_VAR]:
+            context.emit("scale", {"X": context.out_grad("Out")}, {"Out": names}, {"scale": factor})

@@ -1,0 +1,138 @@
+"""Order and extremes: top_k, argmax, argsort, cumulative sums."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
+from fluidlite.ops.tensors.shaping import ints
+
+top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
+
+
+@top_k.shape
+def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
+    k = -1 if K is not None else k
+    if X.shape[-1] >= 0 and k > X.shape[-1]:
+        raise ShapeError(f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} elements")
+    shape = (*X.shape[:-1], k)
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
+
+
+@top_k.kernel
+def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
+    k = k if K is None else ints(K)[0]
+    order = stable_order(xp, X, -1, descending=True)[..., :k]
+    indices = order.astype("int64")
+    return xp.take_along_axis(X, order, axis=-1), WithLod(indices, X_lod) if X_lod else indices
+
+
+def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:
+    """Positions in sorted order; of equal elements the first comes first, in either direction."""
+    if not descending:
+        return xp.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
+    size = x.shape[axis]
+    back = xp.flip(x, axis)
+    order = xp.argsort(back, axis=axis, kind="stable") if xp is np else xp.argsort(back, axis=axis)
+    return xp.flip(size - 1 - order, axis)
+
+
+def spread(xp: Any, x: Array, indices: Array, d: Array, axis: int) -> Array:
+    """Zeros like x with d at `indices` along `axis`."""
+    out = xp.zeros(x.shape, d.dtype)
+    if xp is np:
+        np.put_along_axis(out, indices, d, axis)
+    else:
+        xp.put_along_axis(out, indices, d, axis)
+    return out
+
+
+@top_k.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array) -> Array:
+    return spread(xp, X, Indices, dOut, -1)
+
+
+argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": False})
+
+
+@argsort.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    return X, Spec(X.shape, VarType.INT64, X.lod_level)
+
+
+@argsort.kernel
+def _(xp: Any, X: Array, X_lod: Lod, axis: int, descending: bool) -> tuple[Array, Array | WithLod]:
+    order = stable_order(xp, X, axis, descending)
+    indices = order.astype("int64")
+    return xp.take_along_axis(X, order, axis=axis), WithLod(indices, X_lod) if X_lod else indices
+
+
+@argsort.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
+    return spread(xp, X, Indices, dOut, axis)
+
+
+def _declare_arg(op_type: str, function: str) -> None:
+    op = Op(op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1}, lod=None)
+
+    @op.shape
+    def _(X: Spec, axis: int, keepdims: bool, dtype: int) -> Spec:
+        if not -len(X.shape) <= axis < len(X.shape):
+            raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
+        axis = axis % len(X.shape)
+        rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1:])
+        return Spec(rest, VarType.INT64 if dtype < 0 else VarType(dtype))
+
+    @op.kernel
+    def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int) -> Array:
+        out = getattr(xp, function)(X, axis=axis).astype("int32" if dtype == VarType.INT32 else "int64")
+        return xp.expand_dims(out, axis) if keepdims else xp.asarray(out)
+
+
+_declare_arg("arg_max", "argmax")
+_declare_arg("arg_min", "argmin")
+
+cumsum = Op("cumsum", "X -> Out", attrs={"axis": -1, "exclusive": False, "reverse": False})
+cumsum.shape(same_as("X"))
+
+
+@cumsum.kernel
+def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    x = xp.flip(X, axis) if reverse else X
+    if exclusive:                          # everything moves on by one, and a zero comes in
+        x = xp.roll(x, 1, axis)
+        x[(slice(None),) * (axis % X.ndim) + (0,)] = 0
+    out = xp.cumsum(x, axis=axis, dtype=X.dtype)
+    return xp.ascontiguousarray(xp.flip(out, axis)) if reverse else out
+
+
+@cumsum.grad_rule("X")
+def _(context: GradContext) -> None:
+    op = context.op
+    context.emit("cumsum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {
+        "axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")})
+
+
+top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "largest": True, "sorted": True})
+
+
+@top_k_v2.shape
+def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
+    axis = axis % len(X.shape)
+    shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1:])
+    return X.with_shape(shape), Spec(shape, VarType.INT64)
+
+
+@top_k_v2.kernel
+def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    count = k if K is None else ints(K)[0]
+    order = xp.moveaxis(xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis)
+    return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
+
+
+@top_k_v2.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
+    return spread(xp, X, Indices, dOut, axis)

@@ -1,0 +1,1 @@
+"""Ops of neural networks: convolution, pooling, normalisation, recurrent units, look-ups, images."""

@@ -1,0 +1,62 @@
+"""dropout: elements that are dropped at random while training."""
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.tensors.random import minstd_uniform
+
+Maybe: TypeAlias = "Array | None"
+
+dropout = Op("dropout", "X Seed? -> Out Mask?", random=True, attrs={
+    "dropout_prob": 0.5, "is_test": False, "fix_seed": False, "seed": 0, "dropout_implementation": "downgrade_in_infer"})
+
+
+def _upscales(dropout_implementation: str) -> bool:
+    """Whether what is kept grows while training, rather than everything shrinking afterwards."""
+    return dropout_implementation == "upscale_in_train"
+
+
+@dropout.shape
+def _(X: Spec, dropout_prob: float, is_test: bool) -> tuple[Spec, Spec | None]:
+    if not 0 <= dropout_prob <= 1:
+        raise ShapeError(f"op 'dropout': 'dropout_prob' must be between 0.0 and 1.0, but is {dropout_prob}")
+    return X.with_shape(X.shape), None if is_test else Spec(X.shape, VarType.UINT8)
+
+
+def _uniform(xp: Any, ctx: KernelContext, shape: tuple[int, ...], seed: int | None) -> Array:
+    """Numbers in [0, 1); with a seed those of Paddle's CPU kernel."""
+    if seed is not None:
+        return xp.asarray(minstd_uniform(seed, math.prod(shape))).reshape(shape)
+    generator = ctx.rng(0)
+    if xp is not np:                              # draw where the numbers are needed
+        generator = xp.random.default_rng(int(generator.integers(1 << 31)))
+    return generator.random(shape, dtype="float32")
+
+
+@dropout.kernel
+def _(xp: Any, ctx: KernelContext, X: Array, Seed: Maybe, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int,
+      dropout_implementation: str) -> tuple[Array, Maybe]:
+    kept = X.dtype.type(1 - dropout_prob)
+    if is_test:
+        return (X.copy() if _upscales(dropout_implementation) else X * kept), None
+    fixed = int(Seed.reshape(-1)[0]) if Seed is not None else seed if fix_seed else None
+    mask = (_uniform(xp, ctx, X.shape, fixed) >= np.float32(dropout_prob)).view("uint8")
+    return X * _factor(mask, X.dtype, dropout_prob, dropout_implementation), mask
+
+
+def _factor(mask: Array, dtype: Any, dropout_prob: float, dropout_implementation: str) -> Array:
+    """What each element is multiplied by."""
+    if not _upscales(dropout_implementation):
+        return mask
+    return mask * dtype.type(1 / (1 - dropout_prob) if dropout_prob < 1 else 0)
+
+
+@dropout.grad("X")
+def _(dOut: Array, Mask: Array, dropout_prob: float, dropout_implementation: str) -> Array:
+    return dOut * _factor(Mask, dOut.dtype, dropout_prob, dropout_implementation)

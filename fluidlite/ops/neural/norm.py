@@ -1,0 +1,427 @@
+"""Normalisation over rows, groups, instances and vectors; for batch_norm see batch_norm.py."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.ops.kernels.conv_geometry import is_channels_last
+
+Maybe: TypeAlias = "Array | None"
+
+
+# ------------------------------------------------------------------ rows of a matrix
+def row_statistics(xp: Any, x: Array) -> tuple[Array, Array, Array]:
+    """Mean, biased variance, and x - mean, for the rows of a matrix."""
+    mean = x.mean(axis=1, dtype=x.dtype)
+    centred = x - mean[:, None]
+    return mean, xp.einsum("rc,rc->r", centred, centred) / x.dtype.type(max(x.shape[1], 1)), centred
+
+
+def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: bool = True) -> Array:
+    """The gradient of the rows x for the gradient `d` of unit = (x - mean) * inverse."""
+    count = d.dtype.type(max(d.shape[1], 1))
+    share = xp.einsum("rc,rc->r", d, unit) / count
+    out = d - unit * share[:, None]
+    if through_mean:
+        out -= (d.sum(axis=1, dtype=d.dtype) / count)[:, None]
+    out *= inverse[:, None]
+    return out
+
+
+# ------------------------------------------------------------------ layer_norm
+layer_norm = Op("layer_norm", "X Scale? Bias? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1})
+
+
+@layer_norm.shape
+def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> tuple[Spec, Spec, Spec]:
+    if not 0 <= begin_norm_axis < len(X.shape):
+        raise ShapeError(f"op 'layer_norm': begin_norm_axis is {begin_norm_axis}, but X has shape {list(X.shape)}")
+    columns = math.prod(X.shape[begin_norm_axis:])
+    for name, spec in (("Scale", Scale), ("Bias", Bias)):
+        if spec is not None and columns >= 0 and spec.shape != (columns,):
+            raise ShapeError(f"op 'layer_norm': X{list(X.shape)} has {columns} elements from dimension {begin_norm_axis} on, but "
+                             f"{name} has shape {list(spec.shape)}")
+    rows = X.with_shape((math.prod(X.shape[:begin_norm_axis]),))     # as in Paddle, which multiplies -1 too
+    return X.with_shape(X.shape), rows, rows
+
+
+def _as_rows(X: Array, begin_norm_axis: int) -> Array:
+    return X.reshape(math.prod(X.shape[:begin_norm_axis]), -1)
+
+
+@layer_norm.kernel
+def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_axis: int) -> tuple[Array, Array, Array]:
+    mean, variance, y = row_statistics(xp, _as_rows(X, begin_norm_axis))
+    y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
+    if Scale is not None:
+        y *= Scale
+    if Bias is not None:
+        y += Bias
+    return y.reshape(X.shape), mean, variance
+
+
+@layer_norm.grad("X Scale Bias")
+def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, Mean: Array, Variance: Array, dY: Array, epsilon: float, begin_norm_axis: int,
+      wants: frozenset[str]) -> tuple[Maybe, Maybe, Maybe]:
+    x, d = _as_rows(X, begin_norm_axis), _as_rows(dY, begin_norm_axis)
+    inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
+    unit = (x - Mean[:, None]) * inverse[:, None]
+    return (row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape) if "X@GRAD" in wants else None,
+            None if Scale is None else xp.einsum("rc,rc->c", d, unit), None if Bias is None else d.sum(axis=0, dtype=d.dtype))
+
+
+# ------------------------------------------------------------------ group_norm
+group_norm = Op("group_norm", "X Scale? Bias? -> Y Mean? Variance?",
+                attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"})
+
+
+@group_norm.shape
+def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
+    channels = X.shape[-1 if is_channels_last(data_layout) else 1]
+    if not 1 <= groups <= max(channels, 1):
+        raise ShapeError(f"op 'group_norm': groups must be between 1 and the {channels} channels, but is {groups}")
+    numbers = X.with_shape((X.shape[0], groups))
+    return X.with_shape(X.shape), numbers, numbers
+
+
+def _grouped(X: Array, groups: int, data_layout: str) -> Array:
+    """(N, groups, channels of a group, places); ShapeError where the channels do not divide."""
+    n, channels = X.shape[0], X.shape[-1 if is_channels_last(data_layout) else 1]
+    if channels % groups:
+        raise ShapeError(f"op 'group_norm': {channels} channels do not divide into {groups} groups")
+    if is_channels_last(data_layout):
+        return X.reshape(n, -1, groups, channels // groups).transpose(0, 2, 3, 1)
+    return X.reshape(n, groups, channels // groups, -1)
+
+
+def _ungrouped(x: Array, shape: Sequence[int], data_layout: str) -> Array:
+    return (x.transpose(0, 3, 1, 2) if is_channels_last(data_layout) else x).reshape(tuple(shape))
+
+
+@group_norm.kernel
+def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str) -> tuple[Array, Array, Array]:
+    x = _grouped(X, groups, data_layout)
+    mean, variance, y = row_statistics(xp, x.reshape(x.shape[0] * groups, -1))
+    y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
+    y = y.reshape(x.shape)
+    if Scale is not None:
+        y *= Scale.reshape(groups, -1, 1)
+    if Bias is not None:
+        y += Bias.reshape(groups, -1, 1)
+    return _ungrouped(y, X.shape, data_layout), mean.reshape(-1, groups), variance.reshape(-1, groups)
+
+
+@group_norm.grad("X Scale Bias")
+def _(xp: Any, Y: Array, Scale: Maybe, Bias: Maybe, Variance: Array, dY: Array, epsilon: float, groups: int,
+      data_layout: str) -> tuple[Array, Maybe, Maybe]:
+    unit, d = _grouped(Y, groups, data_layout), _grouped(dY, groups, data_layout)
+    if Bias is not None:
+        unit = unit - Bias.reshape(groups, -1, 1)
+    if Scale is not None:
+        scale = Scale.reshape(groups, -1, 1)
+        unit = unit / xp.where(scale == 0, scale.dtype.type(1), scale)
+    weight = None if Scale is None else (d * unit).sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
+    bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
+    inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
+    rows = (len(inverse), -1)
+    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do we
+    dx = row_gradient(xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None)
+    return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias
+
+
+# ------------------------------------------------------------------ instance_norm
+instance_norm = Op("instance_norm", "X Scale? Bias? -> Y SavedMean? SavedVariance?", attrs={"epsilon": 1e-5})
+
+
+@instance_norm.shape
+def _(X: Spec) -> tuple[Spec, Spec, Spec]:
+    if not 2 <= len(X.shape) <= 5:
+        raise ShapeError(f"op 'instance_norm': X must have 2 to 5 dimensions, but has shape {list(X.shape)}")
+    rows = X.with_shape((X.shape[0] * X.shape[1],))
+    return X.with_shape(X.shape), rows, rows
+
+
+def _per_row(factors: Maybe, X: Array) -> Array | float:
+    """A value for each channel as one for each row of (N * C, places)."""
+    return 1.0 if factors is None else factors[None].repeat(X.shape[0], axis=0).reshape(-1, 1)
+
+
+@instance_norm.kernel
+def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float) -> tuple[Array, Array, Array]:
+    mean, variance, y = row_statistics(xp, X.reshape(X.shape[0] * X.shape[1], -1))
+    inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
+    y *= inverse[:, None]
+    if Scale is not None:
+        y *= _per_row(Scale, X)
+    if Bias is not None:
+        y += _per_row(Bias, X)
+    return y.reshape(X.shape), mean, inverse
+
+
+def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
+    factors = X.with_shape(X.shape[1:2]) if Scale is None else Scale
+    return X.with_shape(X.shape), factors, factors
+
+
+@instance_norm.grad("X Scale Bias", shape=_instance_gradients)
+def instance_norm_grad(xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array,
+                       dY: Array) -> tuple[Array, Array, Array]:
+    rows = (X.shape[0] * X.shape[1], -1)
+    d, unit = dY.reshape(rows), (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
+    dx = row_gradient(xp, d * _per_row(Scale, X), unit, SavedVariance)
+    return (dx.reshape(X.shape), xp.einsum("rc,rc->r", d, unit).reshape(X.shape[:2]).sum(axis=0),
+            d.sum(axis=1, dtype=d.dtype).reshape(X.shape[:2]).sum(axis=0))
+
+
+@instance_norm_grad.grad_rule("X Scale Y@GRAD")
+def _(context: GradContext) -> None:
+    inputs = {slot: context.input(slot) for slot in ("X", "Scale", "SavedMean", "SavedVariance")}
+    inputs |= {"DY": context.input("Y@GRAD")} | {f"DD{slot}": context.out_grad(slot + "@GRAD") for slot in ("X", "Scale", "Bias")}
+    context.emit("instance_norm_grad_grad", inputs, {
+        "DX": context.in_grad("X"), "DScale": context.in_grad("Scale"), "DDY": context.in_grad("Y@GRAD")})
+
+
+instance_norm_grad_grad = Op("instance_norm_grad_grad", "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> "
+                             "DX? DScale? DDY?", attrs=instance_norm.attr_defs, lod=None)
+
+
+@instance_norm_grad_grad.shape
+def _(X: Spec, Scale: Spec, DY: Spec) -> tuple[Spec, Spec, Spec]:
+    return X, Scale, DY
+
+
+@instance_norm_grad_grad.kernel
+def _(xp: Any, X: Array, Scale: Array, SavedMean: Array, SavedVariance: Array, DY: Array, DDX: Maybe, DDScale: Maybe,
+      DDBias: Maybe) -> tuple[Array, Array, Array]:
+    rows = (X.shape[0] * X.shape[1], -1)
+    inverse, d, scale = SavedVariance, DY.reshape(rows), _per_row(Scale, X)
+    unit = (X.reshape(rows) - SavedMean[:, None]) * inverse[:, None]
+    count = d.dtype.type(max(d.shape[1], 1))
+    ddx = xp.zeros_like(d) if DDX is None else DDX.reshape(rows)
+    dscale = 0 if DDScale is None else _per_row(DDScale, X)
+    d_unit, ddx_unit = ((item * unit).sum(axis=1, keepdims=True) for item in (d, ddx))
+    through_d, through_ddx = (row_gradient(xp, item, unit, inverse) for item in (d, ddx))
+    # what the first gradient is multiplied by in sum(ddx * dx), but for scale and inverse
+    product = (ddx * through_d).sum(axis=1, keepdims=True)
+    dx = (-scale * product * unit * inverse[:, None] / count - scale * inverse[:, None] / count
+          * (d_unit * through_ddx + ddx_unit * through_d) + dscale * through_d)
+    ddy = scale * through_ddx + dscale * unit + (0 if DDBias is None else _per_row(DDBias, X))
+    return dx.reshape(X.shape), product.reshape(X.shape[:2]).sum(axis=0), ddy.reshape(X.shape)
+
+
+# ------------------------------------------------------------------ data_norm
+data_norm = Op("data_norm", "X BatchSize BatchSum BatchSquareSum scale_w? bias? -> Y Means Scales", attrs={
+    "epsilon": 1e-4, "slot_dim": -1, "summary_decay_rate": 0.9999999, "enable_scale_and_shift": False, "data_layout": "NCHW",
+    "sync_stats": False})
+_SHOWN = 1e-7                  # a slot whose first element is smaller was not shown
+
+
+@data_norm.shape
+def _(X: Spec, BatchSize: Spec, data_layout: str) -> tuple[Spec, Spec, Spec]:
+    channels = X.shape[-1 if is_channels_last(data_layout) else 1]
+    if channels >= 0 and BatchSize.shape != (channels,):
+        raise ShapeError(f"op 'data_norm': X has {channels} columns but BatchSize has shape {list(BatchSize.shape)}")
+    numbers = X.with_shape((channels,))
+    return X.with_shape(X.shape), numbers, numbers
+
+
+def _shown(xp: Any, X: Array, slot_dim: int) -> Array:
+    """Which elements belong to a slot that was shown."""
+    first = abs(X[:, ::slot_dim]) >= X.dtype.type(_SHOWN)
+    return first.repeat(slot_dim, axis=1)[:, :X.shape[1]]
+
+
+@data_norm.kernel
+def _(xp: Any, X: Array, BatchSize: Array, BatchSum: Array, BatchSquareSum: Array, scale_w: Maybe, bias: Maybe, slot_dim: int,
+      enable_scale_and_shift: bool) -> tuple[Array, Array, Array]:
+    means, scales = BatchSum / BatchSize, xp.sqrt(BatchSize / BatchSquareSum)
+    y = (X - means) * scales
+    if enable_scale_and_shift and scale_w is not None and bias is not None:
+        y = y * scale_w + bias
+    return (y * _shown(xp, X, slot_dim) if slot_dim > 0 else y), means, scales
+
+
+@data_norm.grad_rule("X scale_w bias BatchSize BatchSum BatchSquareSum")
+def _(context: GradContext) -> None:
+    sums = ("BatchSize", "BatchSum", "BatchSquareSum")
+    inputs = {slot: context.input(slot) for slot in ("X", "scale_w", "bias")}
+    inputs |= {slot: context.output(slot) for slot in ("Means", "Scales")} | {"Y@GRAD": context.out_grad("Y")}
+    outputs = {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "scale_w", "bias", *sums)}
+    context.emit("data_norm_grad", inputs, outputs | {slot: context.input(slot) for slot in sums})
+
+
+data_norm_grad = Op("data_norm_grad", "X Means Scales scale_w? bias? Y@GRAD -> X@GRAD? BatchSize@GRAD? BatchSum@GRAD? "
+                    "BatchSquareSum@GRAD? scale_w@GRAD? bias@GRAD? BatchSize? BatchSum? BatchSquareSum?",
+                    attrs=data_norm.attr_defs, lod=None, updates=("BatchSize", "BatchSum", "BatchSquareSum"))
+
+
+@data_norm_grad.shape
+def _(X: Spec, Means: Spec) -> tuple[Spec, ...]:
+    return (X.with_shape(X.shape), *(Means.with_shape(Means.shape) for _ in range(5)))
+
+
+@data_norm_grad.kernel
+def _(xp: Any, X: Array, Means: Array, Scales: Array, scale_w: Maybe, bias: Maybe, dY: Array, BatchSize: Maybe, BatchSum: Maybe,
+      BatchSquareSum: Maybe, epsilon: float, slot_dim: int, enable_scale_and_shift: bool) -> tuple[Maybe, ...]:
+    scaled = enable_scale_and_shift and scale_w is not None
+    factor = Scales * scale_w if scaled else Scales
+    centred = X - Means
+    count, total, square = _summaries(xp, X, centred, slot_dim, epsilon)
+    return (dY * factor, count, total, square, (dY * centred * Scales).sum(axis=0) if scaled else None,
+            dY.sum(axis=0) if scaled else None, BatchSize, BatchSum, BatchSquareSum)      # which the optimizer moves
+
+
+def _summaries(xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float) -> tuple[Array, Array, Array]:
+    """What one batch adds to the number, the sum and the sum of squares of each column; with slots their means."""
+    if slot_dim <= 0:
+        count = xp.full(X.shape[1], len(X), X.dtype)
+        return count, X.sum(axis=0), (centred * centred).sum(axis=0) + count * X.dtype.type(epsilon)
+    shown = _shown(xp, X, slot_dim)
+    count = shown.sum(axis=0).astype(X.dtype)
+    some = xp.maximum(count, 1)
+    square = (centred * centred * shown).sum(axis=0)
+    square = xp.where(count > 0, square / some + count * X.dtype.type(epsilon), square)
+    return xp.minimum(count, 1), (X * shown).sum(axis=0) / some, square
+
+
+# ------------------------------------------------------------------ lrn
+lrn = Op("lrn", "X -> Out MidOut", attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout",
+                                     "is_test": False})
+
+
+@lrn.shape
+def _(X: Spec, n: int) -> tuple[Spec, Spec]:
+    if len(X.shape) != 4:
+        raise ShapeError(f"op 'lrn': X must have 4 dimensions, but has shape {list(X.shape)}")
+    if n < 1 or n % 2 == 0:
+        raise ShapeError(f"op 'lrn': n should be positive odd value, but is {n}")
+    return X.with_shape(X.shape), X.with_shape(X.shape)
+
+
+def _window_sums(xp: Any, values: Array, n: int, axis: int) -> Array:
+    """For each channel the sum over the n channels around it."""
+    moved = xp.moveaxis(values, axis, 0)
+    out = moved.copy()
+    for shift in range(1, n // 2 + 1):
+        out[shift:] += moved[:-shift]
+        out[:-shift] += moved[shift:]
+    return xp.moveaxis(out, 0, axis)
+
+
+def _channel_axis(data_format: str) -> int:
+    return 3 if is_channels_last(data_format) else 1
+
+
+@lrn.kernel
+def _(xp: Any, X: Array, n: int, k: float, alpha: float, beta: float, data_format: str) -> tuple[Array, Array]:
+    kind = X.dtype.type
+    middle = xp.ascontiguousarray(_window_sums(xp, X * X, n, _channel_axis(data_format))) * kind(alpha) + kind(k)
+    return X * middle ** kind(-beta), middle
+
+
+@lrn.grad("X")
+def _(xp: Any, X: Array, Out: Array, MidOut: Array, dOut: Array, n: int, alpha: float, beta: float, data_format: str) -> Array:
+    kind = X.dtype.type
+    shares = _window_sums(xp, dOut * Out / MidOut, n, _channel_axis(data_format))
+    return dOut * MidOut ** kind(-beta) - X * shares * kind(2 * alpha * beta)
+
+
+# ------------------------------------------------------------------ norm
+norm = Op("norm", "X -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10})
+
+
+@norm.shape
+def _(X: Spec, axis: int) -> tuple[Spec, Spec]:
+    if not -len(X.shape) <= axis < len(X.shape):
+        raise ShapeError(f"op 'norm': axis is {axis}, but X has shape {list(X.shape)}")
+    dims = list(X.shape)
+    dims[axis] = 1
+    return X.with_shape(X.shape), X.with_shape(dims)
+
+
+@norm.kernel
+def _(xp: Any, X: Array, axis: int, epsilon: float) -> tuple[Array, Array]:
+    length = xp.sqrt((X * X).sum(axis=axis, keepdims=True, dtype=X.dtype) + X.dtype.type(epsilon))
+    return X / length, length
+
+
+@norm.grad("X")
+def _(X: Array, Norm: Array, dOut: Array, axis: int) -> Array:
+    share = (X * dOut).sum(axis=axis, keepdims=True, dtype=X.dtype) / (Norm * Norm)
+    return (dOut - X * share) / Norm
+
+
+# ------------------------------------------------------------------ spectral_norm
+spectral_norm = Op("spectral_norm", "Weight U V -> Out", attrs={"dim": 0, "power_iters": 1, "eps": 1e-12})
+
+
+@spectral_norm.shape
+def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
+    if not 2 <= len(Weight.shape) <= 5 or dim not in (0, 1):
+        raise ShapeError(f"op 'spectral_norm': Weight must have 2 to 5 dimensions and dim be 0 or 1, but they are "
+                         f"{list(Weight.shape)} and {dim}")
+    height, width = Weight.shape[dim], math.prod(Weight.shape) // max(Weight.shape[dim], 1)
+    if (U.shape, V.shape) != ((height,), (width,)):
+        raise ShapeError(f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have {list(U.shape)} and "
+                         f"{list(V.shape)}")
+    return Weight.with_shape(Weight.shape)
+
+
+def _largest_singular(xp: Any, matrix: Array, u: Array, v: Array, power_iters: int, eps: float) -> tuple[Array, Array, Array]:
+    """The largest singular value and its vectors, by power iteration from u and v."""
+    for _ in range(power_iters):
+        v = matrix.T @ u
+        v = v / (xp.sqrt((v * v).sum()) + v.dtype.type(eps))
+        u = matrix @ v
+        u = u / (xp.sqrt((u * u).sum()) + u.dtype.type(eps))
+    return u @ (matrix @ v), u, v
+
+
+def _as_matrix(xp: Any, weight: Array, dim: int) -> Array:
+    return xp.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1)
+
+
+@spectral_norm.kernel
+def _(xp: Any, Weight: Array, U: Array, V: Array, dim: int, power_iters: int, eps: float) -> Array:
+    sigma, _, _ = _largest_singular(xp, _as_matrix(xp, Weight, dim), U, V, power_iters, eps)
+    return Weight / sigma
+
+
+@spectral_norm.grad("Weight")
+def _(xp: Any, Weight: Array, U: Array, V: Array, dOut: Array, dim: int, power_iters: int, eps: float) -> Array:
+    sigma, u, v = _largest_singular(xp, _as_matrix(xp, Weight, dim), U, V, power_iters, eps)
+    shape = [Weight.shape[dim], *(size for i, size in enumerate(Weight.shape) if i != dim)]
+    outer = xp.moveaxis(xp.outer(u, v).reshape(shape), 0, dim)
+    # the derivative is (dOut - outer * sum(dOut * Weight) / sigma) / sigma; this is what PaddlePaddle 1.8.5 computes
+    return dOut * (1 - outer * (Weight.sum() / sigma)) / sigma
+
+
+# ------------------------------------------------------------------ affine_channel
+affine_channel = Op("affine_channel", "X Scale Bias -> Out", attrs={"data_layout": "AnyLayout"})
+affine_channel.shape(same_as("X"))
+
+
+def _per_channel(values: Array, rank: int, data_layout: str) -> Array:
+    return values if is_channels_last(data_layout) else values.reshape(-1, *(1,) * (rank - 2))
+
+
+@affine_channel.kernel
+def _(X: Array, Scale: Array, Bias: Array, data_layout: str) -> Array:
+    return X * _per_channel(Scale, X.ndim, data_layout) + _per_channel(Bias, X.ndim, data_layout)
+
+
+def _affine_gradients(X: Spec, Scale: Spec) -> tuple[Spec, Spec, Spec]:
+    return X.with_shape(X.shape), Scale, Scale
+
+
+@affine_channel.grad("X Scale Bias", shape=_affine_gradients)
+def _(X: Array, Scale: Array, dOut: Array, data_layout: str, wants: frozenset[str]) -> tuple[Maybe, Maybe, Maybe]:
+    channel = X.ndim - 1 if is_channels_last(data_layout) else 1
+    axes = tuple(axis for axis in range(X.ndim) if axis != channel)
+    return (dOut * _per_channel(Scale, X.ndim, data_layout) if "X@GRAD" in wants else None,
+            (dOut * X).sum(axis=axes, dtype=X.dtype) if "Scale@GRAD" in wants else None,
+            dOut.sum(axis=axes, dtype=X.dtype) if "Bias@GRAD" in wants else None)

@@ -1,0 +1,176 @@
+"""Pools: pool2d, pool3d, those that also give the positions of the maxima, and unpool."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.ops.kernels.conv_geometry import channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
+from fluidlite.ops.kernels.pooling import PoolPlan, Windows, out_size, window_grid
+
+_INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
+
+
+def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
+    """The attributes that pools have."""
+    return {"pooling_type": _STRING, "ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "padding_algorithm": "EXPLICIT",
+            "global_pooling": False, "exclusive": True, "adaptive": False, "ceil_mode": False, "data_format": data_format}
+
+
+def _index_attrs(dims: int) -> dict[str, Any]:
+    return {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "global_pooling": False, "adaptive": False}
+
+
+def _check(type: str, X: Spec, dims: int, ksize: Sequence[int]) -> None:
+    if len(X.shape) != dims + 2:
+        raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
+    if len(ksize) != dims:
+        raise ShapeError(f"op {type!r}: ksize must hold {dims} numbers, but is {list(ksize)}")
+
+
+def _out_places(type: str, spatial: Sequence[int], attrs: Mapping[str, Any]) -> tuple[int, ...]:
+    """The spatial dimensions of the result."""
+    if attrs["adaptive"]:
+        return tuple(attrs["ksize"])
+    if attrs["global_pooling"]:
+        return tuple(min(size, 1) for size in spatial)
+    ksize, strides = attrs["ksize"], attrs["strides"]
+    pads = resolve_pads(type, attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides)
+    found = tuple(-1 if size < 0 else out_size(size, k, s, pad, attrs.get("ceil_mode", False))
+                  for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True))
+    if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
+        raise ShapeError(f"op {type!r}: no window of {list(ksize)} fits into {list(spatial)} with paddings {pads}")
+    return found
+
+
+def windows_of(spatial: Sequence[int], attrs: Mapping[str, Any]) -> list[Windows]:
+    """The windows along each spatial dimension."""
+    if attrs["adaptive"]:
+        return [Windows.adaptive(size, count) for size, count in zip(spatial, attrs["ksize"], strict=True)]
+    if attrs["global_pooling"]:
+        return [Windows.regular(size, size, 1, (0, 0), False) for size in spatial]
+    ksize, strides = attrs["ksize"], attrs["strides"]
+    pads = resolve_pads("pool", attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides)
+    return [Windows.regular(size, k, s, pad, attrs.get("ceil_mode", False))
+            for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True)]
+
+
+def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
+    """The plan for `x`, channels first."""
+    return PoolPlan(xp, x.shape, windows_of(x.shape[2:], attrs), attrs["pooling_type"], attrs["exclusive"], x.dtype)
+
+
+def _declare_pool(type: str, dims: int, data_format: str) -> None:
+    attrs_of = pool_attrs(dims, data_format)
+    op = Op(type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})      # as Paddle has it
+
+    @op.shape
+    @with_attrs(attrs_of)
+    def _(X: Spec, attrs: dict[str, Any]) -> Spec:
+        _check(type, X, dims, attrs["ksize"])
+        if attrs["pooling_type"] not in ("max", "avg"):
+            raise ShapeError(f"op {type!r}: pooling_type must be 'max' or 'avg', but is {attrs['pooling_type']!r}")
+        layout = attrs["data_format"]
+        channels = X.shape[-1 if is_channels_last(layout) else 1]
+        return X.with_shape(unturned(X.shape[0], channels, _out_places(type, places(X.shape, layout), attrs), layout))
+
+    @op.kernel
+    @with_attrs(attrs_of)
+    def _(xp: Any, X: Array, attrs: dict[str, Any]) -> Array:
+        x = channels_first(xp, X, attrs["data_format"])
+        plan = _plan(xp, x, attrs)
+        out = xp.empty(plan.out_shape, X.dtype)
+        plan.forward(x, out)
+        return channels_last(xp, out, attrs["data_format"])
+
+    @op.grad("X")
+    @with_attrs(attrs_of)
+    def _(xp: Any, X: Array, Out: Array, dOut: Array, attrs: dict[str, Any]) -> Array:
+        x, pooled, d = (channels_first(xp, array, attrs["data_format"]) for array in (X, Out, dOut))
+        out = xp.empty(x.shape, X.dtype)
+        _plan(xp, x, attrs).backward(x, pooled, d, out)
+        return channels_last(xp, out, attrs["data_format"])
+
+
+def _largest(xp: Any, X: Array, windows: Sequence[Windows]) -> tuple[Array, Array]:
+    """The largest element of each window, and its place in the flattened image: the first of equal ones."""
+    shape = (*X.shape[:2], *(len(w.starts) for w in windows))
+    out, index = xp.full(shape, xp.finfo(X.dtype).min, X.dtype), xp.full(shape, -1, "int32")
+    numbers = xp.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
+    for elements, where in window_grid(windows):
+        candidates = X[(slice(None), slice(None), *elements)]
+        at: Any = (slice(None), slice(None), *where)
+        better = candidates > out[at]
+        out[at] = xp.where(better, candidates, out[at])
+        index[at] = xp.where(better, numbers[elements], index[at])
+    return out, index
+
+
+def _flat_index(xp: Any, index: Array, spatial: Sequence[int]) -> Array:
+    """Places that count within each channel's image as places in the whole array."""
+    images = math.prod(index.shape[:2])
+    return (xp.arange(images)[:, None] * math.prod(spatial) + index.reshape(images, -1)).reshape(-1)
+
+
+def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> Array:
+    """(N, C, *spatial) with `values` added up at `index`."""
+    shape = (*values.shape[:2], *spatial)
+    sums = xp.bincount(_flat_index(xp, index, spatial), weights=values.reshape(-1), minlength=math.prod(shape))
+    return sums.astype(values.dtype).reshape(shape)
+
+
+def _declare_with_index(type: str, dims: int) -> None:
+    attrs_of = _index_attrs(dims)
+    op = Op(type, "X -> Out Mask", attrs=attrs_of)
+
+    @op.shape
+    @with_attrs(attrs_of)
+    def _(X: Spec, attrs: dict[str, Any]) -> tuple[Spec, Spec]:
+        _check(type, X, dims, attrs["ksize"])
+        out = X.with_shape((*X.shape[:2], *_out_places(type, X.shape[2:], attrs)))
+        return out, out                                  # Paddle declares Mask as X's type too, and fills it with int32
+
+    @op.kernel
+    @with_attrs(attrs_of)
+    def _(xp: Any, X: Array, attrs: dict[str, Any]) -> tuple[Array, Array]:
+        return _largest(xp, X, windows_of(X.shape[2:], attrs))
+
+    @op.grad("X")
+    def _(xp: Any, X: Array, Mask: Array, dOut: Array) -> Array:
+        return _scattered(xp, dOut, Mask, X.shape[2:])
+
+
+_declare_pool("pool2d", 2, "NCHW")
+_declare_pool("pool3d", 3, "NCDHW")
+_declare_with_index("max_pool2d_with_index", 2)
+_declare_with_index("max_pool3d_with_index", 3)
+
+unpool = Op("unpool", "X Indices -> Out",
+            attrs={"ksize": _INTS, "strides": [1, 1], "paddings": [0, 0], "unpooling_type": _STRING})
+
+
+def _unpooled(shape: Sequence[int], ksize: Sequence[int], strides: Sequence[int], paddings: Sequence[int]) -> tuple[int, ...]:
+    return tuple(-1 if size < 0 else (size - 1) * s - 2 * pad + k
+                 for size, k, s, pad in zip(shape[2:], ksize, strides, paddings, strict=True))
+
+
+@unpool.shape
+def _(X: Spec, Indices: Spec, ksize: list[int], strides: list[int], paddings: list[int]) -> Spec:
+    _check("unpool", X, 2, ksize)
+    return X.with_shape((*X.shape[:2], *_unpooled(X.shape, ksize, strides, paddings)))
+
+
+@unpool.kernel
+def _(xp: Any, X: Array, Indices: Array, ksize: list[int], strides: list[int], paddings: list[int]) -> Array:
+    spatial = _unpooled(X.shape, ksize, strides, paddings)
+    out = xp.zeros((*X.shape[:2], *spatial), X.dtype)
+    out.reshape(-1)[_flat_index(xp, Indices, spatial)] = X.reshape(-1)
+    return out
+
+
+@unpool.grad("X")
+def _(xp: Any, X: Array, Indices: Array, dOut: Array) -> Array:
+    return dOut.reshape(-1)[_flat_index(xp, Indices, dOut.shape[2:])].reshape(X.shape)

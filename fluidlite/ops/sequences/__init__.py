@@ -1,0 +1,1 @@
+"""Ops on sequences, and on the paths through them."""

@@ -1,0 +1,135 @@
+"""Ops that reduce or normalise each sequence: pooling and softmax."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, padded_rows, pairs, spans, sum_runs, take_rows
+
+POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
+
+sequence_pool = Op("sequence_pool", "X -> Out MaxIndex?", attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
+                   lod=None, dynamic=True)
+
+
+@sequence_pool.shape
+def _(X: Spec, pooltype: str) -> tuple[Spec, Spec | None]:
+    if pooltype not in POOL_TYPES:
+        raise ShapeError(f"op 'sequence_pool': pooltype is {pooltype!r}, wanted one of {', '.join(POOL_TYPES)}")
+    if X.lod_level == 0:
+        raise ShapeError("op 'sequence_pool': X has no level of detail; declare it with lod_level=1")
+    out = Spec(X.shape, X.dtype, None if X.lod_level is None else X.lod_level - 1)
+    return out, Spec(X.shape, VarType.INT32) if pooltype == "MAX" else None
+
+
+def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
+    """What the sum of each sequence is multiplied by."""
+    if pooltype == "SUM":
+        return np.ones(len(lengths), dtype)
+    counted = np.maximum(lengths, 1).astype(dtype)
+    return 1 / (np.sqrt(counted) if pooltype == "SQRT" else counted)
+
+
+def _first_maxima(xp: Any, X: Array, offsets: Array) -> Array:
+    """[sequences, ...] the row that holds the maximum, -1 for empty sequences."""
+    lengths = np.diff(offsets)
+    if xp is np:
+        found = np.full((len(lengths), *X.shape[1:]), -1, np.int32)
+        for sequence, (first, end) in enumerate(pairs(offsets)):
+            if end > first:
+                found[sequence] = X[first:end].argmax(axis=0) + first
+        return found
+    rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
+    mask = xp.asarray(there.reshape(there.shape + (1,) * (X.ndim - 1)))
+    steps = xp.where(mask, take_rows(xp, X, rows), -np.inf).argmax(axis=1)
+    each = (-1,) + (1,) * (X.ndim - 1)
+    return xp.where(xp.asarray(lengths > 0).reshape(each), steps + xp.asarray(offsets[:-1]).reshape(each), -1).astype(np.int32)
+
+
+def _pooled(xp: Any, X: Array, offsets: Array, pooltype: str) -> tuple[Array, Array | None]:
+    """The result for sequences that have rows, and for MAX the rows that were chosen."""
+    if pooltype == "MAX":
+        index = _first_maxima(xp, X, offsets)
+        flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
+        return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(index.shape, X.dtype), index
+    if pooltype in ("LAST", "FIRST"):
+        rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
+        return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
+    sums = sum_runs(xp, X, offsets)
+    return _scaled(xp, sums, _scale(np.diff(offsets), pooltype, X.dtype)) if pooltype != "SUM" else sums, None
+
+
+def _scaled(xp: Any, values: Array, factors: Array) -> Array:
+    return values * xp.asarray(factors.reshape((-1,) + (1,) * (values.ndim - 1)))
+
+
+@sequence_pool.kernel
+def _(xp: Any, X: Array, X_lod: Lod, pooltype: str, pad_value: float) -> tuple[WithLod, Array | None]:
+    offsets = offsets_of_level("sequence_pool", "X", X_lod, rows=len(X))
+    out, index = _pooled(xp, X, offsets, pooltype)
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if len(empty):
+        out[xp.asarray(empty)] = pad_value
+    return WithLod(out, X_lod[:-1]), index
+
+
+@sequence_pool.grad_rule("X")
+def _(context: GradContext) -> None:
+    inputs = {"Out@GRAD": context.out_grad("Out"), "X": context.input("X")}
+    if context.op.attr("pooltype") == "MAX":
+        inputs["MaxIndex"] = context.output("MaxIndex")
+    context.emit("sequence_pool_grad", inputs, {"X@GRAD": context.in_grad("X")})
+
+
+@sequence_pool.grad("X")
+def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, pooltype: str) -> Array:
+    offsets = offsets_of_level("sequence_pool_grad", "X", X_lod, rows=len(X))
+    lengths = np.diff(offsets)
+    if pooltype in ("AVERAGE", "SUM", "SQRT"):
+        scaled = _scaled(xp, dOut, _scale(lengths, pooltype, dOut.dtype)) if pooltype != "SUM" else dOut
+        return take_rows(xp, scaled, owners(lengths))
+    out = xp.zeros(X.shape, dOut.dtype)
+    filled = np.flatnonzero(lengths)
+    d = take_rows(xp, dOut, filled)
+    if pooltype != "MAX":
+        out[xp.asarray((offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1])[filled])] = d
+        return out
+    columns = out.reshape(len(out), -1)
+    assert MaxIndex is not None
+    rows = take_rows(xp, MaxIndex, filled).reshape(len(filled), -1)
+    columns[rows, xp.arange(columns.shape[1])] = d.reshape(len(filled), -1)
+    return columns.reshape(X.shape)
+
+
+# ---------------------------------------------------------------------- softmax
+sequence_softmax = Op("sequence_softmax", "X -> Out", attrs={"use_cudnn": False, "data_format": "AnyLayout"})
+
+
+@sequence_softmax.shape
+def _(X: Spec) -> Spec:
+    return X.with_shape(X.shape)
+
+
+@sequence_softmax.kernel
+def _(xp: Any, X: Array, X_lod: Lod) -> Array:
+    offsets = offsets_of_level("sequence_softmax", "X", X_lod, rows=len(X))
+    if X.size != len(X):
+        raise ShapeError(f"op 'sequence_softmax': X has shape {list(X.shape)}, wanted one column")
+    lengths = np.diff(offsets)
+    rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
+    flat, mask = X.reshape(-1), xp.asarray(there)
+    scores = xp.where(mask, take_rows(xp, flat, rows), X.dtype.type(-np.inf)) if len(X) else xp.zeros(rows.shape, X.dtype)
+    powers = xp.exp(scores - xp.where(mask[:, :1], scores.max(axis=1, keepdims=True), X.dtype.type(0)))
+    sums = xp.maximum(powers.sum(axis=1, keepdims=True), X.dtype.type(1))      # at least the maximum's 1, but for empty sequences
+    return take_rows(xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)).reshape(X.shape)
+
+
+@sequence_softmax.grad("X")
+def _(xp: Any, X: Array, X_lod: Lod, Out: Array, dOut: Array) -> Array:
+    offsets = offsets_of_level("sequence_softmax_grad", "X", X_lod, rows=len(X))
+    product = Out * dOut
+    return product - Out * take_rows(xp, sum_runs(xp, product, offsets), owners(np.diff(offsets)))

@@ -1,0 +1,1 @@
+"""Ops that make, reshape, index and reorder tensors."""

@@ -1,0 +1,98 @@
+"""Repetition as programs of 2.x have it: tile, expand_v2, expand_as_v2."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, Op, Spec
+from fluidlite.ops.tensors.shaping import first_ints, ints, untiled
+
+Shape = tuple[int, ...]
+
+tile = Op("tile", "X RepeatTimes? repeat_times_tensor*? -> Out", attrs={"repeat_times": INTS()}, lod=None)
+
+
+def _aligned(shape: Sequence[int], times: Sequence[int]) -> tuple[Shape, Shape]:
+    """A tensor's shape and the repetitions, ones in front of the shorter."""
+    rank = max(len(shape), len(times))
+    return (1,) * (rank - len(shape)) + tuple(shape), (1,) * (rank - len(times)) + tuple(times)
+
+
+def _given(tensor: Any, tensors: Sequence[Any], attr: Sequence[int]) -> list[int]:
+    return ints(tensor) if tensor is not None else first_ints(tensors) or list(attr)
+
+
+@tile.shape
+def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat_times: list[int]) -> Spec:
+    count = RepeatTimes.shape[0] if RepeatTimes is not None else len(repeat_times_tensor)
+    shape, times = _aligned(X.shape, [-1] * count or repeat_times)
+    return X.with_shape(-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True))
+
+
+@tile.kernel
+def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], repeat_times: list[int]) -> Array:
+    return xp.tile(X, _given(RepeatTimes, repeat_times_tensor, repeat_times))
+
+
+@tile.grad("X")
+def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], dOut: Array, repeat_times: list[int]) -> Array:
+    return untiled(xp, dOut, *_aligned(X.shape, _given(RepeatTimes, repeat_times_tensor, repeat_times))).reshape(X.shape)
+
+
+expand_v2 = Op("expand_v2", "X Shape? expand_shapes_tensor*? -> Out", attrs={"shape": INTS()}, lod=None)
+
+
+def _target(type: str, old: Sequence[int], shape: Sequence[int]) -> Shape:
+    """The shape after an expansion to `shape`, in which -1 keeps a dimension."""
+    if len(shape) < len(old):
+        raise ShapeError(f"op {type!r}: X{list(old)} has more dimensions than shape {list(shape)}")
+    padded = (1,) * (len(shape) - len(old)) + tuple(old)
+    for have, want in zip(padded, shape, strict=True):
+        if have not in (1, -1, want) and want != -1:
+            raise ShapeError(f"op {type!r}: X{list(old)} cannot be repeated to shape {list(shape)}")
+    return tuple(have if want == -1 else want for have, want in zip(padded, shape, strict=True))
+
+
+def _summed(xp: Any, d: Array, shape: Shape) -> Array:
+    """`d` added up over the copies of a tensor of `shape`."""
+    padded = (1,) * (d.ndim - len(shape)) + shape
+    axes = tuple(axis for axis, (have, want) in enumerate(zip(d.shape, padded, strict=True)) if have != want)
+    return (xp.sum(d, axis=axes, dtype=d.dtype) if axes else d).reshape(shape)
+
+
+@expand_v2.shape
+def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list[int]) -> Spec:
+    count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
+    return X.with_shape([-1] * count if count else _target("expand_v2", X.shape, shape))
+
+
+@expand_v2.kernel
+def _(xp: Any, X: Array, Shape: Any, expand_shapes_tensor: list[Any], shape: list[int]) -> Array:
+    target = _target("expand_v2", X.shape, _given(Shape, expand_shapes_tensor, shape))
+    return xp.ascontiguousarray(xp.broadcast_to(X, target))
+
+
+@expand_v2.grad("X")
+def _(xp: Any, X: Array, dOut: Array) -> Array:
+    return _summed(xp, dOut, X.shape)
+
+
+expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()}, lod=None)
+
+
+@expand_as_v2.shape
+def _(X: Spec, Y: Spec | None, target_shape: list[int]) -> Spec:
+    return X.with_shape(_target("expand_as_v2", X.shape, target_shape or (Y.shape if Y is not None else ())))
+
+
+@expand_as_v2.kernel
+def _(xp: Any, X: Array, Y: Array | None, target_shape: list[int]) -> Array:
+    target = Y.shape if Y is not None else _target("expand_as_v2", X.shape, target_shape)
+    return xp.ascontiguousarray(xp.broadcast_to(X, target))
+
+
+@expand_as_v2.grad("X")
+def _(xp: Any, X: Array, dOut: Array) -> Array:
+    return _summed(xp, dOut, X.shape)

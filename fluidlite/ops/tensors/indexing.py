@@ -1,0 +1,383 @@
+"""Parts of tensors by range or by index: slice, gather, scatter, one_hot, where."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
+from fluidlite.ops.tensors.shaping import first_ints, ints
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray
+
+_RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "infer_flags": INTS(), "decrease_axis": INTS()}
+
+
+def bound(size: int, start: int, end: int, step: int = 1) -> slice:
+    """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut.
+
+    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows, -1 to -1 by -2
+    are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
+    """
+    if step > 0:
+        start, end = (max(start + size, 0) if start < 0 else min(start, size)), (max(end + size, 0) if end < 0 else min(end, size))
+        return slice(start, max(end, start), step)
+    start = max(start + size, -1) if start < 0 else min(start, size - 1)
+    end = max(end + size, -1) if end < -1 else min(end, size - 1)
+    if start <= end:
+        return slice(0, 0)
+    return slice(start - (start - end - 1) % -step, None if end < 0 else end, step)
+
+
+def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],
+           steps: Sequence[int] = ()) -> tuple[slice, ...]:
+    """A slice for each dimension."""
+    found = [slice(None)] * len(shape)
+    for i, axis in enumerate(axes):
+        found[axis] = bound(shape[axis], starts[i], ends[i], steps[i] if steps else 1)
+    return tuple(found)
+
+
+def sliced_shape(spec: Spec, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
+                 decrease: Sequence[int], flags: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a slice; a dimension is -1 where it or its limits are not known."""
+    dims = list(spec.shape)
+    for i, axis in enumerate(axes):
+        if axis >= len(dims):
+            raise ShapeError(f"op 'slice': axis {axis} is outside Input{list(spec.shape)}")
+        unknown = dims[axis] < 0 or i >= len(starts) or i >= len(ends) or (flags and i < len(flags) and flags[i] < 0)
+        step = steps[i] if i < len(steps) else 1
+        dims[axis] = -1 if unknown else len(range(*bound(dims[axis], starts[i], ends[i], step).indices(dims[axis])))
+    kept = [dim for axis, dim in enumerate(dims) if axis not in decrease]
+    return tuple(kept) if kept or not decrease else (1,)
+
+
+slice_op = Op("slice", "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out", attrs=_RANGE, lod=None)
+
+
+@slice_op.shape
+def _(Input: Spec, axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int], infer_flags: list[int]) -> Spec:
+    if Input.kind == VarType.LOD_TENSOR_ARRAY:
+        return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
+    shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
+    return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)       # rows that go take their sequences with them
+
+
+def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
+    return ints(tensor) if tensor is not None else first_ints(tensors) or given
+
+
+@slice_op.kernel
+def _(xp: Any, Input: Any, Input_lod: Lod, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any],
+      EndsTensorList: list[Any], axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
+    starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
+    if isinstance(Input, LoDTensorArray):
+        part = Input[bound(len(Input), starts[0], ends[0])]
+        return WithLod(part[0].array, part[0]._lod) if decrease_axis else LoDTensorArray(part)
+    out = _squeezed(xp, Input[ranges(Input.shape, axes, starts, ends)], decrease_axis)
+    return WithLod(out, Input_lod) if Input_lod and axes[0] != 0 else out
+
+
+def _squeezed(xp: Any, part: Array, decrease: Sequence[int]) -> Array:
+    if decrease:
+        part = part.reshape([dim for axis, dim in enumerate(part.shape) if axis not in decrease] or [1])
+    return xp.ascontiguousarray(part)
+
+
+def _spread(xp: Any, whole: Array, where: tuple[slice, ...], d: Array) -> Array:
+    """Zeros like `whole`, with `d` where the slice was."""
+    out = xp.zeros(whole.shape, d.dtype)
+    out[where] = d.reshape(out[where].shape)
+    return out
+
+
+@slice_op.grad("Input")
+def _(xp: Any, Input: Any, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any], EndsTensorList: list[Any], dOut: Any,
+      axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
+    starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
+    if isinstance(Input, LoDTensorArray):
+        return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
+    return _spread(xp, Input, ranges(Input.shape, axes, starts, ends), dOut)
+
+
+def _array_gradient(xp: Any, whole: LoDTensorArray, where: slice, d: Any) -> LoDTensorArray:
+    """Zeros like the tensors of an array, and the gradients of those that the slice took."""
+    out = LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in whole)
+    out[where] = d if isinstance(d, LoDTensorArray) else [LoDTensor(d, whole[where.start]._lod)]
+    return out
+
+
+strided = Op("strided_slice", "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
+             "StridesTensorList*? -> Out", attrs={**_RANGE, "strides": INTS()})
+
+
+@strided.shape
+def _(Input: Spec, axes: list[int], starts: list[int], ends: list[int], strides: list[int], decrease_axis: list[int],
+      infer_flags: list[int]) -> Spec:
+    return Input.with_shape(sliced_shape(Input, axes, starts, ends, strides, decrease_axis, infer_flags))
+
+
+@strided.kernel
+def _(xp: Any, Input: Array, StartsTensor: Any, EndsTensor: Any, StridesTensor: Any, StartsTensorList: list[Any],
+      EndsTensorList: list[Any], StridesTensorList: list[Any], axes: list[int], starts: list[int], ends: list[int],
+      strides: list[int], decrease_axis: list[int]) -> Array:
+    where = ranges(Input.shape, axes, _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends),
+                   _limits(StridesTensor, StridesTensorList, strides))
+    return _squeezed(xp, Input[where], decrease_axis)
+
+
+@strided.grad("Input")
+def _(xp: Any, Input: Array, StartsTensor: Any, EndsTensor: Any, StridesTensor: Any, StartsTensorList: list[Any],
+      EndsTensorList: list[Any], StridesTensorList: list[Any], dOut: Array, axes: list[int], starts: list[int], ends: list[int],
+      strides: list[int]) -> Array:
+    where = ranges(Input.shape, axes, _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends),
+                   _limits(StridesTensor, StridesTensorList, strides))
+    return _spread(xp, Input, where, dOut)
+
+
+# ---------------------------------------------------------------------- gather and scatter
+def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
+    """out[ids] += rows, ids that occur more than once included, without `add.at` on the host (it is slow)."""
+    if xp is np and out.ndim >= 1 and len(ids):
+        from fluidlite.values.tensor import merge_rows
+        merged, sums = merge_rows(np, ids, rows)
+        out[merged] += sums
+    elif len(ids):
+        xp.add.at(out, ids, rows)
+
+
+gather = Op("gather", "X Index -> Out", attrs={"overwrite": True}, lod=None)
+
+
+@gather.shape
+def _(X: Spec, Index: Spec) -> Spec:
+    if len(Index.shape) > 2 or (len(Index.shape) == 2 and Index.shape[1] not in (1, -1)):
+        raise ShapeError(f"op 'gather': Index must have one dimension (or [n, 1]), but has shape {list(Index.shape)}")
+    return X.with_shape((Index.shape[0] if Index.shape else 1, *X.shape[1:]))
+
+
+@gather.kernel
+def _(X: Array, Index: Array) -> Array:
+    _check_ids("gather", Index, X.shape[0])
+    return X[Index.reshape(-1)]
+
+
+def _check_ids(op: str, ids: Array, rows: int) -> None:
+    if isinstance(ids, np.ndarray) and ids.size and (int(ids.min()) < 0 or int(ids.max()) >= rows):
+        bad = int(ids.reshape(-1)[np.argmax((ids.reshape(-1) < 0) | (ids.reshape(-1) >= rows))])
+        raise ShapeError(f"op {op!r}: index {bad} is outside the {rows} rows")
+
+
+@gather.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array, overwrite: bool) -> Array:
+    out = xp.zeros(X.shape, dOut.dtype)
+    if overwrite:                          # of a row taken more than once the last gradient counts, as in Paddle
+        out[Index.reshape(-1)] = dOut
+    else:
+        add_rows(xp, out, Index.reshape(-1), dOut)
+    return out
+
+
+gather_nd = Op("gather_nd", "X Index -> Out")
+
+
+@gather_nd.shape
+def _(X: Spec, Index: Spec) -> Spec:
+    depth = Index.shape[-1]
+    if depth > len(X.shape):
+        raise ShapeError(f"op 'gather_nd': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}")
+    return X.with_shape((*Index.shape[:-1], *X.shape[depth:]))
+
+
+def _cells(Index: Array) -> tuple[Array, ...]:
+    return tuple(Index[..., i] for i in range(Index.shape[-1]))
+
+
+@gather_nd.kernel
+def _(X: Array, Index: Array) -> Array:
+    return X[_cells(Index)].copy()
+
+
+@gather_nd.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
+    return _added_nd(xp, xp.zeros(X.shape, dOut.dtype), Index, dOut)
+
+
+def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
+    """out[Index] += rows, by row numbers of the flattened leading dimensions."""
+    depth = Index.shape[-1]
+    lead = out.shape[:depth]
+    flat = xp.zeros(Index.shape[:-1], "int64")
+    for i, size in enumerate(lead):
+        flat = flat * size + Index[..., i]
+    view = out.reshape(int(np.prod(lead, dtype=int)), *out.shape[depth:])
+    add_rows(xp, view, flat.reshape(-1), rows.reshape(flat.size, *out.shape[depth:]))
+    return view.reshape(out.shape)
+
+
+scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True})
+scatter.shape(same_as("X"))
+
+
+@scatter.kernel
+def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
+    out, ids = X.copy(), Ids.reshape(-1)
+    _check_ids("scatter", ids, X.shape[0])
+    if overwrite:
+        out[ids] = Updates
+    else:
+        out[ids] = 0
+        add_rows(xp, out, ids, Updates)
+    return out
+
+
+@scatter.grad("X Updates")
+def _(xp: Any, Ids: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
+    # Paddle 1.8 hands the whole gradient to X, the rows that were written over included
+    return dOut.copy(), dOut[Ids.reshape(-1)].reshape(Updates.shape)
+
+
+scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")
+scatter_nd_add.shape(same_as("X"))
+
+
+@scatter_nd_add.kernel
+def _(xp: Any, X: Array, Index: Array, Updates: Array) -> Array:
+    return _added_nd(xp, X.copy(), Index, Updates)
+
+
+@scatter_nd_add.grad("X Updates")
+def _(Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
+    return dOut.copy(), dOut[_cells(Index)].reshape(Updates.shape)
+
+
+# ---------------------------------------------------------------------- one_hot, where
+def _declare_one_hot(op_type: str, drops_last: bool) -> None:
+    op = Op(op_type, "X depth_tensor? -> Out", attrs={"depth": -1, "dtype": int(VarType.FP32), "allow_out_of_range": False})
+
+    def lead(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[:-1] if drops_last else shape
+
+    @op.shape
+    def _(X: Spec, depth: int, dtype: int) -> Spec:
+        return Spec((*lead(X.shape), depth), VarType(dtype))
+
+    @op.kernel
+    def _(xp: Any, X: Array, depth_tensor: Any, depth: int, dtype: int, allow_out_of_range: bool) -> Array:
+        depth = depth if depth_tensor is None else ints(depth_tensor)[0]
+        if not allow_out_of_range:
+            _check_ids(op_type, X, depth)
+        flat = X.reshape(lead(X.shape))
+        return (flat[..., None] == xp.arange(depth)).astype(to_numpy(VarType(dtype)))
+
+
+_declare_one_hot("one_hot", True)
+_declare_one_hot("one_hot_v2", False)
+
+where = Op("where", "Condition X Y -> Out", lod="X")
+where.shape(same_as("X"))
+
+
+@where.kernel
+def _(xp: Any, Condition: Array, X: Array, Y: Array) -> Array:
+    return xp.where(Condition, X, Y)
+
+
+@where.grad("X Y")
+def _(xp: Any, Condition: Array, X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
+    zero = xp.zeros((), dOut.dtype)
+    return xp.where(Condition, dOut, zero), xp.where(Condition, zero, dOut)
+
+
+where_index = Op("where_index", "Condition -> Out", lod=None)
+
+
+@where_index.shape
+def _(Condition: Spec) -> Spec:
+    return Spec((-1, len(Condition.shape)), VarType.INT64)
+
+
+@where_index.kernel
+def _(xp: Any, Condition: Array) -> Array:
+    return xp.stack(xp.nonzero(Condition), axis=1).astype("int64")
+
+
+index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})
+
+
+@index_select.shape
+def _(X: Spec, Index: Spec, dim: int) -> Spec:
+    dim %= len(X.shape)
+    return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1:]))
+
+
+@index_select.kernel
+def _(xp: Any, X: Array, Index: Array, dim: int) -> Array:
+    _check_ids("index_select", Index, X.shape[dim])
+    return xp.take(X, Index.reshape(-1), axis=dim)
+
+
+@index_select.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array, dim: int) -> Array:
+    turned = xp.zeros(xp.moveaxis(X, dim, 0).shape, dOut.dtype)
+    add_rows(xp, turned, Index.reshape(-1), xp.moveaxis(dOut, dim, 0))
+    return xp.ascontiguousarray(xp.moveaxis(turned, 0, dim))
+
+
+index_sample = Op("index_sample", "X Index -> Out", lod=None)
+
+
+@index_sample.shape
+def _(X: Spec, Index: Spec) -> Spec:
+    if len(X.shape) != 2 or len(Index.shape) != 2 or (X.shape[0] != Index.shape[0] and -1 not in (X.shape[0], Index.shape[0])):
+        raise ShapeError(f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices of as many rows")
+    return X.with_shape(Index.shape)
+
+
+@index_sample.kernel
+def _(xp: Any, X: Array, Index: Array) -> Array:
+    _check_ids("index_sample", Index, X.shape[1])
+    return xp.take_along_axis(X, Index, axis=1)
+
+
+@index_sample.grad("X")
+def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
+    flat = Index + (xp.arange(X.shape[0]) * X.shape[1])[:, None]
+    out = xp.zeros(X.size, dOut.dtype)
+    add_rows(xp, out, flat.reshape(-1), dOut.reshape(-1))
+    return out.reshape(X.shape)
+
+
+multiplex = Op("multiplex", "X* Ids -> Out", lod=None)
+
+
+@multiplex.shape
+def _(X: list[Spec]) -> Spec:
+    return Spec(X[0].shape, X[0].dtype)
+
+
+@multiplex.kernel
+def _(xp: Any, X: list[Array], Ids: Array) -> Array:
+    return xp.stack(X)[Ids.reshape(-1), xp.arange(Ids.size)]
+
+
+@multiplex.grad("X")
+def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]]:
+    ids = Ids.reshape(-1, *(1,) * (dOut.ndim - 1))
+    return ([xp.where(ids == i, dOut, xp.zeros((), dOut.dtype)) for i in range(len(ctx.op.output("X@GRAD")))],)
+
+
+reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
+reverse.shape(same_as("X"))
+
+
+@reverse.kernel
+def _(xp: Any, X: Array, axis: list[int]) -> Array:
+    return xp.ascontiguousarray(xp.flip(X, tuple(axis)))
+
+
+@reverse.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("reverse", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"axis": context.op.attr("axis")})

@@ -1,0 +1,149 @@
+"""Padding: pad, pad2d, pad_constant_like."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.ops.kernels.conv_geometry import is_channels_last
+
+Pairs: TypeAlias = "list[tuple[int, int]]"
+
+
+def _pairs(paddings: Sequence[int]) -> Pairs:
+    """(before, after) for each dimension from a flat list."""
+    return list(zip(paddings[::2], paddings[1::2], strict=True))
+
+
+def _padded_shape(shape: Sequence[int], pairs: Pairs) -> list[int]:
+    return [-1 if dim < 0 else dim + before + after for dim, (before, after) in zip(shape, pairs, strict=True)]
+
+
+def _inside(shape: Sequence[int], pairs: Pairs) -> tuple[slice, ...]:
+    """Where an array of `shape` lies in its padded self."""
+    return tuple(slice(before, before + dim) for dim, (before, _) in zip(shape, pairs, strict=True))
+
+
+def _unpadded(array: Array, pairs: Pairs) -> Array:
+    return array[tuple(slice(before, dim - after) for dim, (before, after) in zip(array.shape, pairs, strict=True))]
+
+
+def pad_constant(xp: Any, array: Array, pairs: Pairs, value: float) -> Array:
+    """`array` within `value`."""
+    out = xp.full(_padded_shape(array.shape, pairs), value, array.dtype)
+    out[_inside(array.shape, pairs)] = array
+    return out
+
+
+pad = Op("pad", "X -> Out", attrs={"paddings": required(AttrType.INTS), "pad_value": 0.0})
+
+
+@pad.shape
+def _(X: Spec, paddings: list[int]) -> Spec:
+    if len(paddings) != 2 * len(X.shape) or min(paddings, default=0) < 0:
+        raise ShapeError(f"op 'pad': paddings must hold {2 * len(X.shape)} numbers that are not negative, but is {paddings}")
+    return X.with_shape(_padded_shape(X.shape, _pairs(paddings)))
+
+
+@pad.kernel
+def _(xp: Any, X: Array, paddings: list[int], pad_value: float) -> Array:
+    return pad_constant(xp, X, _pairs(paddings), pad_value)
+
+
+def _unpadded_spec(dOut: Spec, paddings: list[int]) -> Spec:
+    return dOut.with_shape(_padded_shape(dOut.shape, [(-before, -after) for before, after in _pairs(paddings)]))
+
+
+@pad.grad("X", shape=_unpadded_spec)
+def _(xp: Any, dOut: Array, paddings: list[int]) -> Array:
+    return xp.ascontiguousarray(_unpadded(dOut, _pairs(paddings)))
+
+
+like = Op("pad_constant_like", "X Y -> Out", attrs={"pad_value": 0.0})
+
+
+@like.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    if len(X.shape) != len(Y.shape) or any(y > x >= 0 for x, y in zip(X.shape, Y.shape, strict=False)):
+        raise ShapeError(f"op 'pad_constant_like': Y{list(Y.shape)} does not fit into X{list(X.shape)}")
+    return Y.with_shape(X.shape)
+
+
+def _pairs_to(shape: Sequence[int], size: Sequence[int]) -> Pairs:
+    return [(0, large - small) for small, large in zip(shape, size, strict=True)]
+
+
+@like.kernel
+def _(xp: Any, X: Array, Y: Array, pad_value: float) -> Array:
+    return pad_constant(xp, Y, _pairs_to(Y.shape, X.shape), pad_value)
+
+
+@like.grad("Y")
+def _(xp: Any, Y: Array, dOut: Array) -> Array:
+    return xp.ascontiguousarray(dOut[_inside(Y.shape, _pairs_to(Y.shape, dOut.shape))])
+
+
+# ------------------------------------------------------------------ pad2d
+pad2d = Op("pad2d", "X Paddings? -> Out", attrs={"paddings": required(AttrType.INTS), "mode": "constant", "pad_value": 0.0,
+                                                 "data_format": "NCHW"})
+
+
+def _image_pairs(paddings: Sequence[int], Paddings: Array | None, data_format: str) -> Pairs:
+    """Pairs for all dimensions from [top, bottom, left, right]; the tensor goes before the attribute."""
+    top, bottom, left, right = paddings if Paddings is None else (int(pad) for pad in Paddings)
+    image = [(top, bottom), (left, right)]
+    return [(0, 0), *image, (0, 0)] if is_channels_last(data_format) else [(0, 0), (0, 0), *image]
+
+
+@pad2d.shape
+def _(X: Spec, Paddings: Spec | None, paddings: list[int], mode: str, data_format: str) -> Spec:
+    if len(X.shape) != 4:
+        raise ShapeError(f"op 'pad2d': X must have 4 dimensions, but has shape {list(X.shape)}")
+    if mode not in ("constant", "reflect", "edge"):
+        raise ShapeError(f"op 'pad2d': mode must be 'constant', 'reflect' or 'edge', but is {mode!r}")
+    if Paddings is not None:
+        image = (1, 2) if is_channels_last(data_format) else (2, 3)
+        return X.with_shape(-1 if i in image else dim for i, dim in enumerate(X.shape))
+    if len(paddings) != 4:
+        raise ShapeError(f"op 'pad2d': paddings must hold 4 numbers, but is {paddings}")
+    return X.with_shape(_padded_shape(X.shape, _image_pairs(paddings, None, data_format)))
+
+
+def _sources(size: int, pair: tuple[int, int], mode: str) -> Array:
+    """For each element along a padded dimension the number of the element that it shows."""
+    return np.pad(np.arange(size), pair, mode="reflect" if mode == "reflect" else "edge")
+
+
+@pad2d.kernel
+def _(xp: Any, X: Array, Paddings: Array | None, paddings: list[int], mode: str, pad_value: float, data_format: str) -> Array:
+    pairs = _image_pairs(paddings, Paddings, data_format)
+    if mode == "constant":
+        return pad_constant(xp, X, pairs, pad_value)
+    for axis, pair in enumerate(pairs):
+        if any(pair):
+            X = X.take(xp.asarray(_sources(X.shape[axis], pair, mode)), axis=axis)
+    return X
+
+
+@pad2d.grad("X")
+def _(xp: Any, X: Array, Paddings: Array | None, dOut: Array, paddings: list[int], mode: str, data_format: str) -> Array:
+    pairs = _image_pairs(paddings, Paddings, data_format)
+    if mode != "constant":
+        for axis, pair in enumerate(pairs):
+            dOut = _folded(xp, dOut, axis, pair, _sources(X.shape[axis], pair, mode))
+        return dOut
+    return xp.ascontiguousarray(_unpadded(dOut, pairs))
+
+
+def _folded(xp: Any, d: Array, axis: int, pair: tuple[int, int], sources: Array) -> Array:
+    """The padding's gradients added to those of the elements that it shows."""
+    rows = xp.moveaxis(d, axis, 0)
+    size = len(rows) - sum(pair)
+    out = rows[pair[0]:pair[0] + size].copy()
+    for i in (*range(pair[0]), *range(pair[0] + size, len(rows))):
+        out[int(sources[i])] += rows[i]
+    return xp.ascontiguousarray(xp.moveaxis(out, 0, axis))

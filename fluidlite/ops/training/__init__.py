@@ -1,0 +1,1 @@
+"""Ops of training: parameter updates, rows of gradients, communication among processes."""

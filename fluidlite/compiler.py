@@ -114,7 +114,7 @@ class CompiledProgram:
         return self._known[1]
 
     def _make_runner(self, executor: Any, scope: Any) -> Any:
-        from fluidlite.data_parallel import Runner
+        from fluidlite.executor.devices.data_parallel import Runner
         build, execution = self._build_strategy or BuildStrategy(), self._exec_strategy or ExecutionStrategy()
         places = self.devices(executor.place)
         _check_places(places)

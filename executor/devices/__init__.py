@@ -1,0 +1,1 @@
+"""Running one program on several devices of one process."""

@@ -10,7 +10,7 @@ from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy, ReduceStrategy, ignored
+from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy, ReduceStrategy, ignored
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]
 
@@ -44,7 +44,7 @@ class CompiledProgram:
 
         AssertionError for a program compiled already, and for one that makes gradients when there is no `loss_name`.
         """
-        from fluidlite.device_programs import has_backward
+        from fluidlite.transpiler.devices.programs import has_backward
         assert not self._is_data_parallel, "Already compiled with parallel, cannot be recompiled."
         assert not self._is_inference, "Cannot compile with both data parallel and inference."
         self._is_data_parallel = True

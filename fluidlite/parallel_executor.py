@@ -7,7 +7,7 @@ from typing import Any
 from fluidlite.base.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
 from fluidlite.compiler import CompiledProgram
 from fluidlite.ir.program import Program, default_main_program
-from fluidlite.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.values.scope import global_scope
 
 __all__ = ["BuildStrategy", "ExecutionStrategy", "ParallelExecutor"]

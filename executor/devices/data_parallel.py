@@ -10,13 +10,13 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import CommunicatorError, FeedError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.base.place import Place
-from fluidlite.device_programs import Division, divide, kept_apart, loss_gradients, needs_all, readers_of, split_readers
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
 from fluidlite.executor.executor import as_numpy, present, split_fetches
 from fluidlite.ir.program import Program
-from fluidlite.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
+from fluidlite.transpiler.devices.programs import Division, divide, kept_apart, loss_gradients, needs_all, readers_of, split_readers
+from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 
 __all__ = ["DistFCConfig", "DistributedStrategy", "LambConfig", "TrainStatus"]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from fluidlite.base.errors import did_you_mean
 from fluidlite.incubate.fleet.base.abstract import abstract
-from fluidlite.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
+from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 
 __all__ = ["AsyncStrategy", "DistributedStrategy", "GeoStrategy", "HalfAsyncStrategy", "StrategyFactory", "SyncStrategy",
            "TrainerRuntimeConfig"]

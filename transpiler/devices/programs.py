@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.device_trainers import talks_to_servers, trainer_programs
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
-from fluidlite.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
 from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
+from fluidlite.transpiler.devices.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
+from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
 from fluidlite.transpiler.insertions import Insertions
 
 __all__ = ["Division", "divide", "has_backward", "kept_apart", "loss_gradients", "needs_all", "readers_of", "split_readers"]

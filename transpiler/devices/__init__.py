@@ -1,0 +1,1 @@
+"""Program -> the programs of several devices of one process."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import OpRole
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 

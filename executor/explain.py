@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fluidlite.executor.plan import Plan
-from fluidlite.executor.plan_ir import Storage, flat
+from fluidlite.executor.compile.plan import Plan
+from fluidlite.executor.compile.plan_ir import Storage, flat
 
 __all__ = ["explain"]
 

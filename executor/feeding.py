@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
-from fluidlite.executor.builder import FeedSpec
+from fluidlite.executor.compile.builder import FeedSpec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.plan_ir import Step, Storage, Value, flat
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 
 __all__ = ["Arrays", "Layout", "assign"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 
 __all__ = ["wait_where_needed"]
 

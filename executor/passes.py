@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fluidlite.executor.emitter import Fresh
+from fluidlite.executor.compile.emitter import Fresh
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 from fluidlite.executor.memory import Arrays
-from fluidlite.executor.plan_ir import Step, Storage, Value, flat
 
 __all__ = ["drop_dead", "settle", "stale_aliases"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fluidlite.executor.plan_ir import Step
+from fluidlite.executor.compile.plan_ir import Step
 
 __all__ = ["Team", "pieces", "share_products", "team_of"]
 

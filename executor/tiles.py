@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.executor.plan_ir import Step, Storage, Value, ValueFactory
-from fluidlite.executor.render import Scalars, elementwise_lines
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value, ValueFactory
+from fluidlite.executor.compile.render import Scalars, elementwise_lines
 from fluidlite.executor.team import team_of
 
 __all__ = ["group"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.builder import FeedSpec
+from fluidlite.executor.compile.builder import FeedSpec
+from fluidlite.executor.compile.plan import compile_plan
 from fluidlite.executor.cuda import FusedKernel
-from fluidlite.executor.plan import compile_plan
 from fluidlite.ops.kernels.scalar import FUNCTIONS
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import fluidlite as fluid
 from fluidlite.errors import EOFException
+from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value, ValueFactory
 from fluidlite.executor.memory import assign
-from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value, ValueFactory
 
 STEPS = 3
 

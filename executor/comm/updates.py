@@ -9,9 +9,9 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
-from fluidlite.executor.builder import FeedSpec
+from fluidlite.executor.compile.builder import FeedSpec
+from fluidlite.executor.compile.plan import BoundPlan, compile_plan
 from fluidlite.executor.interpreter import Frame, Interpreter
-from fluidlite.executor.plan import BoundPlan, compile_plan
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fluidlite.executor.plan_ir import Step, Storage, Value, flat
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.scalar import FUNCTIONS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Value
 
 
 def matrix(e: Emitter, value: Value, cols: int) -> Value:

@@ -11,8 +11,8 @@ from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.actions import session_for
 from fluidlite.executor.comm.ops import places
 from fluidlite.executor.comm.requests import Wanted
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.ir.operator import Operator
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Value
 
 _RESHAPES = ("flatten_contiguous_range", "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2")
 

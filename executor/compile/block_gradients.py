@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.blocks import Body, Record, block_writer, keep, merge, merge_all, shaped, taken
-from fluidlite.executor.emitter import Fresh
-from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value
+from fluidlite.executor.compile.blocks import Body, Record, block_writer, keep, merge, merge_all, shaped, taken
+from fluidlite.executor.compile.emitter import Fresh
+from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.control_flow import added, array_result, changed, replaced_names, wanted_gradients, zeros_of
 from fluidlite.values.tensor import LoDTensorArray

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.lowering.elementwise import aligned
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.elementwise import aligned
 
 _COMPARISONS = {"less_than": "x < y", "less_equal": "x <= y", "greater_than": "x > y", "greater_equal": "x >= y", "equal": "x == y",
                 "not_equal": "x != y"}

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.emitter import CannotLower, Emitter, HostCheck, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, HostCheck, lowering
+from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from fluidlite.executor.comm.ring_ops import Exchange, Reduction
 from fluidlite.executor.comm.session import current, of_process
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Storage, Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Storage, Value
 
 
 @lowering("coalesce_tensor")

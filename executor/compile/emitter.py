@@ -1,6 +1,6 @@
 """Lowering: from the ops of a block to the steps of a plan.
 
-A lowering rule (`fluidlite.executor.lowering`) gets an `Emitter` that stands for one op, reads its inputs as `Value`s of
+A lowering rule (`fluidlite.executor.compile.lowering`) gets an `Emitter` that stands for one op, reads its inputs as `Value`s of
 known shape, and writes statements. An op without a rule, or with inputs whose shapes are not known, becomes a call of its
 portable kernel.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR
-from fluidlite.executor.plan_ir import Elementwise, Step, Storage, Value
+from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
 
@@ -41,7 +41,7 @@ def lowering(*types: str) -> Callable[[Rule], Rule]:
 
 def rule_for(op: Operator) -> Rule | None:
     """The lowering rule for an op: its own, or the one made from its scalar expression."""
-    from fluidlite.executor import lowering as families
+    from fluidlite.executor.compile import lowering as families
     families.load()
     if op.type in _RULES:
         return _RULES[op.type]

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.executor.blocks import keep
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Storage, Value
+from fluidlite.executor.compile.blocks import keep
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Storage, Value
 from fluidlite.ir.operator import Operator
 
 

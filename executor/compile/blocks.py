@@ -17,7 +17,7 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FluidError
 from fluidlite.base.registry import EMPTY_VAR
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
@@ -72,7 +72,7 @@ def block_writer(*types: str) -> Callable[[Writer], Writer]:
 
 def inlined(builder: Any, op: Operator) -> bool:
     """Write an op with a sub-block into the plan; False where it is left to the interpreter."""
-    from fluidlite.executor import block_gradients, recurrences
+    from fluidlite.executor.compile import block_gradients, recurrences
     assert block_gradients and recurrences                # their writers are declared by importing them
     writer = _WRITERS.get(op.type)
     if builder.depth:

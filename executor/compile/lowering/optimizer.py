@@ -9,8 +9,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import AttrType
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import UPDATES, Update, decays, target_of, update_function
 from fluidlite.values.tensor import SelectedRows, merge_rows

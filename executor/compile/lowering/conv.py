@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.emitter import CannotLower, Emitter, Fresh, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, Fresh, lowering
+from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.executor.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan

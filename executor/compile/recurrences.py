@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.block_gradients import Total, combined, finish
-from fluidlite.executor.blocks import Body, CannotInline, Record, block_writer, gradient_reads, keep
-from fluidlite.executor.emitter import Fresh
-from fluidlite.executor.plan_ir import Step, Storage, Value
+from fluidlite.executor.compile.block_gradients import Total, combined, finish
+from fluidlite.executor.compile.blocks import Body, CannotInline, Record, block_writer, gradient_reads, keep
+from fluidlite.executor.compile.emitter import Fresh
+from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.control_flow import facts_of, wanted_gradients
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 

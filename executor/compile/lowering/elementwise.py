@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.lowering.reduce import sum_axes
-from fluidlite.executor.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.reduce import sum_axes
+from fluidlite.executor.compile.plan_ir import Value
 
 BINARY = ("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",
           "elementwise_pow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.executor.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.ops.tensors.creation import exact
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fluidlite as fluid
 from fluidlite.errors import EOFException
 from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value, ValueFactory
-from fluidlite.executor.memory import assign
+from fluidlite.executor.passes.memory import assign
 
 STEPS = 3
 

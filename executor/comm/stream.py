@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
-from fluidlite.executor.memory import Arrays
+from fluidlite.executor.passes.memory import Arrays
 
 __all__ = ["Gone", "Late", "Stream", "address_of"]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fluidlite.executor.compile.emitter import Fresh
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
-from fluidlite.executor.memory import Arrays
+from fluidlite.executor.passes.memory import Arrays
 
 __all__ = ["drop_dead", "settle", "stale_aliases"]
 

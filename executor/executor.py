@@ -10,10 +10,10 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
-from fluidlite.executor import feeding
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.compile.plan import BoundPlan, compile_plan
-from fluidlite.executor.interpreter import Frame, Interpreter, not_fetched
+from fluidlite.executor.run import feeding
+from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops

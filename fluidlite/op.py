@@ -49,7 +49,7 @@ class ScopeOperator:
 
     def run(self, scope: Scope, place: Place) -> None:
         """Run the op on the variables of `scope`."""
-        from fluidlite.executor.interpreter import Frame, Interpreter
+        from fluidlite.executor.run.interpreter import Frame, Interpreter
         block = self._op.block
         for name in (*self.input_vars(), *self.output_vars()):
             _declare(block, name, scope)

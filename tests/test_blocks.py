@@ -13,7 +13,7 @@ from flowtools import RNG, constant, data, fresh_program, op, repeat, rows  # no
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.errors import EnforceNotMet, FluidError, NanInfError, UninitializedError
-from fluidlite.executor import feeding
+from fluidlite.executor.run import feeding
 
 Made = tuple[Any, dict[str, Any]]
 

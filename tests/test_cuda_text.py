@@ -11,7 +11,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.executor.compile.builder import FeedSpec
 from fluidlite.executor.compile.plan import compile_plan
-from fluidlite.executor.cuda import FusedKernel
+from fluidlite.executor.run.cuda import FusedKernel
 from fluidlite.ops.kernels.scalar import FUNCTIONS
 
 

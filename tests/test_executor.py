@@ -251,7 +251,7 @@ def test_a_forked_process_has_a_team_of_its_own() -> None:
     feed = {"x": np.ones((512, 600), "float32")}
     wanted, = exe.run(feed=feed, fetch_list=[out])
     code = ("import os, signal, numpy as np, fluidlite as fluid\n"
-            "from fluidlite.executor.team import team_of\n"
+            "from fluidlite.executor.run.team import team_of\n"
             "found = []; team = team_of(2); team(found.append)\n"
             "pid = os.fork()\n"
             "if pid == 0:\n"

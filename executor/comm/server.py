@@ -23,7 +23,7 @@ from fluidlite.executor.comm.session import Link
 from fluidlite.executor.comm.state import state_of_server
 from fluidlite.executor.comm.updates import Updates
 from fluidlite.executor.comm.wire import Incoming
-from fluidlite.executor.interpreter import Frame, Interpreter
+from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import writes
 from fluidlite.saving.serialize import replace_file, value_bytes

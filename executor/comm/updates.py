@@ -11,7 +11,7 @@ from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
 from fluidlite.executor.compile.builder import FeedSpec
 from fluidlite.executor.compile.plan import BoundPlan, compile_plan
-from fluidlite.executor.interpreter import Frame, Interpreter
+from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes

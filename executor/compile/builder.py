@@ -10,11 +10,11 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
-from fluidlite.executor.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.compile.blocks import CannotInline, Choices, Record, inlined
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, rule_for
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, ValueFactory
-from fluidlite.executor.interpreter import missing, not_fetched
+from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
+from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes

@@ -15,19 +15,19 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, UninitializedError
 from fluidlite.base.place import Place, array_module
-from fluidlite.executor import cuda
-from fluidlite.executor.blas import thread_switch
-from fluidlite.executor.calls import BlockCall, KernelCall
 from fluidlite.executor.compile.blocks import BuildAgain, Choices
 from fluidlite.executor.compile.builder import FeedSpec, PlanBuilder
 from fluidlite.executor.compile.emitter import Fresh, HostCheck
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat, in_bodies
 from fluidlite.executor.compile.render import Scalars, Source, render
-from fluidlite.executor.interpreter import Interpreter
 from fluidlite.executor.passes import passes, tiles
 from fluidlite.executor.passes.memory import Layout, assign
 from fluidlite.executor.passes.overlap import wait_where_needed
-from fluidlite.executor.team import share_products
+from fluidlite.executor.run import cuda
+from fluidlite.executor.run.blas import thread_switch
+from fluidlite.executor.run.calls import BlockCall, KernelCall
+from fluidlite.executor.run.interpreter import Interpreter
+from fluidlite.executor.run.team import share_products
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar

@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import to_numpy
 from fluidlite.base.errors import EnforceNotMet, FeedError, NotFoundError, did_you_mean
 from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.base.registry import Lod
-from fluidlite.executor.feeding import check_feed_shape_type
+from fluidlite.executor.run.feeding import check_feed_shape_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host

@@ -15,10 +15,10 @@ from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, EOFException, FluidError
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.base.place import CUDAPlace, Place
-from fluidlite.executor.blas import thread_switch
 from fluidlite.executor.comm.session import Session, current, of_process, use
 from fluidlite.executor.devices.ring import DeviceSession, Meeting, Stopped
 from fluidlite.executor.executor import Executor
+from fluidlite.executor.run.blas import thread_switch
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 

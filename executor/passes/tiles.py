@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, ValueFactory
 from fluidlite.executor.compile.render import Scalars, elementwise_lines
-from fluidlite.executor.team import team_of
+from fluidlite.executor.run.team import team_of
 
 __all__ = ["group"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, Fresh, lowering
 from fluidlite.executor.compile.plan_ir import Value
-from fluidlite.executor.team import pieces, team_of
+from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of

@@ -1,6 +1,6 @@
 """Ops that run sub-blocks: loops, branches and recurrences, with their gradients.
 
-A run of a sub-block is a frame (`fluidlite.executor.interpreter.Frame`). Where an op's gradient will be taken, the
+A run of a sub-block is a frame (`fluidlite.executor.run.interpreter.Frame`). Where an op's gradient will be taken, the
 frames are the value of its StepScopes (Scope, step_scopes); the gradient op runs the gradient block once for each
 of them, in a frame of its own that sees the values of that one.
 """

@@ -8,7 +8,7 @@ import numpy as np
 from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.base.place import Place, array_module
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
-from fluidlite.executor.kernels import Context, Kernel, detach, unpack
+from fluidlite.executor.run.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope

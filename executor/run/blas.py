@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves (`fluidlite.executor.team`)."""
+"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves (`fluidlite.executor.run.team`)."""
 from __future__ import annotations
 
 import ctypes

@@ -8,8 +8,8 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError
 from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
-from fluidlite.executor.interpreter import Frame, Interpreter
-from fluidlite.executor.kernels import Context, Kernel, detach, unpack
+from fluidlite.executor.run.interpreter import Frame, Interpreter
+from fluidlite.executor.run.kernels import Context, Kernel, detach, unpack
 from fluidlite.ir.operator import Operator
 
 __all__ = ["Absent", "BlockCall", "KernelCall"]

@@ -58,8 +58,8 @@ class Communicator:
 
 
 def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: Mapping[str, Any]) -> Any:
-    from fluidlite.executor.comm.communicator import AsyncCommunicator, BarrierCommunicator, Settings
-    from fluidlite.executor.comm.geo import GeoCommunicator, Pushed
+    from fluidlite.executor.comm.background.communicator import AsyncCommunicator, BarrierCommunicator, Settings
+    from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
     settings = Settings.read(envs)
     if mode == GEO:
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]

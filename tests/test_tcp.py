@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluidlite.errors import CommunicatorError, FormatError
-from fluidlite.executor.comm.handshake import VERSION
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.tcp import TcpSession
+from fluidlite.executor.comm.tcp.handshake import VERSION
+from fluidlite.executor.comm.tcp.link import TcpSession
 from fluidlite.executor.comm.wire import decode, encode
 from fluidlite.values.tensor import SelectedRows
 

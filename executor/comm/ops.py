@@ -11,8 +11,8 @@ from fluidlite.base.errors import CommunicatorError
 from fluidlite.base.registry import Argument, Op
 from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.actions import ACTIONS, Values, action, session_for
-from fluidlite.executor.comm.geo import INITIAL, is_geo_send
-from fluidlite.executor.comm.merging import routes_of
+from fluidlite.executor.comm.background.geo import INITIAL, is_geo_send
+from fluidlite.executor.comm.background.merging import routes_of
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.session import Session
@@ -167,6 +167,6 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
 @action("listen_and_serv")
 def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Be a server until all trainers have left."""
-    from fluidlite.executor.comm.server import Server
+    from fluidlite.executor.comm.server.loop import Server
     Server(context, session.link).run()
     return {}

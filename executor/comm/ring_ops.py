@@ -97,7 +97,7 @@ def _name(session: Session, context: Any, members: list[str], rank: int) -> Any:
     """A name as the array that a variable holds."""
     def make() -> bytes:
         if context.xp is not np:
-            from fluidlite.executor.comm.nccl import unique_id
+            from fluidlite.executor.comm.nccl.rings import unique_id
             return unique_id()
         return secrets.token_bytes(_ID_BYTES)
     return np.frombuffer(session.agree_on_id(members, rank, make), np.int8).copy()
@@ -127,7 +127,7 @@ def join(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
 def _on_device(session: Session, context: Any, ring_id: int, name: bytes = b"") -> None:
     """Let NCCL do what the ring of a device does."""
     if context.xp is not np:
-        from fluidlite.executor.comm.nccl import NcclRing
+        from fluidlite.executor.comm.nccl.rings import NcclRing
         session.rings[ring_id] = NcclRing(session.rings[ring_id], name)
 
 

@@ -140,8 +140,8 @@ if hasattr(os, "register_at_fork"):
 def of_process(served: bool) -> Session | None:
     """The session of a whole process, made when it is first needed: MPI under `mpirun`, else TCP, which only `served` ops can use."""
     if not _of_process:
-        from fluidlite.executor.comm.mpi import MpiSession
-        from fluidlite.executor.comm.tcp import TcpSession
+        from fluidlite.executor.comm.mpi.world import MpiSession
+        from fluidlite.executor.comm.tcp.link import TcpSession
         deadline = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
         if under_mpi():
             _of_process.append(MpiSession(deadline))
@@ -153,7 +153,7 @@ def of_process(served: bool) -> Session | None:
 
 def alone() -> Session:
     """The session of a process that is the only one of its job: its rings have one rank."""
-    from fluidlite.executor.comm.local import LocalNetwork
+    from fluidlite.executor.comm.local.job import LocalNetwork
     _alone.append(LocalNetwork().enter("this process"))
     return _alone[0]
 

@@ -13,7 +13,7 @@ import numpy as np
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
-from fluidlite.executor.comm.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
+from fluidlite.executor.comm.server.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
 from fluidlite.saving.serialize import value_bytes

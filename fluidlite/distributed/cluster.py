@@ -14,8 +14,8 @@ from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, apart, share
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
 from fluidlite.distributed.trial import Outcome, Trial
-from fluidlite.executor.comm.local import LocalNetwork
-from fluidlite.executor.comm.turns import Turns
+from fluidlite.executor.comm.local.job import LocalNetwork
+from fluidlite.executor.comm.local.turns import Turns
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 from fluidlite.values.tensor import LoDTensor
@@ -148,7 +148,7 @@ def _replay(job: Job, initial: Initial, shares: Sequence[Sequence[Values]], netw
         return GeoReplay(job, initial, shares, network.events)
     merging = Merging()
     if job.config.runtime_split_send_recv:
-        from fluidlite.executor.comm.communicator import Settings
+        from fluidlite.executor.comm.background.communicator import Settings
         settings = Settings.read({})
         merging = Merging(settings.max_merge_var_num, not settings.is_sgd_optimizer)
     return Replay(job, initial, shares, network.events, merging)

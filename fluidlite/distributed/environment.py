@@ -52,7 +52,7 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     Without any of these the process is alone: trainer 0 of 1. TranspilerError where they do not fit together, on every process.
     """
     values = os.environ if environ is None else environ
-    from fluidlite.executor.comm.mpi import under_mpi
+    from fluidlite.executor.comm.mpi.world import under_mpi
     if environ is None and under_mpi():
         return _seat_of_rank(pservers)
     if "TRAINING_ROLE" in values:

@@ -216,7 +216,7 @@ class GeneralRoleMaker(RoleMakerBase):
 
     def _store(self) -> Store:
         if self._http_ip_port:
-            from fluidlite.executor.comm.handshake import job_key
+            from fluidlite.executor.comm.tcp.handshake import job_key
             endpoint = ":".join(self._http_ip_port)
             if self._role == Role.WORKER and self._current_id == 0 and self._http_server is None:
                 self._http_server = serve_store(endpoint, job_key())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.comm.merging import distinct
+from fluidlite.executor.comm.background.merging import distinct
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = ["Changes", "add_rows"]

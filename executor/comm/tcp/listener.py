@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
-from fluidlite.executor.comm.handshake import Guard, Welcome
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.stream import Gone, Stream, address_of
+from fluidlite.executor.comm.tcp.handshake import Guard, Welcome
+from fluidlite.executor.comm.tcp.stream import Gone, Stream, address_of
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.saving.serialize import replace_file
 

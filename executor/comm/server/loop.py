@@ -15,13 +15,13 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
-from fluidlite.executor.comm.agreement import Form, Terms, fits, form_of
-from fluidlite.executor.comm.changes import Changes, add_rows
-from fluidlite.executor.comm.meeting import Meeting
 from fluidlite.executor.comm.messages import Error, Kind, Message
+from fluidlite.executor.comm.server.agreement import Form, Terms, fits, form_of
+from fluidlite.executor.comm.server.changes import Changes, add_rows
+from fluidlite.executor.comm.server.meeting import Meeting
+from fluidlite.executor.comm.server.state import state_of_server
+from fluidlite.executor.comm.server.updates import Updates
 from fluidlite.executor.comm.session import Link
-from fluidlite.executor.comm.state import state_of_server
-from fluidlite.executor.comm.updates import Updates
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block

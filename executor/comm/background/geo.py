@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, UninitializedError
-from fluidlite.executor.comm.communicator import Communicator, Settings, beside
-from fluidlite.executor.comm.merging import Route, distinct
+from fluidlite.executor.comm.background.communicator import Communicator, Settings, beside
+from fluidlite.executor.comm.background.merging import Route, distinct
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program

@@ -13,8 +13,8 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.mpi_wait import Waiter
-from fluidlite.executor.comm.stream import recycled
+from fluidlite.executor.comm.mpi.wait import Waiter
+from fluidlite.executor.comm.tcp.stream import recycled
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
 
 __all__ = ["MpiLink"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.executor.comm.reduction import REDUCE, part_of
-from fluidlite.executor.comm.stream import recycled
+from fluidlite.executor.comm.tcp.stream import recycled
 
 __all__ = ["PairwiseReduction"]
 

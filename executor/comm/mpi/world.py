@@ -11,9 +11,9 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, MissingExtraError
 from fluidlite.base.mpi_start import under_mpi
-from fluidlite.executor.comm.mpi_link import MpiLink
-from fluidlite.executor.comm.mpi_rings import MpiRing
-from fluidlite.executor.comm.mpi_wait import Waiter
+from fluidlite.executor.comm.mpi.link import MpiLink
+from fluidlite.executor.comm.mpi.rings import MpiRing
+from fluidlite.executor.comm.mpi.wait import Waiter
 from fluidlite.executor.comm.session import Session
 
 __all__ = ["MpiSession", "under_mpi"]

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.local_rings import LocalReduction, LocalRing, Meeting
+from fluidlite.executor.comm.local.rings import LocalReduction, LocalRing, Meeting
+from fluidlite.executor.comm.local.turns import Turns
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.session import Session
-from fluidlite.executor.comm.turns import Turns
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import SelectedRows
 

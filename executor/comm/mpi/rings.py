@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.mpi_reduce import PairwiseReduction
-from fluidlite.executor.comm.mpi_wait import Waiter
+from fluidlite.executor.comm.mpi.reduce import PairwiseReduction
+from fluidlite.executor.comm.mpi.wait import Waiter
 from fluidlite.executor.comm.reduction import reducible, said
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode

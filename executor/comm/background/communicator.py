@@ -19,7 +19,7 @@ import numpy as np
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.base.place import CUDAPlace, array_module
-from fluidlite.executor.comm.merging import Group, Pending, Route, routes_of
+from fluidlite.executor.comm.background.merging import Group, Pending, Route, routes_of
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.ir.operator import Operator

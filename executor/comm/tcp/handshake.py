@@ -19,7 +19,7 @@ import time
 from typing import NamedTuple
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.stream import Gone, read_exactly
+from fluidlite.executor.comm.tcp.stream import Gone, read_exactly
 
 __all__ = ["KEY_VARIABLE", "VERSION", "Guard", "Welcome", "introduce", "job_key"]
 

@@ -1,0 +1,1 @@
+"""What exchanges gradients and parameters with servers beside a training that does not wait."""

@@ -1,0 +1,1 @@
+"""A parameter server, the same over every transport."""

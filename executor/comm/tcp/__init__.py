@@ -1,0 +1,1 @@
+"""Trainers and servers that are started one by one, connected over TCP."""

@@ -20,7 +20,7 @@ from transpiled_sources import two_fc
 import fluidlite as fluid
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import collective
-from fluidlite.transpiler.check import RULES, check
+from fluidlite.transpiler.check.report import RULES, check
 from fluidlite.transpiler.roles import Programs, Role
 
 FOLDER = pathlib.Path(__file__).parent / "transpiled"

@@ -12,7 +12,7 @@ from transpiled_cases import CASES
 
 import fluidlite as fluid
 from fluidlite.errors import TranspilerError
-from fluidlite.transpiler.check import check
+from fluidlite.transpiler.check.report import check
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.roles import Job, make_job
 

@@ -16,7 +16,7 @@ import fluidlite as fluid
 from fluidlite.errors import TranspilerError
 from fluidlite.transpiler import make_job
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
-from fluidlite.transpiler.slices import rows_of_pieces, slice_variable
+from fluidlite.transpiler.pserver.slices import rows_of_pieces, slice_variable
 
 SERVERS = "127.0.0.1:6174,127.0.0.1:6175"
 FIRST, SECOND = SERVERS.split(",")

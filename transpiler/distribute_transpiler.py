@@ -13,14 +13,14 @@ from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerCon
 from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.endpoints import parse_endpoints
-from fluidlite.transpiler.layout import Layout, distributed_tables, place
-from fluidlite.transpiler.overview import overview
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
+from fluidlite.transpiler.pserver.layout import Layout, distributed_tables, place
+from fluidlite.transpiler.pserver.overview import overview
+from fluidlite.transpiler.pserver.server import make_server, make_server_startup
+from fluidlite.transpiler.pserver.slices import VarBlock, slice_variable
+from fluidlite.transpiler.pserver.trainer import make_trainer
+from fluidlite.transpiler.pserver.training import read_training
 from fluidlite.transpiler.roles import Programs
-from fluidlite.transpiler.server import make_server, make_server_startup
-from fluidlite.transpiler.slices import VarBlock, slice_variable
-from fluidlite.transpiler.trainer import make_trainer
-from fluidlite.transpiler.training import read_training
 
 __all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "DistributedMode", "HashName", "PSDispatcher", "RoundRobin",
            "ServerRuntimeConfig", "VarBlock", "slice_variable"]

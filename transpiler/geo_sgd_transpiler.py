@@ -9,8 +9,8 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
-from fluidlite.transpiler.geo_sgd import DELTA, geo_layout, is_sparse, make_geo_server, make_geo_trainer, sparse_lookups
-from fluidlite.transpiler.overview import add_parameters
+from fluidlite.transpiler.pserver.geo_sgd import DELTA, geo_layout, is_sparse, make_geo_server, make_geo_trainer, sparse_lookups
+from fluidlite.transpiler.pserver.overview import add_parameters
 
 __all__ = ["GeoSgdTranspiler"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fluidlite.transpiler.plan import Plan
+from fluidlite.transpiler.cost.plan import Plan
 from fluidlite.transpiler.roles import Job
 
 __all__ = ["amount", "plan_text", "roles_text", "seconds", "table"]

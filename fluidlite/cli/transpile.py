@@ -12,7 +12,7 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.transpiler.roles import Job, Role
 
 if TYPE_CHECKING:
-    from fluidlite.transpiler.plan import Plan
+    from fluidlite.transpiler.cost.plan import Plan
 
 __all__ = ["main"]
 
@@ -96,7 +96,7 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         from fluidlite.cli.tables import plan_text
         sys.stdout.write(plan_text(_plan(job, options), colour))
     if options.check:
-        from fluidlite.transpiler.check import check
+        from fluidlite.transpiler.check.report import check
         report = check(job)
         sys.stdout.write(f"{report}\n")
         return 0 if report.ok else 1
@@ -108,7 +108,7 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
 
 def _plan(job: Job, options: argparse.Namespace) -> Plan:
     """The plan for the machines that were described."""
-    from fluidlite.transpiler.plan import Link, plan
+    from fluidlite.transpiler.cost.plan import Link, plan
     usual = Link()
     link = Link(options.latency_us * 1e-6 if options.latency_us else usual.latency_s,
                 options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s)

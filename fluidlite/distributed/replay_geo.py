@@ -19,9 +19,9 @@ from fluidlite.executor.comm.local.job import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.transpiler import Job
-from fluidlite.transpiler.geo_sgd import DELTA, is_sparse
+from fluidlite.transpiler.cost.plan import geo_steps
 from fluidlite.transpiler.modes import layout_of
-from fluidlite.transpiler.plan import geo_steps
+from fluidlite.transpiler.pserver.geo_sgd import DELTA, is_sparse
 from fluidlite.transpiler.roles import Slice
 from fluidlite.values.tensor import SelectedRows
 

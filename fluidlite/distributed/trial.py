@@ -15,7 +15,7 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import Job, Role
 from fluidlite.transpiler.config import DistributedMode
-from fluidlite.transpiler.plan import geo_steps
+from fluidlite.transpiler.cost.plan import geo_steps
 from fluidlite.values.scope import Scope
 
 __all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
@@ -106,7 +106,7 @@ def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
     programs = job.trainer(index)
     if job.mode != "nccl2":
         return programs.main, [programs.startup]
-    from fluidlite.transpiler.trainers import Trainers, reduce_over_trainers
+    from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
     config = job.config
     group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
     made = reduce_over_trainers(programs.main, Trainers(index, job.trainers, config.nccl_comm_num, group))
@@ -125,8 +125,8 @@ def communicator_of(job: Job, main: Program, envs: Mapping[str, Any] | None = No
     from fluidlite.communicator import Communicator
     if job.mode != "geo_sgd":
         return Communicator(main, int(DistributedMode.HALF_ASYNC if job.config.half_async else DistributedMode.ASYNC), envs=envs or {})
-    from fluidlite.transpiler.geo_sgd import is_sparse
     from fluidlite.transpiler.modes import layout_of
+    from fluidlite.transpiler.pserver.geo_sgd import is_sparse
     layout = layout_of(job)
     pushed = {param: {"var_names": [piece.param_name for piece in pieces], "sections": [str(piece.shape[0]) for piece in pieces],
                       "epmap": [piece.endpoint for piece in pieces], "is_sparse": [str(is_sparse(layout, param))]}

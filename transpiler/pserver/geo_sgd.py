@@ -18,10 +18,10 @@ from fluidlite.transpiler.collective import check_programs, last_updates
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.edits import declare_like
 from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.layout import Layout, place
+from fluidlite.transpiler.pserver.layout import Layout, place
+from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
+from fluidlite.transpiler.pserver.training import Training, Update, is_clipping_alone
 from fluidlite.transpiler.roles import Programs
-from fluidlite.transpiler.trainer import Controls, receive_at_start
-from fluidlite.transpiler.training import Training, Update, is_clipping_alone
 
 __all__ = ["DELTA", "geo_layout", "is_sparse", "make_geo_server", "make_geo_trainer", "sparse_lookups"]
 

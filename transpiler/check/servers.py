@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, only, pairs, update_of
+from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, pairs, update_of
 
 __all__ = ["Cluster", "check_cluster"]
 

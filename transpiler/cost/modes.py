@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
-from fluidlite.transpiler.plan import Load, Scale, geo_steps, loads_of_servers, reduce_all, ring, step_seconds, total
+from fluidlite.transpiler.cost.plan import Load, Scale, geo_steps, loads_of_servers, reduce_all, ring, step_seconds, total
 from fluidlite.transpiler.roles import Job, make_job
 
 if TYPE_CHECKING:
-    from fluidlite.transpiler.plan import Plan
+    from fluidlite.transpiler.cost.plan import Plan
 
 __all__ = ["SCALED", "scaling"]
 

@@ -11,10 +11,10 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, names_in_use, rename_variables, without_collector
 from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.layout import Layout, remote_tables
-from fluidlite.transpiler.remote_tables import fake_tables, fetch_rows_remotely
+from fluidlite.transpiler.pserver.layout import Layout, remote_tables
+from fluidlite.transpiler.pserver.remote_tables import fake_tables, fetch_rows_remotely
+from fluidlite.transpiler.pserver.training import is_clipping_alone, is_scheduling, is_updating
 from fluidlite.transpiler.roles import Programs, Slice
-from fluidlite.transpiler.training import is_clipping_alone, is_scheduling, is_updating
 
 __all__ = ["Controls", "make_trainer", "receive_at_start"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed, VarStruct
-from fluidlite.transpiler.layout import Layout
+from fluidlite.transpiler.pserver.layout import Layout
 from fluidlite.transpiler.roles import Slice
 
 __all__ = ["add_parameters", "overview"]

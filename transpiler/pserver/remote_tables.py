@@ -7,7 +7,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.edits import drop_ops
 from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.layout import LOOKUPS, Layout, remote_tables
+from fluidlite.transpiler.pserver.layout import LOOKUPS, Layout, remote_tables
 from fluidlite.transpiler.roles import Slice
 
 __all__ = ["fake_tables", "fetch_rows_remotely"]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import Operator
-from fluidlite.transpiler.check_ranks import is_collective
-from fluidlite.transpiler.plan_facts import ROW_ID_BYTES, Facts, Sizes, Tensor, peak_activations, read_facts
+from fluidlite.transpiler.check.ranks import is_collective
+from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Facts, Sizes, Tensor, peak_activations, read_facts
 from fluidlite.transpiler.roles import Job, Role, Slice
 
 __all__ = ["Link", "Load", "Plan", "Row", "Scale", "Traffic", "plan"]
@@ -138,7 +138,7 @@ class Plan:
 
         `servers` (default: the job's, or as many as trainers where it has none, 64 at most) stays the same for all.
         """
-        from fluidlite.transpiler.plan_modes import scaling
+        from fluidlite.transpiler.cost.modes import scaling
         return tuple(scaling(self, trainers, modes, servers))
 
 

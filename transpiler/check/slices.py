@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.transpiler.check_facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count, update_of
-from fluidlite.transpiler.check_servers import Cluster
+from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count, update_of
+from fluidlite.transpiler.check.servers import Cluster
 from fluidlite.transpiler.roles import Job, Role, Slice
 
 __all__ = ["check_placement", "check_slices"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fluidlite.transpiler.check_facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer, writes
-from fluidlite.transpiler.check_flow import check_flow, fed_names, never_written
-from fluidlite.transpiler.check_order import check_barriers, check_cycles, step_of_ranks, step_of_servers
-from fluidlite.transpiler.check_ranks import check_ranks, read_rank, sequence
-from fluidlite.transpiler.check_servers import Cluster, check_cluster
-from fluidlite.transpiler.check_slices import check_placement, check_slices
+from fluidlite.transpiler.check.facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer, writes
+from fluidlite.transpiler.check.flow import check_flow, fed_names, never_written
+from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_of_ranks, step_of_servers
+from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
+from fluidlite.transpiler.check.servers import Cluster, check_cluster
+from fluidlite.transpiler.check.slices import check_placement, check_slices
 from fluidlite.transpiler.roles import Job, Programs, Role
 
 __all__ = ["RULES", "Finding", "Report", "check"]

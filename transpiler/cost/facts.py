@@ -12,7 +12,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.check_facts import update_of
+from fluidlite.transpiler.check.facts import update_of
 
 __all__ = ["ROW_ID_BYTES", "Facts", "Sizes", "Tensor", "flops_of", "peak_activations", "read_facts"]
 

@@ -1,0 +1,1 @@
+"""The static check of a job: what would hang, be lost, or be computed wrongly."""

@@ -1,0 +1,1 @@
+"""Parameter servers: parameters cut and placed, the trainer rewritten, each server built."""

@@ -7,7 +7,7 @@ from typing import Any
 _NAMES = {
     "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
     "datasets": "FetchHandler",
-    "feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type dimension_is_compatible_with has_feed_operators "
+    "run.feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type dimension_is_compatible_with has_feed_operators "
                "has_fetch_operators",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -24,7 +24,7 @@ _NAMES = {
     "fluidlite.data_feed_desc": "DataFeedDesc",
     "fluidlite.dataset": "DatasetFactory InMemoryDataset QueueDataset",
     "fluidlite.io": "save load load_program_state set_program_state",
-    "fluidlite.layers.data": "data embedding one_hot",
+    "fluidlite.layers.tensors.strict": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
     "fluidlite.base.flags": "get_flags set_flags require_version",
     "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
@@ -34,7 +34,7 @@ _MODULES = frozenset((
     "backward", "average", "clip", "core", "data_feed_desc", "data_feeder", "dataset", "debugger", "evaluator", "executor",
     "framework", "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr",
     "profiler", "reader", "regularizer", "unique_name", "compiler", "contrib", "parallel_executor", "incubate", "input",
-    "install_check", "scope", "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed",
+    "install_check", "errors", "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed",
     "graphviz", "layer_helper_base", "log_helper", "op", "proto", "wrapped_decorator"))
 
 

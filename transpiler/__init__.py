@@ -8,7 +8,7 @@ _HOMES = {
     "DistributeTranspiler": "distribute_transpiler", "DistributeTranspilerConfig": "config", "HashName": "ps_dispatcher",
     "RoundRobin": "ps_dispatcher", "GeoSgdTranspiler": "geo_sgd_transpiler", "memory_optimize": "memory_optimization_transpiler",
     "release_memory": "memory_optimization_transpiler", "Job": "roles", "Role": "roles", "Slice": "roles", "Programs": "roles",
-    "make_job": "roles", "MODES": "roles", "check": "check", "plan": "plan",
+    "make_job": "roles", "MODES": "roles", "check": "check.report", "plan": "cost.plan",
 }
 _MODULES = ("collective", "details", "distribute_transpiler", "geo_sgd_transpiler", "memory_optimization_transpiler",
             "ps_dispatcher")

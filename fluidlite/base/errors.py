@@ -27,7 +27,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "AssertError", "CommunicatorError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError",
+    "ArgumentError", "AssertError", "CommunicatorError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError",
     "MissingExtraError", "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError",
     "SlotError", "TranspilerError", "UninitializedError", "UnknownOpError", "did_you_mean",
 ]

@@ -459,10 +459,11 @@ _FAMILIES: dict[str, frozenset[str]] = {}     # module name -> the words that st
 def _quoted_words() -> dict[str, frozenset[str]]:
     """Quoted words of the family files, read once: an op is found by its name without importing every family."""
     if not _FAMILIES:
-        folder = pathlib.Path(__file__).parent / "ops"
-        for path in sorted(folder.glob("*.py")):
+        folder = pathlib.Path(__file__).parents[1] / "ops"
+        for path in sorted(folder.rglob("*.py")):
             if path.stem != "__init__":
-                _FAMILIES[path.stem] = frozenset(re.findall(r'"(\w+)(?=")', path.read_text(encoding="utf8")))
+                name = ".".join(path.relative_to(folder).with_suffix("").parts)
+                _FAMILIES[name] = frozenset(re.findall(r'"(\w+)(?=")', path.read_text(encoding="utf8")))
     return _FAMILIES
 
 

@@ -4,7 +4,7 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
     python -m golden.record_streams
 
-`io/<name>` is what `fluid.io.save_vars` wrote; `tests/test_io.py` knows the values.
+`io/<name>` is what `fluid.io.save_vars` wrote; `tests/fluid/test_io.py` knows the values.
 """
 
 import os

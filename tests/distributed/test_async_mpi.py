@@ -1,0 +1,22 @@
+"""Asynchronous jobs with communicators under `mpiexec`: two trainers and two servers."""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from test_mpi import MPIEXEC, run, says
+
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")]
+
+
+@pytest.mark.parametrize("mode", ["async", "half_async", "geo"])
+def test_processes_with_communicators(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODE", mode)
+    monkeypatch.delenv("ROLE", raising=False)
+    done = run(4, "distributed/async_job.py")
+    assert done.returncode == 0, says(done)
+    losses = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(losses) == 2
+    for mine in losses:
+        assert np.isfinite(mine).all() and np.mean(mine[-5:]) < 0.5 * np.mean(mine[:5])

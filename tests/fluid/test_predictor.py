@@ -1,0 +1,86 @@
+"""Models of 1.8.5 under the interface of its inference library."""
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from fluidlite import core
+
+MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
+
+
+def configs() -> list[core.AnalysisConfig]:
+    return [core.AnalysisConfig(str(MODEL / "inference")),
+            core.AnalysisConfig(str(MODEL / "inference_combined" / "model"), str(MODEL / "inference_combined" / "__params__"))]
+
+
+def example() -> tuple[np.ndarray, np.ndarray, str]:
+    with np.load(MODEL / "example.npz") as arrays:
+        return arrays["in/x"], arrays["out/0"], json.loads(arrays["meta"].tobytes())["targets"][0]
+
+
+@pytest.mark.parametrize("config", configs())
+def test_run(config: core.AnalysisConfig) -> None:
+    x, expected, _ = example()
+    config.disable_gpu()
+    config.switch_ir_optim(True)
+    predictor = core.create_paddle_predictor(config)
+    for name in ("", "x"):
+        found = predictor.run([core.PaddleTensor(x, name)])
+        np.testing.assert_allclose(found[0].as_ndarray(), expected, rtol=1e-5)
+        assert found[0].shape == list(expected.shape) and found[0].name in predictor.get_output_names()
+    with pytest.raises(ValueError, match="takes 1 inputs"):
+        predictor.run([])
+
+
+def test_zero_copy_run() -> None:
+    x, expected, target = example()
+    predictor = core.create_paddle_predictor(configs()[0]).clone()
+    assert predictor.get_input_names() == ["x"] and predictor.get_output_names() == [target]
+    for times in (1, 2):
+        predictor.get_input_tensor("x").copy_from_cpu(np.concatenate([x] * times))
+        assert predictor.zero_copy_run()
+        out = predictor.get_output_tensor(target)
+        np.testing.assert_allclose(out.copy_to_cpu(), np.concatenate([expected] * times), rtol=1e-5)
+        assert out.shape() == [times * len(x), 1] and out.lod() == []
+    with pytest.raises(core.EnforceNotMet, match="no tensor 'y'"):
+        predictor.get_input_tensor("y")
+
+
+def test_configurations() -> None:
+    folder, files = configs()
+    assert folder.model_dir() and not folder.prog_file() and not files.model_dir() and files.params_file()
+    folder.enable_use_gpu(100, 1)
+    assert folder.use_gpu() and folder.gpu_device_id() == 1 and folder.place() == core.CUDAPlace(1)
+    folder.disable_gpu()
+    assert folder.place() == core.CPUPlace()
+    with pytest.raises(core.EnforceNotMet, match="Cannot open file"):
+        core.create_paddle_predictor(core.AnalysisConfig("/nope"))
+    with pytest.raises(TypeError):
+        core.create_paddle_predictor(3)
+
+
+def test_older_configurations_and_bytes() -> None:
+    x, expected, _ = example()
+    native, memory = core.NativeConfig(), core.AnalysisConfig("")
+    assert (native.use_gpu, native.device, native.model_dir, native.prog_file, native.param_file) == (False, 0, "", "", "")
+    native.model_dir = str(MODEL / "inference")
+    program, params = ((MODEL / "inference_combined" / name).read_bytes() for name in ("model", "__params__"))
+    memory.set_model_buffer(program, len(program), params, len(params))
+    assert memory.model_from_memory()
+    for config in (native, memory):
+        found, = core.create_paddle_predictor(config).run([core.PaddleTensor(x)])
+        np.testing.assert_allclose(found.as_ndarray(), expected, rtol=1e-5)
+        np.testing.assert_allclose(found.data.float_data(), expected.reshape(-1), rtol=1e-5)
+
+
+def test_tensors_of_predictors() -> None:
+    tensor = core.PaddleTensor(data=np.arange(3), name="a", lod=[[0, 1, 3]])
+    assert (tensor.name, tensor.shape, tensor.lod, tensor.dtype) == ("a", [3], [[0, 1, 3]], core.PaddleDType.INT64)
+    assert str(tensor.dtype) == "PaddleDType.INT64" and tensor.data.int64_data() == [0, 1, 2] and tensor.data.length() == 24
+    buffer = core.PaddleBuf([1.0, 2.0])
+    assert not buffer.empty() and buffer.length() == 8 and buffer.float_data() == [1.0, 2.0] and core.PaddleBuf(16).length() == 16
+    assert [core.paddle_dtype_size(kind) for kind in core.PaddleDType] == [4, 8, 4]

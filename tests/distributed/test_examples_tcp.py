@@ -53,7 +53,7 @@ def test_an_example_over_tcp(example: list[str], mode: str, allowed: float) -> N
 
 
 def test_a_script_of_2019() -> None:
-    script = str(ROOT / "tests" / "old_dist_script.py")
+    script = str(ROOT / "tests" / "distributed" / "old_dist_script.py")
     env = {name: value for name, value in os.environ.items() if name != "TRAINING_ROLE"}
     alone = subprocess.run([sys.executable, "-c", AS_PADDLE, script], capture_output=True, text=True, check=True, env=env).stdout
     first, second = job(["-c", AS_PADDLE, script])

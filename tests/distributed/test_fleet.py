@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import make_fleet
 import numpy as np
 import pytest
 
@@ -29,7 +30,6 @@ from fluidlite.incubate.fleet.base.role_maker import (
 from fluidlite.incubate.fleet.parameter_server import distribute_transpiler
 from fluidlite.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import DistributedStrategy, StrategyFactory
 from fluidlite.incubate.fleet.utils.hdfs import HDFSClient
-from tests import make_fleet
 
 RECORDED = json.loads((pathlib.Path(__file__).parents[1] / "recorded" / "fleet.json").read_text())
 SERVED = {"PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:36001,127.0.0.2:36001", "PADDLE_TRAINERS_NUM": "2"}

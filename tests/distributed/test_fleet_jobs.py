@@ -9,11 +9,11 @@ import subprocess
 import sys
 from typing import Any
 
+import fleet_job
 import numpy as np
 import pytest
 
 import fluidlite as fluid
-from tests import fleet_job
 
 SCRIPT = pathlib.Path(__file__).with_name("fleet_job.py")
 

@@ -128,7 +128,7 @@ def exchange(maker: GeneralRoleMaker) -> Any:
 
 @pytest.mark.parametrize("store", ["files", "http"])
 def test_processes_exchange_values(store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    from tests.test_fleet_jobs import free_ports
+    from test_fleet_jobs import free_ports
     for _ in range(2):                                   # files of an earlier job do no harm
         options = {"path": str(tmp_path)} if store == "files" else {"http_ip_port": f"127.0.0.1:{free_ports(1)[0]}"}
         makers = [general(monkeypatch, *seat, **options) for seat in (("TRAINER", 0), ("TRAINER", 1), ("PSERVER", 0))]

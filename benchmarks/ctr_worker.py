@@ -1,4 +1,7 @@
-"""One process of a job that learns click-through rates from a sparse table: see `ctr.py`. Runs on Python 3.7 under both systems."""
+"""One process of a job that learns click-through rates from a sparse table: see `ctr.py`. Runs on Python
+3.7 under both systems.
+"""
+
 from __future__ import annotations
 
 import json
@@ -10,16 +13,32 @@ from importlib import import_module
 import numpy as np
 
 SLOTS, BATCH, WIDTH, WARM = 26, 512, 16, 20
-SETTINGS = {"max_merge_var_num": 20, "send_queue_size": 20, "independent_recv_thread": 1, "min_send_grad_num_before_recv": 20,
-            "thread_pool_size": 5, "send_wait_times": 5, "is_sgd_optimizer": 1, "merge_sparse_grad": 1}
+SETTINGS = {
+    "max_merge_var_num": 20,
+    "send_queue_size": 20,
+    "independent_recv_thread": 1,
+    "min_send_grad_num_before_recv": 20,
+    "thread_pool_size": 5,
+    "send_wait_times": 5,
+    "is_sgd_optimizer": 1,
+    "merge_sparse_grad": 1,
+}
 
 
 def net(fluid, rows):
     """Rows of one table for each slot and dense features, through two layers of 128."""
     dense, label = fluid.data("dense", [None, 13], "float32"), fluid.data("label", [None, 1], "float32")
     ids = [fluid.data(f"slot{slot}", [None, 1], "int64") for slot in range(SLOTS)]
-    found = [fluid.layers.embedding(one, [rows, WIDTH], is_sparse=True, is_distributed=False, param_attr=fluid.ParamAttr(
-        "table", initializer=fluid.initializer.Uniform(-0.1, 0.1))) for one in ids]
+    found = [
+        fluid.layers.embedding(
+            one,
+            [rows, WIDTH],
+            is_sparse=True,
+            is_distributed=False,
+            param_attr=fluid.ParamAttr("table", initializer=fluid.initializer.Uniform(-0.1, 0.1)),
+        )
+        for one in ids
+    ]
     hidden = fluid.layers.concat([dense, *found], axis=1)
     for _ in range(2):
         hidden = fluid.layers.fc(hidden, 128, act="relu")
@@ -34,7 +53,11 @@ def transpiled(fluid, mode, number, endpoints, trainers):
         config.sync_mode = False
         config.runtime_split_send_recv = True
     config.geo_sgd_mode, config.geo_sgd_need_push_nums = mode == "geo", 10
-    kind = import_module(fluid.__name__ + ".transpiler.geo_sgd_transpiler").GeoSgdTranspiler if mode == "geo" else fluid.DistributeTranspiler
+    kind = (
+        import_module(fluid.__name__ + ".transpiler.geo_sgd_transpiler").GeoSgdTranspiler
+        if mode == "geo"
+        else fluid.DistributeTranspiler
+    )
     made = kind(config)
     made.transpile(number, pservers=endpoints, trainers=trainers, sync_mode=mode == "sync")
     return made
@@ -46,7 +69,12 @@ def communicator(fluid, mode, made, program, trainers):
     envs.update(rpc_deadline="180000", rpc_retry_times="3")
     make = import_module(fluid.__name__ + ".communicator").Communicator
     if mode == "geo":
-        return make(program, modes.GEO, {"push_vars": made._get_vars_info(), "trainers": trainers, "push_nums": 10}, envs)
+        return make(
+            program,
+            modes.GEO,
+            {"push_vars": made._get_vars_info(), "trainers": trainers, "push_nums": 10},
+            envs,
+        )
     return make(program, modes.ASYNC, None, envs)
 
 
@@ -71,8 +99,12 @@ def main():
     random = np.random.RandomState(int(number))
     feeds = []
     for _ in range(8):
-        feed = {f"slot{slot}": random.randint(0, int(rows), (BATCH, 1)).astype("int64") for slot in range(SLOTS)}
-        feed.update(dense=random.randn(BATCH, 13).astype("float32"), label=random.randn(BATCH, 1).astype("float32"))
+        feed = {
+            f"slot{slot}": random.randint(0, int(rows), (BATCH, 1)).astype("int64") for slot in range(SLOTS)
+        }
+        feed.update(
+            dense=random.randn(BATCH, 13).astype("float32"), label=random.randn(BATCH, 1).astype("float32")
+        )
         feeds.append(feed)
     for step in range(WARM):
         exe.run(program, feed=feeds[step % 8], fetch_list=[loss])

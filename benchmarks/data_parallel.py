@@ -1,11 +1,14 @@
-"""Data parallel training on two CPU devices, beside one device with two threads and beside others' ways to do it.
+"""Data parallel training on two CPU devices, beside one device with two threads and beside others' ways to do
+it.
 
     python benchmarks/data_parallel.py [mlp_large lenet ...] [--rounds 9] [--seconds 1] [--out RESULTS.md]
 
-All are alive at once and visited in turn, round after round; the table gives FluidLite's step on two devices and the
-median of each round's ratios to the others (below 1: two devices of FluidLite are faster). TORCH_PYTHON (two processes,
-DistributedDataParallel over gloo) and PADDLE_PYTHON (PaddlePaddle 1.8.5, CPU_NUM=2) name their interpreters.
+All are alive at once and visited in turn, round after round; the table gives FluidLite's step on two devices
+and the median of each round's ratios to the others (below 1: two devices of FluidLite are faster).
+TORCH_PYTHON (two processes, DistributedDataParallel over gloo) and PADDLE_PYTHON (PaddlePaddle 1.8.5,
+CPU_NUM=2) name their interpreters.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -23,15 +26,20 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEVICES = 2
 # name -> (heading, the variable that names its Python)
-PEERS = {"devices": ("FluidLite, 2 devices", None), "one": ("FluidLite, 1 device, 2 threads", None),
-         "ddp": ("torch DDP, gloo, 2 processes", "TORCH_PYTHON"), "torch": ("PyTorch, 1 process, 2 threads", "TORCH_PYTHON"),
-         "paddle": ("PaddlePaddle 1.8.5, CPU_NUM=2", "PADDLE_PYTHON")}
+PEERS = {
+    "devices": ("FluidLite, 2 devices", None),
+    "one": ("FluidLite, 1 device, 2 threads", None),
+    "ddp": ("torch DDP, gloo, 2 processes", "TORCH_PYTHON"),
+    "torch": ("PyTorch, 1 process, 2 threads", "TORCH_PYTHON"),
+    "paddle": ("PaddlePaddle 1.8.5, CPU_NUM=2", "PADDLE_PYTHON"),
+}
 
 
 # ---------------------------------------------------------------------- what a peer does
 def fluid_step(fluid: Any, kind: str, spec: Any, devices: int) -> Callable[[], float]:
     """One training step of a workload on so many devices."""
     from fluid_peer import PROGRAMS
+
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup):
         loss, optimizer = PROGRAMS[kind](fluid, spec)
@@ -41,11 +49,16 @@ def fluid_step(fluid: Any, kind: str, spec: Any, devices: int) -> Callable[[], f
     exe.run(startup)
     for name, value in spec.params.items():
         scope.find_var(name).get_tensor().set(np.ascontiguousarray(value), fluid.CPUPlace())
-    program = main if devices == 1 else fluid.CompiledProgram(main).with_data_parallel(loss.name, places=fluid.cpu_places(devices))
+    program = (
+        main
+        if devices == 1
+        else fluid.CompiledProgram(main).with_data_parallel(loss.name, places=fluid.cpu_places(devices))
+    )
 
     def step() -> float:
-        value, = exe.run(program, feed=spec.next(), fetch_list=[loss])
+        (value,) = exe.run(program, feed=spec.next(), fetch_list=[loss])
         return float(np.mean(value))
+
     return step
 
 
@@ -53,10 +66,13 @@ def ddp_step(kind: str, spec: Any, rank: int) -> Callable[[], float]:
     """One process's step of a workload, on its half of each batch."""
     import torch
     import torch_peer
-    params = torch.nn.ParameterDict({name: torch.nn.Parameter(torch.tensor(np.asarray(value))) for name, value in spec.params.items()})
+
+    params = torch.nn.ParameterDict(
+        {name: torch.nn.Parameter(torch.tensor(np.asarray(value))) for name, value in spec.params.items()}
+    )
     forward = torch_peer._forward(kind, params, spec)
 
-    class Model(torch.nn.Module):                                          # type: ignore[misc]
+    class Model(torch.nn.Module):  # type: ignore[misc]
         """The workload's parameters, and its loss."""
 
         def __init__(self) -> None:
@@ -66,19 +82,23 @@ def ddp_step(kind: str, spec: Any, rank: int) -> Callable[[], float]:
         def forward(self, batch: Any) -> Any:
             """The loss of a batch."""
             return forward(batch)
+
     model = torch.nn.parallel.DistributedDataParallel(Model())
     make = torch.optim.Adam if kind == "lenet" else torch.optim.SGD
     optimizer = make(model.parameters(), lr=spec.lr)
 
     def step() -> float:
         feed = spec.next()
-        batch = {name: torch.from_numpy(value[rank * len(value) // DEVICES:(rank + 1) * len(value) // DEVICES])
-                 for name, value in feed.items()}
+        batch = {
+            name: torch.from_numpy(value[rank * len(value) // DEVICES : (rank + 1) * len(value) // DEVICES])
+            for name, value in feed.items()
+        }
         optimizer.zero_grad(set_to_none=True)
         loss = model(batch)
         loss.backward()
         optimizer.step()
         return float(loss.detach())
+
     return step
 
 
@@ -86,12 +106,14 @@ def step_of(peer: str, workload: str, rank: int) -> Callable[[], float]:
     """The step of a peer."""
     sys.path[:0] = [HERE, os.path.join(HERE, "floors")]
     from worker import WORKLOADS, load
+
     kind, config = WORKLOADS[workload]
     spec = load(kind + "_spec").make(config)
     if peer == "ddp":
         return ddp_step(kind, spec, rank)
     if peer == "torch":
         import torch_peer
+
         return torch_peer.build(kind, spec, False)
     if peer == "paddle":
         import paddle.fluid as fluid
@@ -111,11 +133,14 @@ def timed(step: Callable[[], float], count: int) -> list[float]:
 
 
 def work(peer: str, workload: str, rank: int, store: str) -> None:
-    """Train on demand: a line with seconds on stdin, the median step on stdout. Processes agree on the number of steps."""
+    """Train on demand: a line with seconds on stdin, the median step on stdout. Processes agree on the
+    number of steps.
+    """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)                              # libraries that print must not answer for us
+    os.dup2(2, 1)  # libraries that print must not answer for us
     if peer == "ddp":
         import torch.distributed as dist
+
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=DEVICES)
     step = step_of(peer, workload, rank)
     timed(step, 3)
@@ -142,6 +167,7 @@ def asked(rank: int, peer: str, each: float) -> int:
         return count
     import torch
     import torch.distributed as dist
+
     shared = torch.tensor([count])
     dist.broadcast(shared, 0)
     return int(shared)
@@ -156,13 +182,35 @@ class Peer:
         variable = PEERS[name][1]
         python = sys.executable if variable is None else os.environ[variable]
         threads = "1" if name in ("ddp", "paddle") else str(DEVICES)
-        env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
-               "CPU_NUM": str(DEVICES), "MKL_DEBUG_CPU_TYPE": "5", "GLOG_minloglevel": "3"}
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+            "CPU_NUM": str(DEVICES),
+            "MKL_DEBUG_CPU_TYPE": "5",
+            "GLOG_minloglevel": "3",
+        }
         self.folder = tempfile.TemporaryDirectory()
-        self.processes = [subprocess.Popen(
-            [python, os.path.abspath(__file__), "--worker", name, workload, str(rank), os.path.join(self.folder.name, "store")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
-            for rank in range(DEVICES if name == "ddp" else 1)]
+        self.processes = [
+            subprocess.Popen(
+                [
+                    python,
+                    os.path.abspath(__file__),
+                    "--worker",
+                    name,
+                    workload,
+                    str(rank),
+                    os.path.join(self.folder.name, "store"),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=env,
+            )
+            for rank in range(DEVICES if name == "ddp" else 1)
+        ]
         self.loss = self._answer()
 
     def _answer(self) -> Any:
@@ -220,20 +268,28 @@ def row(workload: str, peers: list[Peer], names: list[str]) -> str:
 
 
 def main() -> None:
-    """Measure, and print a Markdown table of ratios: the median of the rounds', and in brackets that of the best visits."""
+    """Measure, and print a Markdown table of ratios: the median of the rounds', and in brackets that of
+    the best visits.
+    """
     if "--worker" in sys.argv:
         peer, workload, rank, store = sys.argv[2:6]
         work(peer, workload, int(rank), store)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workloads", nargs="*")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--out")
     args = parser.parse_args()
     names = [name for name, (_, variable) in PEERS.items() if variable is None or os.environ.get(variable)]
-    lines = ["| workload | " + " | ".join(("" if name == "devices" else "/ ") + PEERS[name][0] for name in names) + " |",
-             "|---|" + "---|" * len(names)]
+    lines = [
+        "| workload | "
+        + " | ".join(("" if name == "devices" else "/ ") + PEERS[name][0] for name in names)
+        + " |",
+        "|---|" + "---|" * len(names),
+    ]
     print("\n".join(lines), flush=True)
     for workload in args.workloads or ["mlp_large", "lenet"]:
         lines.append(row(workload, measure(workload, names, args.rounds, args.seconds), names))

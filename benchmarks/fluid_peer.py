@@ -1,4 +1,5 @@
 """The workloads as fluid programs: the same source runs under FluidLite and under PaddlePaddle."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,8 +13,14 @@ def _attr(fluid: Any, name: str) -> Any:
 
 
 def _fc(fluid: Any, x: Any, size: int, index: int, act: str | None = None, flatten: int = 1) -> Any:
-    return fluid.layers.fc(x, size, num_flatten_dims=flatten, act=act,
-                           param_attr=_attr(fluid, f"W{index}"), bias_attr=_attr(fluid, f"b{index}"))
+    return fluid.layers.fc(
+        x,
+        size,
+        num_flatten_dims=flatten,
+        act=act,
+        param_attr=_attr(fluid, f"W{index}"),
+        bias_attr=_attr(fluid, f"b{index}"),
+    )
 
 
 def _data(fluid: Any, name: str, shape: list[int], dtype: str) -> Any:
@@ -38,7 +45,9 @@ def lenet(fluid: Any, spec: Any) -> tuple[Any, Any]:
     """Two convolutions with relu and max-pooling, one layer, Adam."""
     x = _data(fluid, "x", [1, 28, 28], "float32")
     for i, filters in ((1, 20), (2, 50)):
-        x = fluid.layers.conv2d(x, filters, 5, act="relu", param_attr=_attr(fluid, f"W{i}"), bias_attr=_attr(fluid, f"b{i}"))
+        x = fluid.layers.conv2d(
+            x, filters, 5, act="relu", param_attr=_attr(fluid, f"W{i}"), bias_attr=_attr(fluid, f"b{i}")
+        )
         x = fluid.layers.pool2d(x, 2, "max", 2)
     return _loss(fluid, _fc(fluid, x, 10, 3)), fluid.optimizer.Adam(learning_rate=spec.lr)
 
@@ -71,7 +80,9 @@ def chain(fluid: Any, spec: Any) -> tuple[Any, Any]:
     b = fluid.data("b", [spec.n, spec.n], "float32")
     h = x
     for _ in range(spec.groups):
-        h = layers.scale(layers.relu(layers.tanh(layers.elementwise_mul(layers.elementwise_add(h, a), b))), spec.scale)
+        h = layers.scale(
+            layers.relu(layers.tanh(layers.elementwise_mul(layers.elementwise_add(h, a), b))), spec.scale
+        )
     return layers.mean(h), fluid.optimizer.SGD(learning_rate=spec.lr)
 
 
@@ -84,14 +95,23 @@ def loop(fluid: Any, spec: Any) -> tuple[Any, Any]:
     count, limit = (layers.fill_constant([1], "int64", number) for number in (0, spec.groups))
 
     def step(i: Any, h: Any) -> list[Any]:
-        h = layers.scale(layers.relu(layers.tanh(layers.elementwise_mul(layers.elementwise_add(h, a), b))), spec.scale)
+        h = layers.scale(
+            layers.relu(layers.tanh(layers.elementwise_mul(layers.elementwise_add(h, a), b))), spec.scale
+        )
         return [layers.increment(i), h]
+
     _, h = layers.while_loop(lambda i, h: layers.less_than(i, limit), step, [count, layers.assign(x)])
     return layers.mean(h), fluid.optimizer.SGD(learning_rate=spec.lr)
 
 
 PROGRAMS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
-    "mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": loop}
+    "mlp": mlp,
+    "lenet": lenet,
+    "word2vec": word2vec,
+    "ctr": ctr,
+    "chain": chain,
+    "loop": loop,
+}
 
 
 def build(fluid: Any, kind: str, spec: Any) -> Callable[[], float]:
@@ -108,6 +128,7 @@ def build(fluid: Any, kind: str, spec: Any) -> Callable[[], float]:
         var.get_tensor().set(np.ascontiguousarray(value), fluid.CPUPlace())
 
     def step() -> float:
-        value, = exe.run(main, feed=spec.next(), fetch_list=[loss], scope=scope)
+        (value,) = exe.run(main, feed=spec.next(), fetch_list=[loss], scope=scope)
         return float(np.asarray(value).reshape(-1)[0])
+
     return step

@@ -1,4 +1,5 @@
 """The workloads in JAX, one jitted function a step, parameters donated."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +15,10 @@ def _cross_entropy(z: Any, y: Any) -> Any:
 
 
 def _conv(x: Any, w: Any, b: Any) -> Any:
-    h = lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW")) + b[:, None, None]
+    h = (
+        lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW"))
+        + b[:, None, None]
+    )
     return lax.reduce_window(jax.nn.relu(h), -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
 
 
@@ -45,6 +49,7 @@ def _loss(kind: str, spec: Any) -> Callable[[Any, Any], Any]:
         for _ in range(spec.groups):
             h = jax.nn.relu(jnp.tanh((h + b["a"]) * b["b"])) * spec.scale
         return jnp.mean(h)
+
     return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
@@ -57,10 +62,12 @@ def _gathered(kind: str, loss: Any, lr: float) -> Any:
 
         def of_rows(rows: Any, rest: Any) -> Any:
             return loss({**rest, "emb": rows}, {**b, ids_of: jnp.arange(ids.size).reshape(ids.shape)})
+
         rest = {name: value for name, value in p.items() if name != "emb"}
         value, (rows, grads) = jax.value_and_grad(of_rows, (0, 1))(p["emb"][ids.reshape(-1)], rest)
         new = {name: rest[name] - lr * grads[name] for name in rest}
         return value, {**new, "emb": p["emb"].at[ids.reshape(-1)].add(-lr * rows)}
+
     return step
 
 
@@ -71,8 +78,9 @@ def _adam(loss: Any, lr: float) -> Any:
         t = t + 1
         m = jax.tree.map(lambda a, c: 0.9 * a + 0.1 * c, m, g)
         v = jax.tree.map(lambda a, c: 0.999 * a + 0.001 * c * c, v, g)
-        rate = lr * jnp.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+        rate = lr * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
         return value, (jax.tree.map(lambda a, c, d: a - rate * c / (jnp.sqrt(d) + 1e-8), p, m, v), m, v, t)
+
     return step
 
 
@@ -87,9 +95,11 @@ def build(kind: str, spec: Any) -> Callable[[], float]:
     elif kind in ("word2vec", "ctr"):
         state, function = params, _gathered(kind, loss, spec.lr)
     else:
+
         def function(p: Any, b: Any) -> Any:
             value, g = jax.value_and_grad(loss)(p, b)
             return value, jax.tree.map(lambda a, c: a - spec.lr * c, p, g)
+
         state = params
     jitted = jax.jit(function, donate_argnums=0)
 
@@ -97,4 +107,5 @@ def build(kind: str, spec: Any) -> Callable[[], float]:
         nonlocal state
         value, state = jitted(state, spec.next())
         return float(value)
+
     return step

@@ -7,6 +7,7 @@
 
 The systems take turns; of each job the median step of trainer 0, of the rounds their median.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,7 +22,12 @@ import tempfile
 from typing import Any
 
 FOLDER = pathlib.Path(__file__).parent
-ONE_THREAD = {"FLUIDLITE_JOB_KEY": "benchmark", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ONE_THREAD = {
+    "FLUIDLITE_JOB_KEY": "benchmark",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
 
 
 def free_endpoints(count: int) -> str:
@@ -38,29 +44,55 @@ def free_endpoints(count: int) -> str:
 def under_mpi(mpiexec: str, commands: list[list[str]]) -> list[str]:
     """One command that starts all."""
     version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
-    found = [mpiexec, *(["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version or "mpirun" in version else [])]
+    found = [
+        mpiexec,
+        *(["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version or "mpirun" in version else []),
+    ]
     for number, command in enumerate(commands):
         found += [*([":"] if number else []), "-n", "1", *command]
     return found
 
 
 def job(system: str, python: str, case: str, steps: int, mpiexec: str = "") -> dict[str, list[float]]:
-    """What each process reports: trainers their median step and memory, servers their memory before and after."""
+    """What each process reports: trainers their median step and memory, servers their memory before and
+    after.
+    """
     endpoints, found = free_endpoints(2), {}
     roles = [(role, str(number)) for role in ("pserver", "trainer") for number in range(2)]
     with tempfile.TemporaryDirectory() as folder:
-        commands = [["env", f"RESULT={os.path.join(folder, role + number)}", python, str(FOLDER / "pserver_worker.py"), system, case, role,
-                     number, endpoints, "2", str(steps)] for role, number in roles]
+        commands = [
+            [
+                "env",
+                f"RESULT={os.path.join(folder, role + number)}",
+                python,
+                str(FOLDER / "pserver_worker.py"),
+                system,
+                case,
+                role,
+                number,
+                endpoints,
+                "2",
+                str(steps),
+            ]
+            for role, number in roles
+        ]
         if mpiexec:
             commands = [under_mpi(mpiexec, commands)]
-        started = [subprocess.Popen(command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                   for command in commands]
+        started = [
+            subprocess.Popen(
+                command,
+                env={**os.environ, **ONE_THREAD},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for command in commands
+        ]
         try:
             for process in started[2:] or started:
                 if process.wait(600):
                     raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
             for process in started[:2]:
-                if system == "paddle":                   # 1.8.5's servers outlive their trainers
+                if system == "paddle":  # 1.8.5's servers outlive their trainers
                     process.terminate()
                 process.wait(60)
         finally:
@@ -84,18 +116,26 @@ def compare(case: str, rounds: int, steps: int, mpiexec: str = "") -> None:
             found[name].append(job(name, python, case, steps, mpiexec if "MPI" in name else ""))
     times = {name: [one["trainer0"][0] * 1e3 for one in jobs] for name, jobs in found.items()}
     ours = times["fluidlite"]
-    print("| system | ms a step, median round | best round | FluidLite / it: medians, bests | MB of a trainer | MB of a server |")
+    print(
+        "| system | ms a step, median round | best round | FluidLite / it: medians, bests | MB of a trainer "
+        "| MB of a server |"
+    )
     print("|---|---|---|---|---|---|")
     for name, ms in times.items():
         last = found[name][-1]
         server = f"{last['pserver0'][0]:.0f}, {last['pserver0'][1]:.0f}" if "pserver0" in last else "-"
         ratios = f"{statistics.median(ours) / statistics.median(ms):.2f}, {min(ours) / min(ms):.2f}"
-        print(f"| {name} | {statistics.median(ms):.1f} | {min(ms):.1f} | {ratios} | {last['trainer0'][1]:.0f} | {server} |")
+        print(
+            f"| {name} | {statistics.median(ms):.1f} | {min(ms):.1f} | {ratios} | {last['trainer0'][1]:.0f} "
+            f"| {server} |"
+        )
 
 
 def main() -> None:
     """Measure what the options say."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--sparse", action="store_true")
@@ -103,8 +143,12 @@ def main() -> None:
     parser.add_argument("--bandwidth", action="store_true")
     options = parser.parse_args()
     if options.bandwidth:
-        raise SystemExit(subprocess.call([sys.executable, str(FOLDER / "pserver_bandwidth.py"), str(options.rounds)],
-                                         env={**os.environ, **ONE_THREAD}))
+        raise SystemExit(
+            subprocess.call(
+                [sys.executable, str(FOLDER / "pserver_bandwidth.py"), str(options.rounds)],
+                env={**os.environ, **ONE_THREAD},
+            )
+        )
     compare("sparse" if options.sparse else "dense", options.rounds, options.steps, options.mpiexec)
 
 

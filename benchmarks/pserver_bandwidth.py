@@ -1,12 +1,15 @@
-"""Pushing a gradient to a server and pulling a parameter back, as often as it fits into a moment, for values of 1 to 16 MB.
+"""Pushing a gradient to a server and pulling a parameter back, as often as it fits into a moment, for values
+of 1 to 16 MB.
 
-Through FluidLite's executor (a program of one `send` and one `recv`, and a server that only keeps what arrives), and through
-bare sockets, ZeroMQ and gRPC, which move the same bytes between two processes without any program. Those that are not
-installed are left out. In interleaved rounds; MB/s of both directions together, the best round.
+Through FluidLite's executor (a program of one `send` and one `recv`, and a server that only keeps what
+arrives), and through bare sockets, ZeroMQ and gRPC, which move the same bytes between two processes without
+any program. Those that are not installed are left out. In interleaved rounds; MB/s of both directions
+together, the best round.
 
-The two processes are kept on two cores, as trainers and servers mostly are: on one core nothing leaves its cache, and whether
-the system puts them there is chance.
+The two processes are kept on two cores, as trainers and servers mostly are: on one core nothing leaves its
+cache, and whether the system puts them there is chance.
 """
+
 from __future__ import annotations
 
 import multiprocessing
@@ -20,16 +23,19 @@ from typing import Any
 import numpy as np
 from pserver import free_endpoints
 
-SIZES = (1, 4, 16)          # MB
-MOMENT = 0.6                # seconds a round
+SIZES = (1, 4, 16)  # MB
+MOMENT = 0.6  # seconds a round
 Peer = Callable[[str, int], None]
 
 
 # ---------------------------------------------------------------------- FluidLite
 def programs(endpoint: str, count: int) -> tuple[Any, Any]:
-    """(trainer's programs, server's programs) of a job that moves a parameter of `count` numbers, and computes nothing."""
+    """(trainer's programs, server's programs) of a job that moves a parameter of `count` numbers, and
+    computes nothing.
+    """
     import fluidlite as fluid
     from fluidlite.transpiler import make_job
+
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         weights = fluid.layers.create_parameter([count // 1000, 1000], "float32", "w")
@@ -41,7 +47,7 @@ def programs(endpoint: str, count: int) -> tuple[Any, Any]:
         block._remove_op(block.ops.index(op))
     block.var("w@GRAD").persistable = True
     listen = server.main.global_block().ops[-1]
-    listen.attrs["grad_to_block_id"] = []                # no update: what arrives is kept
+    listen.attrs["grad_to_block_id"] = []  # no update: what arrives is kept
     listen.inputs["X"] = ["w@GRAD"]
     return trainer, server
 
@@ -49,6 +55,7 @@ def programs(endpoint: str, count: int) -> tuple[Any, Any]:
 def fluidlite_server(endpoint: str, count: int) -> None:
     """Serve until the trainer leaves."""
     import fluidlite as fluid
+
     exe, server = fluid.Executor(fluid.CPUPlace()), programs(endpoint, count)[1]
     exe.run(server.startup)
     exe.run(server.main)
@@ -57,8 +64,11 @@ def fluidlite_server(endpoint: str, count: int) -> None:
 def fluidlite_client(endpoint: str, count: int) -> Iterator[Any]:
     """Each step runs the program once."""
     import fluidlite as fluid
+
     exe, trainer = fluid.Executor(fluid.CPUPlace()), programs(endpoint, count)[0]
-    fluid.global_scope().var("w@GRAD").get_tensor().set(np.ones((count // 1000, 1000), "float32"), fluid.CPUPlace())
+    fluid.global_scope().var("w@GRAD").get_tensor().set(
+        np.ones((count // 1000, 1000), "float32"), fluid.CPUPlace()
+    )
     exe.run(trainer.startup)
     program = trainer.main
     exe.run(program)
@@ -119,6 +129,7 @@ def patiently(connect: Callable[[], Any]) -> Any:
 def zmq_server(endpoint: str, count: int) -> None:
     """A ROUTER, as one would write it: frames from the array, into a new one."""
     import zmq
+
     values = np.ones(count, "float32")
     with zmq.Context() as context, context.socket(zmq.ROUTER) as sock:
         sock.bind(f"tcp://{endpoint}")
@@ -133,6 +144,7 @@ def zmq_server(endpoint: str, count: int) -> None:
 def zmq_client(endpoint: str, count: int) -> Iterator[Any]:
     """A DEALER."""
     import zmq
+
     gradients = np.ones(count, "float32")
     with zmq.Context() as context, context.socket(zmq.DEALER) as sock:
         sock.connect(f"tcp://{endpoint}")
@@ -155,6 +167,7 @@ def grpc_server(endpoint: str, count: int) -> None:
     from concurrent import futures
 
     import grpc
+
     values, over = np.ones(count, "float32").tobytes(), threading.Event()
 
     class Handler(grpc.GenericRpcHandler):
@@ -168,6 +181,7 @@ def grpc_server(endpoint: str, count: int) -> None:
                 return b""
             np.frombuffer(request, "float32")
             return values
+
     server = grpc.server(futures.ThreadPoolExecutor(2), options=_OPTIONS)
     server.add_generic_rpc_handlers((Handler(),))
     server.add_insecure_port(endpoint)
@@ -179,6 +193,7 @@ def grpc_server(endpoint: str, count: int) -> None:
 def grpc_client(endpoint: str, count: int) -> Iterator[Any]:
     """A call with the gradient, which answers with the parameter."""
     import grpc
+
     gradients = np.ones(count, "float32")
     with grpc.insecure_channel(endpoint, options=_OPTIONS) as channel:
         call = channel.unary_unary("/server/exchange")
@@ -191,8 +206,11 @@ def grpc_client(endpoint: str, count: int) -> Iterator[Any]:
 
 
 PEERS: dict[str, tuple[str, Peer, Callable[[str, int], Iterator[Any]]]] = {
-    "FluidLite": ("fluidlite", fluidlite_server, fluidlite_client), "bare sockets": ("socket", socket_server, socket_client),
-    "ZeroMQ": ("zmq", zmq_server, zmq_client), "gRPC": ("grpc", grpc_server, grpc_client)}
+    "FluidLite": ("fluidlite", fluidlite_server, fluidlite_client),
+    "bare sockets": ("socket", socket_server, socket_client),
+    "ZeroMQ": ("zmq", zmq_server, zmq_client),
+    "gRPC": ("grpc", grpc_server, grpc_client),
+}
 
 
 def keep_to(core: int) -> None:
@@ -224,7 +242,7 @@ def measure(name: str, megabytes: int) -> float:
             next(steps)
             done += 1
         found = 2 * megabytes * done / (time.perf_counter() - begin)
-        steps.close()                                    # type: ignore[attr-defined]
+        steps.close()  # type: ignore[attr-defined]
         process.join(20)
         return found
     finally:
@@ -239,12 +257,13 @@ def one(name: str, megabytes: int) -> float:
 
 def daemon_free() -> None:
     """Let a process of a pool have children."""
-    multiprocessing.current_process()._config["daemon"] = False      # type: ignore[attr-defined]
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
 
 
 def installed(module: str) -> bool:
     """Whether a peer is there."""
     import importlib.util
+
     return importlib.util.find_spec(module) is not None
 
 
@@ -260,7 +279,10 @@ def main() -> None:
     print(f"| MB/s | {' | '.join(f'{size} MB' for size in SIZES)} |\n|---|{'---|' * len(SIZES)}")
     for name in names:
         print(f"| {name} | {' | '.join(f'{max(found[name, size]):.0f}' for size in SIZES)} |")
-    print(f"| FluidLite / bare sockets | {' | '.join(f'{max(found[names[0], size]) / max(found[names[1], size]):.2f}' for size in SIZES)} |")
+    print(
+        f"| FluidLite / bare sockets | "
+        f"{' | '.join(f'{max(found[names[0], size]) / max(found[names[1], size]):.2f}' for size in SIZES)} |"
+    )
 
 
 if __name__ == "__main__":

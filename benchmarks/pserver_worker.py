@@ -1,4 +1,7 @@
-"""One process of a job of trainers and servers, under FluidLite or PaddlePaddle 1.8.5: see `pserver.py`. Runs on Python 3.7."""
+"""One process of a job of trainers and servers, under FluidLite or PaddlePaddle 1.8.5: see `pserver.py`.
+Runs on Python 3.7.
+"""
+
 from __future__ import annotations
 
 import json
@@ -17,18 +20,27 @@ def dense(fluid):
     x, y = fluid.data("x", [None, SIZE], "float32"), fluid.data("y", [None, 1], "float32")
     guess = fluid.layers.fc(fluid.layers.fc(x, SIZE), 1)
     random = np.random.RandomState(0)
-    feeds = [{"x": random.randn(BATCH, SIZE).astype("float32"), "y": random.randn(BATCH, 1).astype("float32")}]
+    feeds = [
+        {"x": random.randn(BATCH, SIZE).astype("float32"), "y": random.randn(BATCH, 1).astype("float32")}
+    ]
     return fluid.layers.mean(fluid.layers.square_error_cost(guess, y)), feeds, 1e-6
 
 
 def sparse(fluid):
     """A table of 10 million rows of 16, of which each example reads 26."""
     ids, y = fluid.data("ids", [None, SLOTS, 1], "int64"), fluid.data("y", [None, 1], "float32")
-    rows = fluid.layers.embedding(ids, [TABLE, WIDTH], is_sparse=True, is_distributed=True, param_attr="table")
+    rows = fluid.layers.embedding(
+        ids, [TABLE, WIDTH], is_sparse=True, is_distributed=True, param_attr="table"
+    )
     guess = fluid.layers.fc(fluid.layers.reshape(rows, [-1, SLOTS * WIDTH]), 1)
     random = np.random.RandomState(int(sys.argv[4]))
-    feeds = [{"ids": random.randint(0, TABLE, (EXAMPLES, SLOTS, 1)).astype("int64"), "y": random.randn(EXAMPLES, 1).astype("float32")}
-             for _ in range(8)]
+    feeds = [
+        {
+            "ids": random.randint(0, TABLE, (EXAMPLES, SLOTS, 1)).astype("int64"),
+            "y": random.randn(EXAMPLES, 1).astype("float32"),
+        }
+        for _ in range(8)
+    ]
     return fluid.layers.mean(fluid.layers.square_error_cost(guess, y)), feeds, 1e-3
 
 

@@ -1,10 +1,12 @@
-"""FluidLite beside its peers: every peer of a workload is alive at once, and they are visited in turn, round after round.
+"""FluidLite beside its peers: every peer of a workload is alive at once, and they are visited in turn, round
+after round.
 
     python benchmarks/run.py [mlp_small ...] [--rounds 7] [--seconds 1] [--out RESULTS.md]
 
-A peer runs in the Python named by its variable (PADDLE_PYTHON, TORCH_PYTHON, JAX_PYTHON: interpreters of virtual
-environments that have paddlepaddle, torch or jax); a peer without one is left out.
+A peer runs in the Python named by its variable (PADDLE_PYTHON, TORCH_PYTHON, JAX_PYTHON: interpreters of
+virtual environments that have paddlepaddle, torch or jax); a peer without one is left out.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -15,10 +17,24 @@ import sys
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = {"fluidlite": None, "numpy": None, "naive": None, "paddle": "PADDLE_PYTHON", "torch": "TORCH_PYTHON", "compile": "TORCH_PYTHON",
-         "jax": "JAX_PYTHON"}
-TITLES = {"fluidlite": "FluidLite", "numpy": "NumPy by hand", "naive": "NumPy, an array per op", "paddle": "PaddlePaddle",
-          "torch": "PyTorch", "compile": "torch.compile", "jax": "JAX jit"}
+PEERS = {
+    "fluidlite": None,
+    "numpy": None,
+    "naive": None,
+    "paddle": "PADDLE_PYTHON",
+    "torch": "TORCH_PYTHON",
+    "compile": "TORCH_PYTHON",
+    "jax": "JAX_PYTHON",
+}
+TITLES = {
+    "fluidlite": "FluidLite",
+    "numpy": "NumPy by hand",
+    "naive": "NumPy, an array per op",
+    "paddle": "PaddlePaddle",
+    "torch": "PyTorch",
+    "compile": "torch.compile",
+    "jax": "JAX jit",
+}
 
 
 class Peer:
@@ -27,10 +43,22 @@ class Peer:
     def __init__(self, name: str, workload: str, threads: int) -> None:
         self.name = name
         python = sys.executable if PEERS[name] is None else os.environ[str(PEERS[name])]
-        env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
-               "MKL_DEBUG_CPU_TYPE": "5", "JAX_PLATFORMS": "cpu"}
-        self.process = subprocess.Popen([python, os.path.join(HERE, "worker.py"), name, workload], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(threads),
+            "OPENBLAS_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            "MKL_DEBUG_CPU_TYPE": "5",
+            "JAX_PLATFORMS": "cpu",
+        }
+        self.process = subprocess.Popen(
+            [python, os.path.join(HERE, "worker.py"), name, workload],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=env,
+        )
         self.losses = self._answer()
         self.times: list[float] = []
 
@@ -58,7 +86,10 @@ def measure(workload: str, names: list[str], rounds: int, seconds: float, thread
     peers = [Peer(name, workload, threads) for name in names]
     alive = [peer for peer in peers if peer.losses is not None]
     if "fluidlite" not in [peer.name for peer in alive]:
-        sys.exit(f"FluidLite did not train {workload}; to see why: {sys.executable} benchmarks/worker.py fluidlite {workload}")
+        sys.exit(
+            f"FluidLite did not train {workload}; to see why: {sys.executable} benchmarks/worker.py "
+            f"fluidlite {workload}"
+        )
     for number in range(rounds):
         shift = number % len(alive)
         for peer in alive[shift:] + alive[:shift]:
@@ -70,8 +101,10 @@ def measure(workload: str, names: list[str], rounds: int, seconds: float, thread
 
 def row(workload: str, peers: dict[str, Peer], names: list[str]) -> str:
     """A line of the table: FluidLite's median, and its ratio to each peer (below 1: FluidLite is faster)."""
+
     def median(values: list[float]) -> float:
         return sorted(values)[len(values) // 2]
+
     mine = peers["fluidlite"].times
     cells = []
     for name in names[1:]:
@@ -83,7 +116,9 @@ def row(workload: str, peers: dict[str, Peer], names: list[str]) -> str:
 
 def main() -> None:
     """Measure and print a Markdown table of ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workloads", nargs="*")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
@@ -93,12 +128,21 @@ def main() -> None:
     args = parser.parse_args()
     sys.path.insert(0, HERE)
     from worker import WORKLOADS
+
     unknown = [name for name in args.workloads if name not in WORKLOADS]
     if unknown:
         parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    names = [name for name in PEERS if name in args.peers.split(",") and (PEERS[name] is None or os.environ.get(str(PEERS[name])))]
-    lines = ["| workload | FluidLite, median step | " + " | ".join("/ " + TITLES[name] for name in names[1:]) + " |",
-             "|---|---|" + "---|" * (len(names) - 1)]
+    names = [
+        name
+        for name in PEERS
+        if name in args.peers.split(",") and (PEERS[name] is None or os.environ.get(str(PEERS[name])))
+    ]
+    lines = [
+        "| workload | FluidLite, median step | "
+        + " | ".join("/ " + TITLES[name] for name in names[1:])
+        + " |",
+        "|---|---|" + "---|" * (len(names) - 1),
+    ]
     print("\n".join(lines), flush=True)
     for workload in args.workloads or WORKLOADS:
         found = measure(workload, names, args.rounds, args.seconds, args.threads)

@@ -1,4 +1,5 @@
 """The workloads in PyTorch, eager or through torch.compile."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,23 +31,32 @@ def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any
         h = torch.cat([F.embedding(b["ids"], p["emb"], sparse=True).flatten(1), b["d"]], 1)
         for i in range(1, len(spec.hidden) + 1):
             h = torch.relu(h @ p[f"W{i}"] + p[f"b{i}"])
-        return F.cross_entropy(h @ p[f"W{len(spec.hidden) + 1}"] + p[f"b{len(spec.hidden) + 1}"], b["y"][:, 0])
+        return F.cross_entropy(
+            h @ p[f"W{len(spec.hidden) + 1}"] + p[f"b{len(spec.hidden) + 1}"], b["y"][:, 0]
+        )
 
     def chain(b: dict[str, Any]) -> Any:
         h = p["x"]
         for _ in range(spec.groups):
             h = torch.relu(torch.tanh((h + b["a"]) * b["b"])) * spec.scale
         return h.mean()
+
     return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
 def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
     """One training step of a workload."""
-    params = {name: torch.tensor(np.asarray(value), requires_grad=True) for name, value in spec.params.items()}
+    params = {
+        name: torch.tensor(np.asarray(value), requires_grad=True) for name, value in spec.params.items()
+    }
     forward = _forward(kind, params, spec)
     if compiled:
         forward = torch.compile(forward)
-    optimizer = torch.optim.Adam(params.values(), lr=spec.lr) if kind == "lenet" else torch.optim.SGD(params.values(), lr=spec.lr)
+    optimizer = (
+        torch.optim.Adam(params.values(), lr=spec.lr)
+        if kind == "lenet"
+        else torch.optim.SGD(params.values(), lr=spec.lr)
+    )
 
     def step() -> float:
         batch = {name: torch.from_numpy(value) for name, value in spec.next().items()}
@@ -55,4 +65,5 @@ def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
         loss.backward()
         optimizer.step()
         return float(loss.detach())
+
     return step

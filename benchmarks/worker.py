@@ -1,4 +1,7 @@
-"""One peer in one process: reads lines `<seconds>` from stdin, trains that long, answers with the median milliseconds."""
+"""One peer in one process: reads lines `<seconds>` from stdin, trains that long, answers with the median
+milliseconds.
+"""
+
 from __future__ import annotations
 
 import importlib.util
@@ -10,8 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORKLOADS = {"mlp_small": ("mlp", "small"), "mlp_large": ("mlp", "large"), "lenet": ("lenet", "base"), "word2vec": ("word2vec", "base"),
-             "ctr_dnn": ("ctr", "base"), "chain_64": ("chain", "n64"), "chain_2048": ("chain", "n2048"), "loop_64": ("loop", "n64")}
+WORKLOADS = {
+    "mlp_small": ("mlp", "small"),
+    "mlp_large": ("mlp", "large"),
+    "lenet": ("lenet", "base"),
+    "word2vec": ("word2vec", "base"),
+    "ctr_dnn": ("ctr", "base"),
+    "chain_64": ("chain", "n64"),
+    "chain_2048": ("chain", "n2048"),
+    "loop_64": ("loop", "n64"),
+}
 
 
 def load(name: str) -> Any:
@@ -32,11 +43,14 @@ def step_of(peer: str, workload: str) -> Callable[[], float]:
         return load(kind).build(spec, "floor" if peer == "numpy" else "naive")
     if peer in ("torch", "compile"):
         import torch_peer
+
         return torch_peer.build(kind, spec, peer == "compile")
     if peer == "jax":
         import jax_peer
+
         return jax_peer.build(kind, spec)
     import fluid_peer
+
     if peer == "fluidlite":
         import fluidlite as fluid
     else:
@@ -48,7 +62,7 @@ def main() -> None:
     """Train on demand."""
     peer, workload = sys.argv[1:3]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)                              # libraries that print must not answer for us
+    os.dup2(2, 1)  # libraries that print must not answer for us
     step = step_of(peer, workload)
     losses = [step() for _ in range(4)]
     answers.write(json.dumps(losses) + "\n")

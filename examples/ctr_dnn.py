@@ -1,11 +1,12 @@
 """Click-through prediction: sparse embeddings and dense features into a deep network, judged by AUC.
 
-The clicks are drawn from a hidden model over 26 categorical fields and 13 numbers, in the form of the Criteo data, so that
-the best possible AUC is known.
+The clicks are drawn from a hidden model over 26 categorical fields and 13 numbers, in the form of the Criteo
+data, so that the best possible AUC is known.
 
     python examples/ctr_dnn.py --steps 600
     mpirun -n 4 python -m mpi4py examples/ctr_dnn.py --mode pserver --pservers 2
 """
+
 from __future__ import annotations
 
 import argparse
@@ -32,7 +33,9 @@ class Clicks:
     def draw(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """A batch; ids follow a power law, as real categories do."""
         per_field = self.rows // FIELDS
-        ids = (np.arange(FIELDS) * per_field + (per_field * self.rng.rand(count, FIELDS) ** 4)).astype("int64")
+        ids = (np.arange(FIELDS) * per_field + (per_field * self.rng.rand(count, FIELDS) ** 4)).astype(
+            "int64"
+        )
         dense = self.rng.rand(count, DENSE).astype("float32")
         logit = self.weights[ids].sum(1) * 0.4 + (dense - 0.5) @ self.direction * 0.5
         probability = 1 / (1 + np.exp(-logit))
@@ -44,8 +47,15 @@ def build(rows: int, embedding: int) -> tuple[Any, Any, Any]:
     ids = [fluid.data(f"C{i}", [None, 1], "int64") for i in range(FIELDS)]
     dense = fluid.data("dense", [None, DENSE], "float32")
     click = fluid.data("click", [None, 1], "int64")
-    vectors = [fluid.layers.embedding(field, size=[rows, embedding], is_sparse=True, param_attr=fluid.ParamAttr(
-        name="table", initializer=fluid.initializer.Uniform(-0.01, 0.01))) for field in ids]
+    vectors = [
+        fluid.layers.embedding(
+            field,
+            size=[rows, embedding],
+            is_sparse=True,
+            param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-0.01, 0.01)),
+        )
+        for field in ids
+    ]
     layer = fluid.layers.concat([*vectors, dense], axis=1)
     for size in (128, 64):
         layer = fluid.layers.fc(layer, size=size, act="relu")
@@ -57,10 +67,12 @@ def build(rows: int, embedding: int) -> tuple[Any, Any, Any]:
 
 def feed_of(ids: np.ndarray, dense: np.ndarray, click: np.ndarray) -> dict[str, np.ndarray]:
     """A batch under the names that the program feeds."""
-    return {f"C{i}": ids[:, i:i + 1] for i in range(FIELDS)} | {"dense": dense, "click": click}
+    return {f"C{i}": ids[:, i : i + 1] for i in range(FIELDS)} | {"dense": dense, "click": click}
 
 
-def train(job: Any, exe: Any, loss: Any, auc: Any, clicks: Clicks, args: argparse.Namespace) -> tuple[list[float], float]:
+def train(
+    job: Any, exe: Any, loss: Any, auc: Any, clicks: Clicks, args: argparse.Namespace
+) -> tuple[list[float], float]:
     """The loss of each step, and the AUC so far."""
     losses, running = [], np.zeros(1)
     for _ in track(range(args.steps), description="training", disable=not job.reports):
@@ -79,7 +91,9 @@ def rank_auc(score: np.ndarray, click: np.ndarray) -> float:
 
 def main() -> None:
     """Train on a stream of clicks, then judge on unseen ones."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rows", type=int, default=2600)
@@ -102,13 +116,17 @@ def main() -> None:
         return None
     exe = fluid.Executor(fluid.CPUPlace())
     ids, dense, click, truth = clicks.draw(8192)
-    found, = exe.run(test_program, feed=feed_of(ids, dense, click), fetch_list=[prediction])
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-50:]):.3f}; running AUC {running:.3f}; on 8192 unseen "
-          f"impressions {rank_auc(found[:, 1], click[:, 0]):.3f} (the hidden model itself: {rank_auc(truth, click[:, 0]):.3f})")
+    (found,) = exe.run(test_program, feed=feed_of(ids, dense, click), fetch_list=[prediction])
+    print(
+        f"loss {losses[0]:.3f} -> {np.mean(losses[-50:]):.3f}; running AUC {running:.3f}; on 8192 unseen "
+        f"impressions {rank_auc(found[:, 1], click[:, 0]):.3f} (the hidden model itself: "
+        f"{rank_auc(truth, click[:, 0]):.3f})"
+    )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, auc, Clicks(args.rows), args)))
     if args.plot:
         from matplotlib import pyplot
+
         pyplot.plot(losses)
         pyplot.savefig(args.plot)
     return None

@@ -1,8 +1,10 @@
-"""Linear regression on scikit-learn's diabetes data (442 patients, 10 measurements), the first chapter of the Paddle book.
+"""Linear regression on scikit-learn's diabetes data (442 patients, 10 measurements), the first chapter of the
+Paddle book.
 
-    python examples/fit_a_line.py --epochs 60 --plot loss.png
-    mpirun -n 4 python -m mpi4py examples/fit_a_line.py --mode pserver --pservers 2
+python examples/fit_a_line.py --epochs 60 --plot loss.png
+mpirun -n 4 python -m mpi4py examples/fit_a_line.py --mode pserver --pservers 2
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,7 +18,7 @@ from sklearn.datasets import load_diabetes
 import fluidlite as fluid
 from fluidlite.distributed import add_job_options, join_job
 
-TRAIN = 354                                    # patients; the others are for the test
+TRAIN = 354  # patients; the others are for the test
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
@@ -28,13 +30,28 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     return x[order].astype("float32"), y[order, None].astype("float32")
 
 
-def train(job: Any, exe: Any, loss: Any, inputs: np.ndarray, targets: np.ndarray, args: argparse.Namespace) -> list[float]:
+def train(
+    job: Any, exe: Any, loss: Any, inputs: np.ndarray, targets: np.ndarray, args: argparse.Namespace
+) -> list[float]:
     """The mean loss of each epoch."""
     losses = []
-    end = TRAIN - args.batch + 1 if job.count > 1 or args.compare else TRAIN          # whole batches only, where they are shared
+    end = (
+        TRAIN - args.batch + 1 if job.count > 1 or args.compare else TRAIN
+    )  # whole batches only, where they are shared
     for _ in track(range(args.epochs), description="fit a line", disable=not job.reports):
-        epoch = [exe.run(job.main, feed=job.share({"x": inputs[i:min(i + args.batch, TRAIN)], "y": targets[i:min(i + args.batch, TRAIN)]}),
-                         fetch_list=[loss])[0][0] for i in range(0, end, args.batch)]
+        epoch = [
+            exe.run(
+                job.main,
+                feed=job.share(
+                    {
+                        "x": inputs[i : min(i + args.batch, TRAIN)],
+                        "y": targets[i : min(i + args.batch, TRAIN)],
+                    }
+                ),
+                fetch_list=[loss],
+            )[0][0]
+            for i in range(0, end, args.batch)
+        ]
         losses.append(float(np.mean(epoch)))
     return losses
 
@@ -42,8 +59,10 @@ def train(job: Any, exe: Any, loss: Any, inputs: np.ndarray, targets: np.ndarray
 def plot(losses: list[float], path: str) -> None:
     """Write the loss curve."""
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
     pyplot.plot(losses)
     pyplot.xlabel("epoch")
     pyplot.ylabel("mean squared error")
@@ -52,7 +71,9 @@ def plot(losses: list[float], path: str) -> None:
 
 def main() -> None:
     """Fit by SGD, compare with least squares, save the model, load it, and predict."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--plot", metavar="FILE")
@@ -79,13 +100,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         fluid.io.save_inference_model(folder, ["x"], [prediction], exe)
         program, feeds, fetches = fluid.io.load_inference_model(folder, exe)
-        found, = exe.run(program, feed={feeds[0]: inputs[TRAIN:]}, fetch_list=fetches)
+        (found,) = exe.run(program, feed={feeds[0]: inputs[TRAIN:]}, fetch_list=fetches)
     error = float(np.mean((found - targets[TRAIN:]) ** 2))
     design = np.concatenate([inputs, np.ones_like(targets)], 1)
     best = np.linalg.lstsq(design[:TRAIN], targets[:TRAIN], rcond=None)[0]
     optimum = float(np.mean((design[TRAIN:] @ best - targets[TRAIN:]) ** 2))
-    print(f"training error {losses[0]:.3f} -> {losses[-1]:.3f}; on {len(found)} unseen patients {error:.3f} "
-          f"(least squares: {optimum:.3f}, always the mean: {float(np.mean(targets[TRAIN:] ** 2)):.3f})")
+    print(
+        f"training error {losses[0]:.3f} -> {losses[-1]:.3f}; on {len(found)} unseen patients {error:.3f} "
+        f"(least squares: {optimum:.3f}, always the mean: {float(np.mean(targets[TRAIN:] ** 2)):.3f})"
+    )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, inputs, targets, args)))
     if args.plot:

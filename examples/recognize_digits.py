@@ -1,8 +1,10 @@
-"""Recognise handwritten digits: scikit-learn's 1797 real ones (8 x 8 pixels), by a perceptron or by a small LeNet.
+"""Recognise handwritten digits: scikit-learn's 1797 real ones (8 x 8 pixels), by a perceptron or by a small
+LeNet.
 
-    python examples/recognize_digits.py --net conv --epochs 20 --plot loss.png
-    mpirun -n 4 python -m mpi4py examples/recognize_digits.py --mode pserver --pservers 2
+python examples/recognize_digits.py --net conv --epochs 20 --plot loss.png
+mpirun -n 4 python -m mpi4py examples/recognize_digits.py --mode pserver --pservers 2
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,8 +29,12 @@ def mlp(image: Any) -> Any:
 
 def conv(image: Any) -> Any:
     """Two convolutions with pooling, as LeNet has them, for small images."""
-    first = fluid.nets.simple_img_conv_pool(image, num_filters=20, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu")
-    second = fluid.nets.simple_img_conv_pool(first, num_filters=50, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu")
+    first = fluid.nets.simple_img_conv_pool(
+        image, num_filters=20, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu"
+    )
+    second = fluid.nets.simple_img_conv_pool(
+        first, num_filters=50, filter_size=3, pool_size=2, pool_stride=2, conv_padding=1, act="relu"
+    )
     return fluid.layers.fc(second, size=10, act="softmax")
 
 
@@ -42,14 +48,21 @@ def load(test_share: float = 0.2) -> tuple[list[Any], list[Any]]:
     return samples[:cut], samples[cut:]
 
 
-def train(job: Any, exe: Any, feeder: Any, loss: Any, samples: list[Any], args: argparse.Namespace) -> list[float]:
+def train(
+    job: Any, exe: Any, feeder: Any, loss: Any, samples: list[Any], args: argparse.Namespace
+) -> list[float]:
     """The loss of each step, over batches of samples in a new order each epoch."""
-    random.seed(1)                             # the order of the digits
+    random.seed(1)  # the order of the digits
     shuffled = fluid.io.shuffle(lambda: iter(samples), buf_size=len(samples))
-    reader, losses = fluid.io.batch(shuffled, batch_size=args.batch, drop_last=job.count > 1 or args.compare), []
-    for _ in track(range(args.epochs), description=f"{args.net}, {len(samples)} digits", disable=not job.reports):
+    reader, losses = (
+        fluid.io.batch(shuffled, batch_size=args.batch, drop_last=job.count > 1 or args.compare),
+        [],
+    )
+    for _ in track(
+        range(args.epochs), description=f"{args.net}, {len(samples)} digits", disable=not job.reports
+    ):
         for batch in reader():
-            value, = exe.run(job.main, feed=feeder.feed(job.share(batch)), fetch_list=[loss])
+            (value,) = exe.run(job.main, feed=feeder.feed(job.share(batch)), fetch_list=[loss])
             losses.append(float(value[0]))
     return losses
 
@@ -69,8 +82,10 @@ def build(net: str) -> tuple[Any, Any, Any, Any]:
 def plot(losses: list[float], path: str) -> None:
     """Write the loss curve."""
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
     pyplot.plot(losses)
     pyplot.xlabel("step")
     pyplot.ylabel("loss")
@@ -79,7 +94,9 @@ def plot(losses: list[float], path: str) -> None:
 
 def main() -> None:
     """Train, then say how many unseen digits are recognised."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--net", choices=("mlp", "conv"), default="conv")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32)
@@ -103,9 +120,11 @@ def main() -> None:
     job.finish(exe)
     if not job.reports:
         return None
-    share, = fluid.Executor(place).run(test_program, feed=feeder.feed(test), fetch_list=[accuracy])
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} in {len(losses)} steps, {seconds:.1f} s; "
-          f"test accuracy {float(share[0]):.2%} on {len(test)} digits that training never saw")
+    (share,) = fluid.Executor(place).run(test_program, feed=feeder.feed(test), fetch_list=[accuracy])
+    print(
+        f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} in {len(losses)} steps, {seconds:.1f} s; "
+        f"test accuracy {float(share[0]):.2%} on {len(test)} digits that training never saw"
+    )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, feeder, loss, samples, args)))
     if args.plot:

@@ -1,8 +1,10 @@
-"""A small transformer that predicts the next character of the English text that ships with Python, and then writes some.
+"""A small transformer that predicts the next character of the English text that ships with Python, and then
+writes some.
 
-    python examples/transformer_lm.py --steps 400
-    mpirun -n 4 python -m mpi4py examples/transformer_lm.py --mode grad_allreduce
+python examples/transformer_lm.py --steps 400
+mpirun -n 4 python -m mpi4py examples/transformer_lm.py --mode grad_allreduce
 """
+
 from __future__ import annotations
 
 import argparse
@@ -31,9 +33,16 @@ def heads_of(x: Any, heads: int, length: int, width: int) -> Any:
 
 def attention(x: Any, mask: Any, heads: int, length: int, width: int) -> Any:
     """Self-attention; `mask` is added to the scores and hides the future."""
-    query, key, value = (heads_of(layers.fc(x, width, num_flatten_dims=2, bias_attr=False), heads, length, width) for _ in range(3))
-    weights = layers.softmax(layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5) + mask)
-    joined = layers.reshape(layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3]), [-1, length, width])
+    query, key, value = (
+        heads_of(layers.fc(x, width, num_flatten_dims=2, bias_attr=False), heads, length, width)
+        for _ in range(3)
+    )
+    weights = layers.softmax(
+        layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5) + mask
+    )
+    joined = layers.reshape(
+        layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3]), [-1, length, width]
+    )
     return layers.fc(joined, width, num_flatten_dims=2)
 
 
@@ -52,7 +61,9 @@ def build(letters: int, length: int, width: int, depth: int, heads: int) -> tupl
     places = layers.create_parameter([length, width], "float32", default_initializer=normal)
     mask = layers.assign(np.triu(np.full((length, length), -1e9, "float32"), 1))
     mask.stop_gradient = True
-    x = layers.elementwise_add(fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=normal)), places, axis=1)
+    x = layers.elementwise_add(
+        fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=normal)), places, axis=1
+    )
     for _ in range(depth):
         x = block(x, mask, heads, length, width)
     logits = layers.fc(layers.layer_norm(x, begin_norm_axis=2), letters, num_flatten_dims=2)
@@ -63,8 +74,14 @@ def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namesp
     """The loss of each step."""
     rng, losses = np.random.RandomState(0), []
     for _ in track(range(args.steps), description=f"{len(text)} letters", disable=not job.reports):
-        window = text[rng.randint(len(text) - args.length - 1, size=(args.batch, 1)) + np.arange(args.length + 1)]
-        value, = exe.run(job.main, feed=job.share({"ids": window[:, :-1], "target": window[:, 1:, None]}), fetch_list=[loss])
+        window = text[
+            rng.randint(len(text) - args.length - 1, size=(args.batch, 1)) + np.arange(args.length + 1)
+        ]
+        (value,) = exe.run(
+            job.main,
+            feed=job.share({"ids": window[:, :-1], "target": window[:, 1:, None]}),
+            fetch_list=[loss],
+        )
         losses.append(float(value[0]))
     return losses
 
@@ -74,8 +91,8 @@ def write(exe: Any, program: Any, logits: Any, start: np.ndarray, count: int, le
     rng, found, feed = np.random.RandomState(2), list(start), np.zeros((1, length), "int64")
     for _ in range(count):
         window = found[-length:]
-        feed[0, :len(window)] = window
-        value, = exe.run(program, feed={"ids": feed}, fetch_list=[logits])
+        feed[0, : len(window)] = window
+        (value,) = exe.run(program, feed={"ids": feed}, fetch_list=[logits])
         weight = np.exp((value[0, len(window) - 1] - value.max()) / 0.6)
         found.append(int(rng.choice(len(weight), p=weight / weight.sum())))
     return found
@@ -83,7 +100,9 @@ def write(exe: Any, program: Any, logits: Any, start: np.ndarray, count: int, le
 
 def main() -> None:
     """Train, say the loss per letter, and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in (("steps", 400), ("batch", 16), ("length", 48), ("width", 96)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--plot", metavar="FILE")
@@ -93,7 +112,9 @@ def main() -> None:
     fluid.default_startup_program().random_seed = 1
     loss, logits = build(len(letters), args.length, args.width, depth=2, heads=4)
     infer = fluid.default_main_program().clone(for_test=True)._prune_with_input(["ids"], [logits])
-    fluid.optimizer.Adam(layers.learning_rate_scheduler.noam_decay(args.width, 100), beta2=0.98).minimize(loss)
+    fluid.optimizer.Adam(layers.learning_rate_scheduler.noam_decay(args.width, 100), beta2=0.98).minimize(
+        loss
+    )
     job = join_job(args.mode, args.pservers)
     if job.serves:
         return job.serve()
@@ -104,12 +125,15 @@ def main() -> None:
     if not job.reports:
         return None
     written = write(fluid.Executor(fluid.CPUPlace()), infer, logits, text[:12], 80, args.length)
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} per letter (guessing: {np.log(len(letters)):.3f}); it writes: "
-          + repr("".join(letters[i] for i in written)))
+    print(
+        f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} per letter (guessing: "
+        f"{np.log(len(letters)):.3f}); it writes: " + repr("".join(letters[i] for i in written))
+    )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:
         from matplotlib import pyplot
+
         pyplot.plot(losses)
         pyplot.savefig(args.plot)
     return None

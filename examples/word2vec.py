@@ -1,8 +1,10 @@
-"""Word embeddings from the English text that ships with Python (pydoc_data.topics): four words predict the fifth.
+"""Word embeddings from the English text that ships with Python (pydoc_data.topics): four words predict the
+fifth.
 
-    python examples/word2vec.py --epochs 3 --word list
-    mpirun -n 4 python -m mpi4py examples/word2vec.py --mode pserver --pservers 2
+python examples/word2vec.py --epochs 3 --word list
+mpirun -n 4 python -m mpi4py examples/word2vec.py --mode pserver --pservers 2
 """
+
 from __future__ import annotations
 
 import argparse
@@ -29,10 +31,15 @@ def corpus(min_count: int = 8) -> tuple[np.ndarray, list[str]]:
 
 
 def build(size: int, embedding: int, hidden: int, sparse: bool) -> Any:
-    """The loss of the N-gram model of the Paddle book: one shared embedding, a sigmoid layer, a softmax over all words."""
+    """The loss of the N-gram model of the Paddle book: one shared embedding, a sigmoid layer, a softmax
+    over all words.
+    """
     words = [fluid.data(f"word{i}", [None, 1], "int64") for i in range(WINDOW)]
     target = fluid.data("target", [None, 1], "int64")
-    vectors = [fluid.layers.embedding(word, size=[size, embedding], is_sparse=sparse, param_attr="shared_w") for word in words]
+    vectors = [
+        fluid.layers.embedding(word, size=[size, embedding], is_sparse=sparse, param_attr="shared_w")
+        for word in words
+    ]
     joined = fluid.layers.concat(vectors, axis=1)
     layer = fluid.layers.fc(joined, size=hidden, act="sigmoid")
     prediction = fluid.layers.fc(layer, size=size, act="softmax")
@@ -44,11 +51,16 @@ def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namesp
     rng, losses = np.random.RandomState(0), []
     for epoch in range(args.epochs):
         starts = rng.permutation(len(text) - WINDOW)
-        for at in track(range(0, len(starts) - args.batch, args.batch)[:args.steps], disable=not job.reports,
-                        description=f"epoch {epoch + 1} of {len(text)} words"):
-            rows = starts[at:at + args.batch]
-            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {"target": text[rows + WINDOW, None]}
-            value, = exe.run(job.main, feed=job.share(feed), fetch_list=[loss])
+        for at in track(
+            range(0, len(starts) - args.batch, args.batch)[: args.steps],
+            disable=not job.reports,
+            description=f"epoch {epoch + 1} of {len(text)} words",
+        ):
+            rows = starts[at : at + args.batch]
+            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {
+                "target": text[rows + WINDOW, None]
+            }
+            (value,) = exe.run(job.main, feed=job.share(feed), fetch_list=[loss])
             losses.append(float(value[0]))
     return losses
 
@@ -57,14 +69,16 @@ def nearest(vectors: np.ndarray, vocabulary: list[str], word: str, count: int = 
     """The words whose vectors point most nearly the same way."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     order = np.argsort(-(unit @ unit[vocabulary.index(word)]))
-    return [vocabulary[i] for i in order[1:count + 1]]
+    return [vocabulary[i] for i in order[1 : count + 1]]
 
 
 def plot(losses: list[float], path: str) -> None:
     """Write the loss curve."""
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
     pyplot.plot(losses)
     pyplot.xlabel("step")
     pyplot.ylabel("loss")
@@ -73,12 +87,16 @@ def plot(losses: list[float], path: str) -> None:
 
 def main() -> None:
     """Train and show a word's neighbours."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--steps", type=int, help="of an epoch (default: all)")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--word", default="list")
-    parser.add_argument("--dense", action="store_true", help="dense instead of row-sparse gradients of the embedding")
+    parser.add_argument(
+        "--dense", action="store_true", help="dense instead of row-sparse gradients of the embedding"
+    )
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
     args = parser.parse_args()
@@ -99,8 +117,10 @@ def main() -> None:
     if not job.reports:
         return None
     vectors = np.array(fluid.global_scope().find_var("shared_w").get_tensor())
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-100:]):.3f} over {len(vocabulary)} words; "
-          f"near {args.word!r}: {', '.join(nearest(vectors, vocabulary, args.word))}")
+    print(
+        f"loss {losses[0]:.3f} -> {np.mean(losses[-100:]):.3f} over {len(vocabulary)} words; "
+        f"near {args.word!r}: {', '.join(nearest(vectors, vocabulary, args.word))}"
+    )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:

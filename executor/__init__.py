@@ -1,4 +1,7 @@
-"""Program -> results: plans, arrays, devices, communicators. Also `fluid.executor`, under the names that programs use."""
+"""Program -> results: plans, arrays, devices, communicators. Also `fluid.executor`, under the names that
+programs use.
+"""
+
 from __future__ import annotations
 
 import importlib
@@ -7,8 +10,9 @@ from typing import Any
 _NAMES = {
     "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
     "datasets": "FetchHandler",
-    "run.feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type dimension_is_compatible_with has_feed_operators "
-               "has_fetch_operators",
+    "run.feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type "
+    "dimension_is_compatible_with has_feed_operators "
+    "has_fetch_operators",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

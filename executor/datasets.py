@@ -1,4 +1,7 @@
-"""`train_from_dataset` and `infer_from_dataset`: steps fed from files, with what shall be looked at meanwhile."""
+"""`train_from_dataset` and `infer_from_dataset`: steps fed from files, with what shall be looked at
+meanwhile.
+"""
+
 from __future__ import annotations
 
 import sys
@@ -24,7 +27,9 @@ class FetchHandler:
         self.period_secs = period_secs
 
     def handler(self, res_dict: dict[str, Any]) -> None:
-        """Get the values of the variables, by the names that `var_dict` gives them: by default, write them to the standard output."""
+        """Get the values of the variables, by the names that `var_dict` gives them: by default, write them
+        to the standard output.
+        """
         for name, value in res_dict.items():
             sys.stdout.write(f"{name}: {value}\n")
 
@@ -32,10 +37,14 @@ class FetchHandler:
 class _Watch:
     """What is fetched, and shown now and then."""
 
-    def __init__(self, fetch_list: Any, fetch_info: Any, print_period: int, handler: FetchHandler | None) -> None:
+    def __init__(
+        self, fetch_list: Any, fetch_info: Any, print_period: int, handler: FetchHandler | None
+    ) -> None:
         self.vars = list(fetch_list or [])
         self.info = list(fetch_info or [])
-        assert len(self.vars) == len(self.info), f"{len(self.vars)} variables in fetch_list, but {len(self.info)} texts in fetch_info"
+        assert len(self.vars) == len(self.info), (
+            f"{len(self.vars)} variables in fetch_list, but {len(self.info)} texts in fetch_info"
+        )
         self.period, self.handler, self.shown = max(1, print_period), handler, time.monotonic()
 
     def fetches(self, step: int) -> list[Any]:
@@ -62,10 +71,13 @@ class _Watch:
         return time.monotonic() - self.shown >= self.handler.period_secs
 
 
-def run_from_dataset(executor: Any, program: Any, dataset: Any, scope: Any, thread: int, watch: tuple[Any, Any, int, Any]) -> None:
+def run_from_dataset(
+    executor: Any, program: Any, dataset: Any, scope: Any, thread: int, watch: tuple[Any, Any, int, Any]
+) -> None:
     """Run `program` once for each batch of `dataset`.
 
-    Files are read by threads, steps run one after the other: the result does not depend on how many threads there are.
+    Files are read by threads, steps run one after the other: the result does not depend on how many threads
+    there are.
     """
     if dataset is None:
         raise RuntimeError("dataset is need and should be initialized")
@@ -76,4 +88,12 @@ def run_from_dataset(executor: Any, program: Any, dataset: Any, scope: Any, thre
     dataset._prepare_to_run()
     eye = _Watch(*watch)
     for step, feed in enumerate(dataset.batches()):
-        eye.show(executor.run(program, feed=feed, fetch_list=eye.fetches(step), scope=scope, return_numpy=eye.handler is not None))
+        eye.show(
+            executor.run(
+                program,
+                feed=feed,
+                fetch_list=eye.fetches(step),
+                scope=scope,
+                return_numpy=eye.handler is not None,
+            )
+        )

@@ -1,4 +1,5 @@
 """`Executor`: runs programs on a place, by plans that are made once and kept."""
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -25,30 +26,36 @@ from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, hos
 
 __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
 
-MAX_PLANS = 64            # a plan holds its buffers, so old ones are dropped
+MAX_PLANS = 64  # a plan holds its buffers, so old ones are dropped
 
 
 class Executor:
     """Runs programs on `place` (default: the first CUDA device if there is one, else the CPU).
 
-    A program that runs for the first time with nothing fed and nothing fetched, such as a startup program, goes through
-    the naive interpreter; everything else through a plan: generated Python, made once for each version of the program,
-    form of the feeds, list of fetches and scope.
+    A program that runs for the first time with nothing fed and nothing fetched, such as a startup program,
+    goes through the naive interpreter; everything else through a plan: generated Python, made once for each
+    version of the program, form of the feeds, list of fetches and scope.
     """
 
     def __init__(self, place: Place | None = None) -> None:
         if place is not None and not isinstance(place, Place):
             raise TypeError(f"an Executor runs on a place such as CPUPlace(), not on {place!r}")
-        self.place: Place = place if place is not None else (CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace())
+        self.place: Place = (
+            place if place is not None else (CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace())
+        )
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
         self._plans: OrderedDict[tuple[Any, ...], list[BoundPlan]] = OrderedDict()
         self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
-        self.naive = False               # run op by op in the interpreter: slow, and what a plan is held against
-        self.companions: WeakSet[Any] = WeakSet()       # what ends with this executor: the devices of data parallel programs
-        self.threads: int | None = None  # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
+        self.naive = False  # run op by op in the interpreter: slow, and what a plan is held against
+        self.companions: WeakSet[Any] = (
+            WeakSet()
+        )  # what ends with this executor: the devices of data parallel programs
+        self.threads: int | None = (
+            None  # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
+        )
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
@@ -58,20 +65,31 @@ class Executor:
             companion.close()
         leave()
 
-    def run(self, program: Any = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
-            fetch_var_name: str = "fetch", scope: Scope | None = None, return_numpy: bool = True,
-            use_program_cache: bool = False, return_merged: bool = True, use_prune: bool = False) -> list[Any]:
+    def run(
+        self,
+        program: Any = None,
+        feed: Any = None,
+        fetch_list: Any = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        scope: Scope | None = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        return_merged: bool = True,
+        use_prune: bool = False,
+    ) -> list[Any]:
         """Run `program` once and return the values in `fetch_list`.
 
         Parameters
         ----------
         program: a Program or CompiledProgram; the default main program when None.
-        feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need. A name that
+        feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need.
+        A name that
             the program does not have is skipped with a warning.
-        fetch_list: Variables, names, lists of them, or what `minimize` returned (its ops are run, not fetched).
-        scope: where persistable variables live; the global scope when None.
-        return_numpy: arrays, or LoDTensors when False; either way they keep their values in later runs.
-        use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are none.
+        fetch_list: Variables, names, lists of them, or what `minimize` returned (its ops are run, not
+        fetched). scope: where persistable variables live; the global scope when None. return_numpy: arrays,
+        or LoDTensors when False; either way they keep their values in later runs. use_prune: run only what
+        the fetches need, and the optimizer ops in the list, or all where there are none.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")
@@ -85,16 +103,34 @@ class Executor:
             return self._run(program, feed, names, scope, return_numpy, targets if names or targets else None)
         return self._run(program, feed, names, scope, return_numpy, None)
 
-    def _run_compiled(self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool) -> list[Any]:
+    def _run_compiled(
+        self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool
+    ) -> list[Any]:
         run = getattr(compiled, "_run", None)
         if run is None:
-            raise TypeError(f"Executor.run takes a Program or a CompiledProgram, not {type(compiled).__name__}")
-        result: list[Any] = run(self, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy, return_merged=return_merged)
+            raise TypeError(
+                f"Executor.run takes a Program or a CompiledProgram, not {type(compiled).__name__}"
+            )
+        result: list[Any] = run(
+            self,
+            feed=feed,
+            fetch_list=fetch_list,
+            scope=scope,
+            return_numpy=return_numpy,
+            return_merged=return_merged,
+        )
         return result
 
     # ------------------------------------------------------------------ one run of a plain program
-    def _run(self, program: Program, feed: Any, names: list[str], scope: Scope, return_numpy: bool,
-             prune_to: list[Operator] | None) -> list[Any]:
+    def _run(
+        self,
+        program: Program,
+        feed: Any,
+        names: list[str],
+        scope: Scope,
+        return_numpy: bool,
+        prune_to: list[Operator] | None,
+    ) -> list[Any]:
         if feed is None:
             feed = {}
         elif not isinstance(feed, dict):
@@ -105,7 +141,10 @@ class Executor:
             self._interpret(program, feed, names, scope)
             return []
         if self.naive or flags.check_nan_inf():
-            return [present(value, lod, return_numpy) for value, lod in self._interpret(program, feed, names, scope)]
+            return [
+                present(value, lod, return_numpy)
+                for value, lod in self._interpret(program, feed, names, scope)
+            ]
         return self._run_plan(program, feed, names, scope, return_numpy, prune_to)
 
     def _first_run(self, program: Program) -> bool:
@@ -117,17 +156,33 @@ class Executor:
         self._seen.add(key)
         return True
 
-    def _run_plan(self, program: Program, feed: dict[str, Any], names: list[str], scope: Scope, return_numpy: bool,
-                  prune_to: list[Operator] | None) -> list[Any]:
+    def _run_plan(
+        self,
+        program: Program,
+        feed: dict[str, Any],
+        names: list[str],
+        scope: Scope,
+        return_numpy: bool,
+        prune_to: list[Operator] | None,
+    ) -> list[Any]:
         signature = self._signature(program, feed, names)
         arguments, form = signature.arguments(feed)
-        key = (program.serial, program.version, signature, form, id(scope), None if prune_to is None else tuple(map(id, prune_to)),
-               recorder.active)
+        key = (
+            program.serial,
+            program.version,
+            signature,
+            form,
+            id(scope),
+            None if prune_to is None else tuple(map(id, prune_to)),
+            recorder.active,
+        )
         while True:
             bound = self._acquire(key, program, feed, form, signature, scope, prune_to)
             try:
                 if bound.current():
-                    with np.errstate(all="ignore"):          # the next run, of another thread perhaps, writes over what is fetched
+                    with np.errstate(
+                        all="ignore"
+                    ):  # the next run, of another thread perhaps, writes over what is fetched
                         return [present(value, lod, return_numpy) for value, lod in bound.run(arguments)]
             finally:
                 bound.lock.release()
@@ -139,11 +194,21 @@ class Executor:
         if found is None:
             if len(self._signatures) > 1024:
                 self._signatures.clear()
-            found = self._signatures[key] = feeding.Signature(program.global_block(), list(feed), names, self.xp)
+            found = self._signatures[key] = feeding.Signature(
+                program.global_block(), list(feed), names, self.xp
+            )
         return found
 
-    def _acquire(self, key: tuple[Any, ...], program: Program, feed: Mapping[str, Any], form: Any, signature: feeding.Signature,
-                 scope: Scope, prune_to: list[Operator] | None) -> BoundPlan:
+    def _acquire(
+        self,
+        key: tuple[Any, ...],
+        program: Program,
+        feed: Mapping[str, Any],
+        form: Any,
+        signature: feeding.Signature,
+        scope: Scope,
+        prune_to: list[Operator] | None,
+    ) -> BoundPlan:
         """A bound plan that no other thread is running, its lock taken."""
         found = self._plans.get(key)
         if found is None:
@@ -158,15 +223,29 @@ class Executor:
         else:
             found.clear()
             block = program.global_block()
-            ops = block.ops if prune_to is None else pruned(block.ops, signature.fetches, prune_to, signature.names)
-            plan = compile_plan(block, ops, signature.specs(form), signature.fetches, scope, self.threads or feeding.blas_threads(),
-                                recorder.active, self.xp is np)
+            ops = (
+                block.ops
+                if prune_to is None
+                else pruned(block.ops, signature.fetches, prune_to, signature.names)
+            )
+            plan = compile_plan(
+                block,
+                ops,
+                signature.specs(form),
+                signature.fetches,
+                scope,
+                self.threads or feeding.blas_threads(),
+                recorder.active,
+                self.xp is np,
+            )
         bound = BoundPlan(plan, scope, self.place, self.random, switches=self.threads is None)
         bound.lock.acquire()
         found.append(bound)
         return bound
 
-    def _interpret(self, program: Program, feed: Mapping[str, Any], names: Sequence[str], scope: Scope) -> list[tuple[Any, Any]]:
+    def _interpret(
+        self, program: Program, feed: Mapping[str, Any], names: Sequence[str], scope: Scope
+    ) -> list[tuple[Any, Any]]:
         """Run op by op: startup programs, and every program while FLAGS_check_nan_inf is on."""
         block = program.global_block()
         signature = self._signature(program, feed, list(names))
@@ -183,30 +262,59 @@ class Executor:
         return [(fetch(frame, name), frame.lod(name)) for name in names]
 
     # ------------------------------------------------------------------ data sets
-    def train_from_dataset(self, program: Any = None, dataset: Any = None, scope: Scope | None = None, thread: int = 0, debug: bool = False,
-                           fetch_list: Any = None, fetch_info: Any = None, print_period: int = 100, fetch_handler: Any = None) -> None:
+    def train_from_dataset(
+        self,
+        program: Any = None,
+        dataset: Any = None,
+        scope: Scope | None = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Any = None,
+        fetch_info: Any = None,
+        print_period: int = 100,
+        fetch_handler: Any = None,
+    ) -> None:
         """Run `program` once for each batch of `dataset` (`fluid.DatasetFactory`).
 
-        Every `print_period` steps the variables of `fetch_list` are written to the standard output, behind the texts of
-        `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` files are read at the same time.
+        Every `print_period` steps the variables of `fetch_list` are written to the standard output, behind
+        the texts of `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` files are read at
+        the same time.
         """
         from fluidlite.executor.datasets import run_from_dataset
-        run_from_dataset(self, program, dataset, scope, thread, (fetch_list, fetch_info, print_period, fetch_handler))
+
+        run_from_dataset(
+            self, program, dataset, scope, thread, (fetch_list, fetch_info, print_period, fetch_handler)
+        )
 
     infer_from_dataset = train_from_dataset
 
     # ------------------------------------------------------------------ looking inside
-    def explain(self, program: Program | None = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None,
-                scope: Scope | None = None) -> str:
-        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped. Runs nothing."""
+    def explain(
+        self,
+        program: Program | None = None,
+        feed: Mapping[str, Any] | None = None,
+        fetch_list: Any = None,
+        scope: Scope | None = None,
+    ) -> str:
+        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped.
+        Runs nothing.
+        """
         from fluidlite.executor.explain import explain
+
         program = program or default_main_program()
         scope = scope if scope is not None else global_scope()
         names, _ = split_fetches(fetch_list)
         signature = self._signature(program, dict(feed or {}), names)
         _, form = signature.arguments(dict(feed or {}))
-        plan = compile_plan(program.global_block(), program.global_block().ops, signature.specs(form), names, scope, feeding.blas_threads(),
-                            on_host=self.xp is np)
+        plan = compile_plan(
+            program.global_block(),
+            program.global_block().ops,
+            signature.specs(form),
+            names,
+            scope,
+            feeding.blas_threads(),
+            on_host=self.xp is np,
+        )
         return explain(plan)
 
 
@@ -225,8 +333,11 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
     if isinstance(fetch_list, (Variable, str)):
         fetch_list = [fetch_list]
     elif not isinstance(fetch_list, (list, tuple, type(None))):
-        raise AssertionError("Currently , The fetch_list type only should be list or tuple, "
-                             f"but the input type is {type(fetch_list)}. For more information please refer to the executor.run(...).")
+        raise AssertionError(
+            "Currently , The fetch_list type only should be list or tuple, "
+            f"but the input type is {type(fetch_list)}. For more information please refer to the "
+            f"executor.run(...)."
+        )
     for item in fetch_list or ():
         for found in _members(item):
             if isinstance(found, Variable):
@@ -234,7 +345,10 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
             elif isinstance(found, str):
                 names.append(found)
             elif not isinstance(found, Operator):
-                raise TypeError(f"The item in fetch_list should be str, variable or optimize_op, but recieved {type(found)}.")
+                raise TypeError(
+                    f"The item in fetch_list should be str, variable or optimize_op, but recieved "
+                    f"{type(found)}."
+                )
             elif not found.role & OpRole.Optimize:
                 raise TypeError(f"The operator in fetch_list is not an optimize_op: {found.type!r}")
             else:
@@ -243,16 +357,23 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
 
 
 def _members(item: Any) -> Sequence[Any]:
-    """What an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for the ops."""
+    """What an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for
+    the ops.
+    """
     if not isinstance(item, tuple):
         return item if isinstance(item, list) else (item,)
     if not item or not isinstance(item[0], (list, tuple)):
-        raise TypeError("a tuple in fetch_list is what minimize returned, (optimize_ops, params_grads), and its first item a list, "
-                        f"not {type(item[0]) if item else 'nothing'}")
+        raise TypeError(
+            "a tuple in fetch_list is what minimize returned, (optimize_ops, params_grads), and its first "
+            "item a list, "
+            f"not {type(item[0]) if item else 'nothing'}"
+        )
     return item[0]
 
 
-def pruned(ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]) -> list[Operator]:
+def pruned(
+    ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]
+) -> list[Operator]:
     """The ops that the fetches and the target ops depend on, in order."""
     wanted = {id(op) for op in targets}
     names = {*fetches, *(name for op in targets for name in op.output_arg_names)}
@@ -265,7 +386,10 @@ def merge_feed_list(feed: Any) -> dict[str, Any]:
     if not isinstance(feed, (list, tuple)):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
     if len(feed) != 1:
-        raise AssertionError(f"Not compiled with data parallel: a list feed has one dict for each device, and here are {len(feed)} for one")
+        raise AssertionError(
+            f"Not compiled with data parallel: a list feed has one dict for each device, and here are "
+            f"{len(feed)} for one"
+        )
     if not isinstance(feed[0], dict):
         raise TypeError(f"Each element of feed list should be a dict, not {type(feed[0])}")
     return feed[0]
@@ -284,12 +408,16 @@ def present(value: Any, lod: Any, return_numpy: bool) -> Any:
     return LoDTensor(value.copy(), lod or ())
 
 
-_HAS_LOD = ("Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
-            "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly.")
+_HAS_LOD = (
+    "Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
+    "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly."
+)
 
 
 def as_numpy(tensor: Any) -> Any:
-    """A LoDTensor without a level of detail as an array (None when it is empty), a list of them as a list of arrays."""
+    """A LoDTensor without a level of detail as an array (None when it is empty), a list of them as a list
+    of arrays.
+    """
     if isinstance(tensor, list):
         return [as_numpy(item) for item in tensor]
     if not isinstance(tensor, LoDTensor):
@@ -303,6 +431,8 @@ def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True)
     """The value that a scope holds for a persistable variable."""
     assert isinstance(name, str), f"a variable is fetched by its name, not by {name!r}"
     held = (scope if scope is not None else global_scope()).find_var(name)
-    assert held is not None, (f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using "
-                              "var.persistable = True in your program.")
+    assert held is not None, (
+        f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using "
+        "var.persistable = True in your program."
+    )
     return as_numpy(held.get_tensor()) if return_numpy else held.get_tensor()

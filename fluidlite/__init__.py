@@ -1,4 +1,5 @@
 """FluidLite: write `import fluidlite as fluid` where a program said `import paddle.fluid as fluid`."""
+
 from __future__ import annotations
 
 import importlib
@@ -10,9 +11,11 @@ __version__ = "0.1.0"
 
 # name -> module that has it; imported at first use, so that `import fluidlite` stays fast
 _NAMES = {
-    "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program default_startup_program device_guard "
-                           "name_scope program_guard in_dygraph_mode load_op_library",
-    "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places is_compiled_with_cuda",
+    "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program "
+    "default_startup_program device_guard "
+    "name_scope program_guard in_dygraph_mode load_op_library",
+    "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places "
+    "is_compiled_with_cuda",
     "fluidlite.values.scope": "Scope global_scope scope_guard",
     "fluidlite.values.tensor": "LoDTensor LoDTensorArray SelectedRows",
     "fluidlite.executor.executor": "Executor",
@@ -30,12 +33,52 @@ _NAMES = {
     "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = frozenset((
-    "backward", "average", "clip", "core", "data_feed_desc", "data_feeder", "dataset", "debugger", "evaluator", "executor",
-    "framework", "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr",
-    "profiler", "reader", "regularizer", "unique_name", "compiler", "contrib", "parallel_executor", "incubate", "input",
-    "install_check", "errors", "communicator", "transpiler", "default_scope_funcs", "distribute_lookup_table", "distributed",
-    "graphviz", "layer_helper_base", "log_helper", "op", "proto", "wrapped_decorator"))
+_MODULES = frozenset(
+    (
+        "backward",
+        "average",
+        "clip",
+        "core",
+        "data_feed_desc",
+        "data_feeder",
+        "dataset",
+        "debugger",
+        "evaluator",
+        "executor",
+        "framework",
+        "initializer",
+        "io",
+        "layer_helper",
+        "layers",
+        "lod_tensor",
+        "metrics",
+        "nets",
+        "optimizer",
+        "param_attr",
+        "profiler",
+        "reader",
+        "regularizer",
+        "unique_name",
+        "compiler",
+        "contrib",
+        "parallel_executor",
+        "incubate",
+        "input",
+        "install_check",
+        "errors",
+        "communicator",
+        "transpiler",
+        "default_scope_funcs",
+        "distribute_lookup_table",
+        "distributed",
+        "graphviz",
+        "layer_helper_base",
+        "log_helper",
+        "op",
+        "proto",
+        "wrapped_decorator",
+    )
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -47,7 +90,10 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"fluidlite.{name}")
     else:
         from fluidlite.base.errors import did_you_mean
-        raise AttributeError(f"module 'fluidlite' has no attribute {name!r}{did_you_mean(name, [*_HOME, *_MODULES])}")
+
+        raise AttributeError(
+            f"module 'fluidlite' has no attribute {name!r}{did_you_mean(name, [*_HOME, *_MODULES])}"
+        )
     globals()[name] = value
     return value
 

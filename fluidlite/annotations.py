@@ -1,4 +1,5 @@
 """`fluid.annotations`: functions that have a successor."""
+
 from __future__ import annotations
 
 import functools
@@ -10,7 +11,10 @@ __all__ = ["deprecated"]
 
 
 def deprecated(since: str, instead: str, extra_message: str = "") -> Callable[[Any], Any]:
-    """Mark a function: its documentation, and a DeprecationWarning at each call, name what to use `instead`."""
+    """Mark a function: its documentation, and a DeprecationWarning at each call, name what to use
+    `instead`.
+    """
+
     def decorate(func: Any) -> Any:
         message = f"API {func.__name__} is deprecated since {since}. Please use {instead} instead."
         if extra_message:

@@ -1,4 +1,5 @@
 """A running weighted average of fetched values."""
+
 from __future__ import annotations
 
 import warnings
@@ -11,7 +12,9 @@ __all__ = ["WeightedAverage"]
 
 def is_number(value: Any) -> bool:
     """Whether `value` is a Python or NumPy number, or an array of shape [1]."""
-    return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and value.shape == (1,))
+    return isinstance(value, (int, float, np.number)) or (
+        isinstance(value, np.ndarray) and value.shape == (1,)
+    )
 
 
 def is_number_or_matrix(value: Any) -> bool:
@@ -23,7 +26,11 @@ class WeightedAverage:
     """The sum of value x weight over the sum of weights; values may be arrays."""
 
     def __init__(self) -> None:
-        warnings.warn("The WeightedAverage is deprecated, please use fluid.metrics.Accuracy instead.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "The WeightedAverage is deprecated, please use fluid.metrics.Accuracy instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         self.reset()
 
     def reset(self) -> None:

@@ -1,4 +1,5 @@
 """Clipping: of gradients before the updates, and of the errors that flow back through a variable."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -11,16 +12,32 @@ from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.arithmetic.elementwise import clip as clip_by_value
-from fluidlite.layers.arithmetic.elementwise import clip_by_norm, elementwise_div, elementwise_max, elementwise_mul
+from fluidlite.layers.arithmetic.elementwise import (
+    clip_by_norm,
+    elementwise_div,
+    elementwise_max,
+    elementwise_mul,
+)
 from fluidlite.layers.arithmetic.reduce import reduce_sum
 from fluidlite.layers.ops import sqrt, square
 from fluidlite.layers.tensors.constants import fill_constant
 from fluidlite.layers.tensors.search import get_tensor_from_selected_rows, merge_selected_rows
 from fluidlite.layers.tensors.variables import sums
 
-__all__ = ["BaseErrorClipAttr", "ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "ErrorClipByValue", "GradientClipBase",
-           "GradientClipByGlobalNorm", "GradientClipByNorm", "GradientClipByValue", "append_gradient_clip_ops",
-           "error_clip_callback", "set_gradient_clip"]
+__all__ = [
+    "BaseErrorClipAttr",
+    "ClipByGlobalNorm",
+    "ClipByNorm",
+    "ClipByValue",
+    "ErrorClipByValue",
+    "GradientClipBase",
+    "GradientClipByGlobalNorm",
+    "GradientClipByNorm",
+    "GradientClipByValue",
+    "append_gradient_clip_ops",
+    "error_clip_callback",
+    "set_gradient_clip",
+]
 
 ParamsGrads = list[tuple[Any, Any]]
 
@@ -45,7 +62,13 @@ class ErrorClipByValue(BaseErrorClipAttr):
 
     def _append_clip_op(self, block: Block, grad_name: str) -> None:
         # adopted as it is, without a role: so PaddlePaddle writes it, and the gradient is not declared yet
-        op = Operator(block, type="clip", inputs={"X": grad_name}, outputs={"Out": grad_name}, attrs={"min": self.min, "max": self.max})
+        op = Operator(
+            block,
+            type="clip",
+            inputs={"X": grad_name},
+            outputs={"Out": grad_name},
+            attrs={"min": self.min, "max": self.max},
+        )
         block.adopt(len(block.ops), op)
 
 
@@ -65,19 +88,28 @@ def error_clip_callback(block: Block, context: dict[str, str]) -> None:
 
 # ---------------------------------------------------------------------- gradients of parameters
 class GradientClipBase:
-    """A clip for `grad_clip=` of an optimizer; `need_clip(param)` says which parameters it is for (default: all)."""
+    """A clip for `grad_clip=` of an optimizer; `need_clip(param)` says which parameters it is for
+    (default: all).
+    """
 
     def __init__(self, need_clip: Callable[[Any], bool] | None = None) -> None:
         if need_clip is not None and not callable(need_clip):
-            raise TypeError("The type of need_clip must be funciton: it takes a parameter and returns whether to clip it, "
-                            f"but received {need_clip!r}")
+            raise TypeError(
+                "The type of need_clip must be funciton: it takes a parameter and returns whether to clip "
+                "it, "
+                f"but received {need_clip!r}"
+            )
         self._need_clip_func = need_clip
 
     def __call__(self, params_grads: ParamsGrads) -> ParamsGrads:
         """Write the clipping ops; gives the pairs with the clipped gradients."""
         with name_scope("gradient_clip"):
             clipped = self._static_clip(params_grads)
-        changed = {param.name: new.name for (param, new), (_, old) in zip(clipped, params_grads, strict=True) if new is not old}
+        changed = {
+            param.name: new.name
+            for (param, new), (_, old) in zip(clipped, params_grads, strict=True)
+            if new is not old
+        }
         _rename_in_roles(params_grads, changed)
         return clipped
 
@@ -106,7 +138,9 @@ class GradientClipBase:
 class GradientClipByValue(GradientClipBase):
     """Keeps each element of a gradient within [min, max]; `min` is -max unless given."""
 
-    def __init__(self, max: float, min: float | None = None, need_clip: Callable[[Any], bool] | None = None) -> None:
+    def __init__(
+        self, max: float, min: float | None = None, need_clip: Callable[[Any], bool] | None = None
+    ) -> None:
         super().__init__(need_clip)
         if min is None and max <= 0:
             raise ArgumentError(f"max must be positive where no min is given, but it is {max}")
@@ -140,7 +174,12 @@ class GradientClipByGlobalNorm(GradientClipBase):
     With `set_gradient_clip`, parameters with the same `group_name` share one norm.
     """
 
-    def __init__(self, clip_norm: float, group_name: str = "default_group", need_clip: Callable[[Any], bool] | None = None) -> None:
+    def __init__(
+        self,
+        clip_norm: float,
+        group_name: str = "default_group",
+        need_clip: Callable[[Any], bool] | None = None,
+    ) -> None:
         super().__init__(need_clip)
         self.clip_norm = float(clip_norm)
         self.group_name = group_name
@@ -176,7 +215,12 @@ class GradientClipByGlobalNorm(GradientClipBase):
         group = context.get(self.group_name)
         if group is None:
             limit = fill_constant(shape=[1], dtype=grad.dtype, value=self.clip_norm)
-            group = context[self.group_name] = {"clip_norm": self.clip_norm, "limit": limit, "squares": [], "factor": None}
+            group = context[self.group_name] = {
+                "clip_norm": self.clip_norm,
+                "limit": limit,
+                "squares": [],
+                "factor": None,
+            }
         elif group["clip_norm"] != self.clip_norm:
             raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
         group["squares"].append(_squared_norm(grad))
@@ -195,7 +239,7 @@ def _factor(limit: Variable, norm: Variable) -> Variable:
 
 
 def _squared_norm(grad: Any) -> Any:
-    if grad.type == VarType.SELECTED_ROWS:                   # rows of the same number count once, as their sum
+    if grad.type == VarType.SELECTED_ROWS:  # rows of the same number count once, as their sum
         grad = get_tensor_from_selected_rows(merge_selected_rows(grad))
     return reduce_sum(square(grad))
 
@@ -212,8 +256,14 @@ def _rename_in_roles(params_grads: ParamsGrads, changed: dict[str, str]) -> None
 
 
 # ---------------------------------------------------------------------- the way of old
-def set_gradient_clip(clip: GradientClipBase, param_list: Iterable[Parameter | str] | None = None, program: Program | None = None) -> None:
-    """Make `clip` the clip of the parameters in `param_list` (all of `program` by default), for optimizers without `grad_clip`."""
+def set_gradient_clip(
+    clip: GradientClipBase,
+    param_list: Iterable[Parameter | str] | None = None,
+    program: Program | None = None,
+) -> None:
+    """Make `clip` the clip of the parameters in `param_list` (all of `program` by default), for optimizers
+    without `grad_clip`.
+    """
     if not isinstance(clip, GradientClipBase):
         raise TypeError("'clip' should be an instance of GradientClipBase's derived class")
     block = (program or default_main_program()).global_block()
@@ -229,8 +279,8 @@ def set_gradient_clip(clip: GradientClipBase, param_list: Iterable[Parameter | s
 def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
     """Write the ops of the clips that `set_gradient_clip` gave to the parameters; gives the new pairs.
 
-    As in PaddlePaddle 1.8.5, nothing is clipped unless every parameter has a clip, and the clip of the last parameter
-    is applied to all of them.
+    As in PaddlePaddle 1.8.5, nothing is clipped unless every parameter has a clip, and the clip of the last
+    parameter is applied to all of them.
     """
     context: dict[str, Any] = {}
     clip: Any = None
@@ -248,7 +298,10 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
     for param, grad in param_grads:
         if grad is None:
             continue
-        with param.block.program._optimized_guard([param, grad]), name_scope("graident_clip_@CLIP"):     # so spelt in saved programs
+        with (
+            param.block.program._optimized_guard([param, grad]),
+            name_scope("graident_clip_@CLIP"),
+        ):  # so spelt in saved programs
             pairs.append(clip._create_operators(param=param, grad=grad))
     _rename_in_roles(pairs, {param.name: new.name for param, new in pairs})
     return pairs

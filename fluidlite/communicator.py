@@ -1,4 +1,5 @@
 """`fluid.communicator`: what sends gradients and fetches parameters beside an asynchronous trainer."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]
 
-SYNC, ASYNC, HALF_ASYNC, GEO = range(4)              # the values of `DistributedMode`
+SYNC, ASYNC, HALF_ASYNC, GEO = range(4)  # the values of `DistributedMode`
 
 
 class Communicator:
@@ -17,17 +18,24 @@ class Communicator:
 
     Parameters
     ----------
-    program: the trainer's program, transpiled; its `recv` ops are told not to run (`do_not_run`): they show what has come.
-    mode: a `DistributedMode`.
-    kwargs: for GEO `push_vars` (the transpiler's `vars_info`), `trainers` and `push_nums` (steps between pushes); for SYNC
+    program: the trainer's program, transpiled; its `recv` ops are told not to run (`do_not_run`): they show
+    what has come. mode: a `DistributedMode`. kwargs: for GEO `push_vars` (the transpiler's `vars_info`),
+    `trainers` and `push_nums` (steps between pushes); for SYNC
         `pserver_endpoints` and `trainer_id`.
-    envs: `communicator_*` settings as fluid's FLAGS_communicator_* have them, in place of the flags of the process.
+    envs: `communicator_*` settings as fluid's FLAGS_communicator_* have them, in place of the flags of the
+    process.
 
-    Start it before the first step (geo-SGD: before or after the startup program). `stop` sends everything that is left, and
-    so does `exe.close()`. What goes wrong in between is raised by the next step.
+    Start it before the first step (geo-SGD: before or after the startup program). `stop` sends everything
+    that is left, and so does `exe.close()`. What goes wrong in between is raised by the next step.
     """
 
-    def __init__(self, program: Program, mode: int | None, kwargs: Mapping[str, Any] | None = None, envs: Mapping[str, Any] = {}) -> None:
+    def __init__(
+        self,
+        program: Program,
+        mode: int | None,
+        kwargs: Mapping[str, Any] | None = None,
+        envs: Mapping[str, Any] = {},
+    ) -> None:
         assert isinstance(program, Program)
         self.program = program
         self._receive_by_itself(False)
@@ -41,14 +49,19 @@ class Communicator:
     def start(self) -> None:
         """Take over from now on; CommunicatorError where another communicator of this process runs."""
         from fluidlite.executor.comm.session import current, of_process
+
         session = current() or of_process(True)
         if session is None:
-            raise CommunicatorError("a communicator needs servers to talk to, and this process is connected to none")
+            raise CommunicatorError(
+                "a communicator needs servers to talk to, and this process is connected to none"
+            )
         self._receive_by_itself(False)
         self.communicator_.start(session)
 
     def stop(self) -> None:
-        """Send what is left, and let `send` and `recv` act by themselves again; raises what has gone wrong meanwhile."""
+        """Send what is left, and let `send` and `recv` act by themselves again; raises what has gone wrong
+        meanwhile.
+        """
         self.communicator_.stop()
         self._receive_by_itself(True)
 
@@ -58,8 +71,13 @@ class Communicator:
 
 
 def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: Mapping[str, Any]) -> Any:
-    from fluidlite.executor.comm.background.communicator import AsyncCommunicator, BarrierCommunicator, Settings
+    from fluidlite.executor.comm.background.communicator import (
+        AsyncCommunicator,
+        BarrierCommunicator,
+        Settings,
+    )
     from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
+
     settings = Settings.read(envs)
     if mode == GEO:
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]
@@ -70,4 +88,6 @@ def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: M
         return BarrierCommunicator(program, settings)
     if mode == ASYNC:
         return AsyncCommunicator(program, settings)
-    raise ValueError(f"a communicator's mode is one of DistributedMode's SYNC, ASYNC, HALF_ASYNC and GEO, not {mode!r}")
+    raise ValueError(
+        f"a communicator's mode is one of DistributedMode's SYNC, ASYNC, HALF_ASYNC and GEO, not {mode!r}"
+    )

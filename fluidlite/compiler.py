@@ -1,4 +1,5 @@
 """`CompiledProgram`: how a program is compiled for one or more devices, and run on them."""
+
 from __future__ import annotations
 
 import pathlib
@@ -10,11 +11,17 @@ from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy, ReduceStrategy, ignored
+from fluidlite.transpiler.devices.strategies import (
+    BuildStrategy,
+    ExecutionStrategy,
+    GradientScaleStrategy,
+    ReduceStrategy,
+    ignored,
+)
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]
 
-_told: set[str] = set()                # the options of which the user knows that they change nothing
+_told: set[str] = set()  # the options of which the user knows that they change nothing
 
 
 class CompiledProgram:
@@ -22,8 +29,10 @@ class CompiledProgram:
 
     def __init__(self, program_or_graph: Any, build_strategy: BuildStrategy | None = None) -> None:
         if not isinstance(program_or_graph, Program):
-            raise TypeError("The type of program_to_graph parameter is wrong, expected Graph or Program, "
-                            f"but received {type(program_or_graph)}")
+            raise TypeError(
+                "The type of program_to_graph parameter is wrong, expected Graph or Program, "
+                f"but received {type(program_or_graph)}"
+            )
         self._program = program_or_graph
         self._build_strategy = build_strategy
         self._exec_strategy: ExecutionStrategy | None = None
@@ -32,19 +41,27 @@ class CompiledProgram:
         self._loss_name: str | None = None
         self._places: list[Any] | None = None
         self._share_vars_from: CompiledProgram | None = None
-        self._scope: Any = None                     # scope and place of the first run, to which it is bound
+        self._scope: Any = None  # scope and place of the first run, to which it is bound
         self._place: Any = None
         self._known: tuple[Any, frozenset[str]] | None = None
-        self._runner: Any = None                    # what runs it on several devices
+        self._runner: Any = None  # what runs it on several devices
 
-    def with_data_parallel(self, loss_name: str | None = None, build_strategy: BuildStrategy | None = None,
-                           exec_strategy: ExecutionStrategy | None = None, share_vars_from: CompiledProgram | None = None,
-                           places: Any = None) -> CompiledProgram:
-        """Split each batch over `places` (default: all CUDA devices, or CPU_NUM CPU devices) and average the gradients.
+    def with_data_parallel(
+        self,
+        loss_name: str | None = None,
+        build_strategy: BuildStrategy | None = None,
+        exec_strategy: ExecutionStrategy | None = None,
+        share_vars_from: CompiledProgram | None = None,
+        places: Any = None,
+    ) -> CompiledProgram:
+        """Split each batch over `places` (default: all CUDA devices, or CPU_NUM CPU devices) and average the
+        gradients.
 
-        AssertionError for a program compiled already, and for one that makes gradients when there is no `loss_name`.
+        AssertionError for a program compiled already, and for one that makes gradients when there is no
+        `loss_name`.
         """
         from fluidlite.transpiler.devices.programs import has_backward
+
         assert not self._is_data_parallel, "Already compiled with parallel, cannot be recompiled."
         assert not self._is_inference, "Cannot compile with both data parallel and inference."
         self._is_data_parallel = True
@@ -55,11 +72,15 @@ class CompiledProgram:
         if places is not None:
             self._places = list(places) if isinstance(places, (list, tuple)) else [places]
         assert self._loss_name is not None or not has_backward(self._program), (
-            "The loss name of CompiledProgram is None. The loss name should be set if CompiledProgram contains backward part.")
+            "The loss name of CompiledProgram is None. The loss name should be set if CompiledProgram "
+            "contains backward part."
+        )
         return self
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
-        """Mark the program as one that only infers: it runs its forward part, with nothing but what the fetches need."""
+        """Mark the program as one that only infers: it runs its forward part, with nothing but what the
+        fetches need.
+        """
         assert not self._is_data_parallel, "Cannot compile with both data parallel and inference"
         assert not self._is_inference, "Already compiled with inference, cannot be recompiled."
         self._is_inference = True
@@ -75,7 +96,9 @@ class CompiledProgram:
             return self._places
         return list(cuda_places()) if isinstance(place, CUDAPlace) else list(cpu_places())
 
-    def _run(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
+    def _run(
+        self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool, return_merged: bool
+    ) -> list[Any]:
         scope = self._bind(scope, executor.place)
         if self._is_alone(executor.place, feed):
             result = self._run_alone(executor, feed, fetch_list, scope, return_numpy)
@@ -85,11 +108,16 @@ class CompiledProgram:
         found: list[Any] = self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
         return found
 
-    def _run_alone(self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool) -> list[Any]:
+    def _run_alone(
+        self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool
+    ) -> list[Any]:
         from fluidlite.executor.executor import split_fetches
+
         names = split_fetches(fetch_list)[0] if self._is_inference else []
         if not names:
-            result: list[Any] = executor.run(self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy)
+            result: list[Any] = executor.run(
+                self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy
+            )
             return result
         forward: list[Any] = executor._run(self._program, feed, names, scope, return_numpy, [])
         return forward
@@ -102,9 +130,15 @@ class CompiledProgram:
             return False
         devices, build = self.devices(place), self._build_strategy or BuildStrategy()
         execution = self._exec_strategy or ExecutionStrategy()
-        return (devices == [place] and build.num_trainers == 1 and not build.drawings() and self._share_vars_from is None
-                and build.gradient_scale_strategy != GradientScaleStrategy.Customized
-                and execution.num_iteration_per_run <= 1 and not execution._dry_run)
+        return (
+            devices == [place]
+            and build.num_trainers == 1
+            and not build.drawings()
+            and self._share_vars_from is None
+            and build.gradient_scale_strategy != GradientScaleStrategy.Customized
+            and execution.num_iteration_per_run <= 1
+            and not execution._dry_run
+        )
 
     def _persistables(self) -> frozenset[str]:
         """Names of the program's persistable variables."""
@@ -115,6 +149,7 @@ class CompiledProgram:
 
     def _make_runner(self, executor: Any, scope: Any) -> Any:
         from fluidlite.executor.devices.data_parallel import Runner
+
         build, execution = self._build_strategy or BuildStrategy(), self._exec_strategy or ExecutionStrategy()
         places = self.devices(executor.place)
         _check_places(places)
@@ -129,7 +164,10 @@ class CompiledProgram:
         """What runs the program with which this one shares its variables; None where that runs on its own."""
         runner = self._share_vars_from._runner if self._share_vars_from is not None else None
         if runner is not None and len(runner.devices.places) != count:
-            raise EnforceNotMet(f"a program on {count} devices cannot share the variables of one on {len(runner.devices.places)}")
+            raise EnforceNotMet(
+                f"a program on {count} devices cannot share the variables of one on "
+                f"{len(runner.devices.places)}"
+            )
         return runner
 
     def _compile(self, scope: Any, place: Any) -> CompiledProgram:
@@ -138,13 +176,17 @@ class CompiledProgram:
         return self
 
     def _bind(self, scope: Any, place: Any) -> Any:
-        """The scope to run in; ValueError unless this is the first run, or one with the scope and on the place of the first."""
+        """The scope to run in; ValueError unless this is the first run, or one with the scope and on the
+        place of the first.
+        """
         shared = self._share_vars_from
         if shared is not None:
             if not shared._is_data_parallel:
                 raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
             if shared._scope is None:
-                raise ValueError("The shared Program is not compiled and executed, so there is no variables to share.")
+                raise ValueError(
+                    "The shared Program is not compiled and executed, so there is no variables to share."
+                )
             scope = shared._scope
         if self._scope is not None and scope is not self._scope:
             raise ValueError("Cannot compile program with different scope.")
@@ -159,7 +201,9 @@ def _check_places(places: Sequence[Any]) -> None:
     for place in places:
         if not isinstance(place, Place):
             raise TypeError(f"a device is a place such as CPUPlace(), not {place!r}")
-        assert type(place) is type(places[0]), f"{place!r} and {places[0]!r} are devices of different kinds: a program runs on one kind"
+        assert type(place) is type(places[0]), (
+            f"{place!r} and {places[0]!r} are devices of different kinds: a program runs on one kind"
+        )
 
 
 def tell(*strategies: BuildStrategy | ExecutionStrategy) -> None:
@@ -171,8 +215,11 @@ def tell(*strategies: BuildStrategy | ExecutionStrategy) -> None:
 
 
 def draw(program: Program, path: str) -> None:
-    """Write the program as a graph for Graphviz; who reads the file meanwhile finds the old one or the new one, whole."""
+    """Write the program as a graph for Graphviz; who reads the file meanwhile finds the old one or the new
+    one, whole.
+    """
     from fluidlite.debugger import draw_block_graphviz
+
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(target.name + ".tmp")

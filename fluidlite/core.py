@@ -1,4 +1,5 @@
 """`fluid.core`: the names that programs took from Paddle's compiled module."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -7,36 +8,97 @@ from typing import Any
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
-from fluidlite.base.place import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+from fluidlite.base.place import (
+    CPUPlace,
+    CUDAPinnedPlace,
+    CUDAPlace,
+    Place,
+    get_cuda_device_count,
+    is_compiled_with_cuda,
+)
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.compat.kept_attrs import kept_attrs
-from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole
+from fluidlite.ir.operator import (
+    CALLSTACK_ATTR,
+    DEVICE_ATTR,
+    NAMESCOPE_ATTR,
+    ROLE_ATTR,
+    ROLE_VAR_ATTR,
+    OpRole,
+)
 from fluidlite.ir.restore import STAMPS
 from fluidlite.values.scope import Scope
 from fluidlite.values.scope import ScopeVariable as Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 __all__ = [
-    "AttrType", "BlockDesc", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "EnforceNotMet", "LoDTensor",
-    "LoDTensorArray", "OpDesc", "Place", "ProgramDesc", "Scope", "SelectedRows", "Tensor", "VarDesc", "VarType", "Variable",
-    "empty_var_name", "get_all_op_names", "get_cuda_device_count", "get_grad_op_desc", "get_op_attrs_default_value", "globals",
-    "grad_var_suffix", "has_grad_op_maker", "init_devices", "init_gflags", "init_glog", "is_compiled_with_brpc",
-    "is_compiled_with_cuda", "is_compiled_with_dist", "is_compiled_with_mkldnn", "op_proto_and_checker_maker", "op_support_gpu",
+    "AttrType",
+    "BlockDesc",
+    "CPUPlace",
+    "CUDAPinnedPlace",
+    "CUDAPlace",
+    "EOFException",
+    "EnforceNotMet",
+    "LoDTensor",
+    "LoDTensorArray",
+    "OpDesc",
+    "Place",
+    "ProgramDesc",
+    "Scope",
+    "SelectedRows",
+    "Tensor",
+    "VarDesc",
+    "VarType",
+    "Variable",
+    "empty_var_name",
+    "get_all_op_names",
+    "get_cuda_device_count",
+    "get_grad_op_desc",
+    "get_op_attrs_default_value",
+    "globals",
+    "grad_var_suffix",
+    "has_grad_op_maker",
+    "init_devices",
+    "init_gflags",
+    "init_glog",
+    "is_compiled_with_brpc",
+    "is_compiled_with_cuda",
+    "is_compiled_with_dist",
+    "is_compiled_with_mkldnn",
+    "op_proto_and_checker_maker",
+    "op_support_gpu",
     "size_of_dtype",
 ]
 
 Tensor = LoDTensor
 _Scope = Scope
-_PREDICTOR = frozenset(("AnalysisConfig", "AnalysisPredictor", "NativeConfig", "NativePaddlePredictor", "PaddleBuf", "PaddleDType",
-                        "PaddlePlace", "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor", "paddle_dtype_size"))
+_PREDICTOR = frozenset(
+    (
+        "AnalysisConfig",
+        "AnalysisPredictor",
+        "NativeConfig",
+        "NativePaddlePredictor",
+        "PaddleBuf",
+        "PaddleDType",
+        "PaddlePlace",
+        "PaddlePredictor",
+        "PaddleTensor",
+        "ZeroCopyTensor",
+        "create_paddle_predictor",
+        "paddle_dtype_size",
+    )
+)
 
 
 def __getattr__(name: str) -> Any:
     # the predictor needs an executor, which most programs that import `core` have no use for
     if name not in _PREDICTOR:
-        raise AttributeError(f"module 'fluidlite.core' has no attribute {name!r}{did_you_mean(name, [*__all__, *_PREDICTOR])}")
+        raise AttributeError(
+            f"module 'fluidlite.core' has no attribute {name!r}{did_you_mean(name, [*__all__, *_PREDICTOR])}"
+        )
     from fluidlite.compat import predictor
+
     return getattr(predictor, name)
 
 
@@ -124,7 +186,11 @@ def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:
     op = registry.find(op_type.decode() if isinstance(op_type, bytes) else op_type)
     if op is None:
         return {}
-    defaults = {name: attr.default for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items() if not attr.required}
+    defaults = {
+        name: attr.default
+        for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()
+        if not attr.required
+    }
     return {**defaults, **STAMPS, ROLE_ATTR: int(OpRole.NotSpecified), NAMESCOPE_ATTR: "", CALLSTACK_ATTR: []}
 
 
@@ -141,9 +207,12 @@ def op_support_gpu(op_type: str) -> bool:
     return registry.get(op_type).compute is not None
 
 
-def get_grad_op_desc(op: OpDesc, no_grad_set: Any, grad_sub_blocks: Sequence[BlockDesc] = ()) -> tuple[list[OpDesc], dict[str, str]]:
+def get_grad_op_desc(
+    op: OpDesc, no_grad_set: Any, grad_sub_blocks: Sequence[BlockDesc] = ()
+) -> tuple[list[OpDesc], dict[str, str]]:
     """The gradient ops of an op, and gradient -> variable for what they make."""
     from fluidlite.backward.rules import Context
+
     context = Context(op.target, set(no_grad_set), grad_sub_blocks[0].target if grad_sub_blocks else None)
     return [OpDesc(made) for made in context.ops], dict(context.grad_of)
 

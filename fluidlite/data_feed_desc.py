@@ -1,4 +1,7 @@
-"""`fluid.DataFeedDesc`: which fields the lines of a job's files have, as a text of the message `paddle.framework.DataFeedDesc`."""
+"""`fluid.DataFeedDesc`: which fields the lines of a job's files have, as a text of the message
+`paddle.framework.DataFeedDesc`.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,29 +14,37 @@ __all__ = ["DataFeedDesc", "feed_message"]
 
 # message -> its fields: number, name, type, label and default, as 1.8.5 declares them
 _FIELDS = {
-    "Slot": "1 name STRING ! , 2 type STRING ! , 3 is_dense BOOL ? false, 4 is_used BOOL ? false, 5 shape INT32 * ",
+    "Slot": "1 name STRING ! , 2 type STRING ! , 3 is_dense BOOL ? false, 4 is_used BOOL ? false, 5 shape "
+    "INT32 * ",
     "MultiSlotDesc": "1 slots Slot * ",
-    "DataFeedDesc": "1 name STRING ? , 2 batch_size INT32 ? 32, 3 multi_slot_desc MultiSlotDesc ? , 4 pipe_command STRING ? , "
-                    "5 thread_num INT32 ? , 6 rank_offset STRING ? , 7 pv_batch_size INT32 ? 32",
+    "DataFeedDesc": "1 name STRING ? , 2 batch_size INT32 ? 32, 3 multi_slot_desc MultiSlotDesc ? , 4 "
+    "pipe_command STRING ? , "
+    "5 thread_num INT32 ? , 6 rank_offset STRING ? , 7 pv_batch_size INT32 ? 32",
 }
 _LABELS = {"!": "LABEL_REQUIRED", "?": "LABEL_OPTIONAL", "*": "LABEL_REPEATED"}
 
 
 @cache
 def _message_class() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name="fluidlite/data_feed.proto", package="paddle.framework", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="fluidlite/data_feed.proto", package="paddle.framework", syntax="proto2"
+    )
     for name, fields in _FIELDS.items():
         message = file.message_type.add(name=name)
         for text in fields.split(","):
             number, field_name, kind, label, *default = text.split()
-            field = message.field.add(name=field_name, number=int(number), label=getattr(descriptor_pb2.FieldDescriptorProto, _LABELS[label]))
+            field = message.field.add(
+                name=field_name,
+                number=int(number),
+                label=getattr(descriptor_pb2.FieldDescriptorProto, _LABELS[label]),
+            )
             if kind in _FIELDS:
                 field.type, field.type_name = field.TYPE_MESSAGE, f".paddle.framework.{kind}"
             else:
                 field.type = getattr(field, f"TYPE_{kind}")
             if default:
                 field.default_value = default[0]
-    pool = descriptor_pool.DescriptorPool()                   # of its own: Paddle declares messages of these names too
+    pool = descriptor_pool.DescriptorPool()  # of its own: Paddle declares messages of these names too
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("paddle.framework.DataFeedDesc"))
 
@@ -60,7 +71,9 @@ class DataFeedDesc:
         self.proto_desc = feed_message()
         with open(proto_file, encoding="utf8") as source:
             text_format.Parse(source.read(), self.proto_desc)
-        self.__name_to_index = {slot.name: index for index, slot in enumerate(self.proto_desc.multi_slot_desc.slots)}
+        self.__name_to_index = {
+            slot.name: index for index, slot in enumerate(self.proto_desc.multi_slot_desc.slots)
+        }
 
     def set_batch_size(self, batch_size: int) -> None:
         """Set how many lines make a batch."""
@@ -81,7 +94,10 @@ class DataFeedDesc:
 
     def _check_multi_slot(self, flag: str) -> None:
         if self.proto_desc.name != "MultiSlotDataFeed":
-            raise ValueError(f"only a MultiSlotDataFeed has fields to set {flag} of, and the file describes a {self.proto_desc.name!r}")
+            raise ValueError(
+                f"only a MultiSlotDataFeed has fields to set {flag} of, and the file describes a "
+                f"{self.proto_desc.name!r}"
+            )
 
     def desc(self) -> str:
         """The description, in protobuf's text format."""

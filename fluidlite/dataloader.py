@@ -1,4 +1,5 @@
 """Data sets with a length and an index, and how their samples are put into batches."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,9 @@ __all__ = ["BatchSampler", "Dataset", "default_collate_fn"]
 
 
 class Dataset:
-    """Base of data sets: give `__getitem__(index)`, which returns a sample, a tuple of arrays, and `__len__`."""
+    """Base of data sets: give `__getitem__(index)`, which returns a sample, a tuple of arrays, and
+    `__len__`.
+    """
 
     def __getitem__(self, index: int) -> Any:
         raise TypeError(f"'{type(self).__name__}' must define __getitem__")
@@ -20,13 +23,20 @@ class Dataset:
 
 
 class BatchSampler:
-    """Yields lists of `batch_size` indices of `dataset`, or of `indices`; the last may be shorter unless `drop_last`.
+    """Yields lists of `batch_size` indices of `dataset`, or of `indices`; the last may be shorter unless
+    `drop_last`.
 
     `shuffle` draws from NumPy's global random numbers, which a program may seed.
     """
 
-    def __init__(self, dataset: Any = None, indices: Sequence[int] | None = None, shuffle: bool = False, batch_size: int = 1,
-                 drop_last: bool = False) -> None:
+    def __init__(
+        self,
+        dataset: Any = None,
+        indices: Sequence[int] | None = None,
+        shuffle: bool = False,
+        batch_size: int = 1,
+        drop_last: bool = False,
+    ) -> None:
         if (dataset is None) == (indices is None):
             raise AssertionError("BatchSampler takes either a dataset or indices")
         if not isinstance(batch_size, int) or batch_size <= 0:
@@ -39,7 +49,7 @@ class BatchSampler:
         if self.shuffle:
             np.random.shuffle(order)
         for start in range(0, len(order), self.batch_size):
-            group = order[start:start + self.batch_size]
+            group = order[start : start + self.batch_size]
             if len(group) == self.batch_size or not self.drop_last:
                 yield group
 
@@ -49,7 +59,9 @@ class BatchSampler:
 
 
 def default_collate_fn(batch: Sequence[Any]) -> list[Any]:
-    """Samples, each a tuple of fields, as one array a field; samples that are arrays themselves as one array."""
+    """Samples, each a tuple of fields, as one array a field; samples that are arrays themselves as one
+    array.
+    """
     if isinstance(batch[0], np.ndarray):
         return [np.stack(batch)]
     return [np.stack([np.asarray(value) for value in field]) for field in zip(*batch, strict=True)]

@@ -1,4 +1,7 @@
-"""`fluid.DatasetFactory`: data sets in files, for `Executor.train_from_dataset` and `DataLoader.from_dataset`."""
+"""`fluid.DatasetFactory`: data sets in files, for `Executor.train_from_dataset` and
+`DataLoader.from_dataset`.
+"""
+
 from __future__ import annotations
 
 import io
@@ -24,14 +27,20 @@ class DatasetFactory:
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> Any:
         """A new QueueDataset, InMemoryDataset or FileInstantDataset; ValueError for other names."""
-        kinds = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset, "FileInstantDataset": FileInstantDataset}
+        kinds = {
+            "QueueDataset": QueueDataset,
+            "InMemoryDataset": InMemoryDataset,
+            "FileInstantDataset": FileInstantDataset,
+        }
         if datafeed_class not in kinds:
             raise ValueError(f"datafeed class {datafeed_class} does not exist")
         return kinds[datafeed_class]()
 
 
 class DatasetBase:
-    """Files whose lines are samples; each goes through a shell's command, which writes what `multi_slot` describes."""
+    """Files whose lines are samples; each goes through a shell's command, which writes what `multi_slot`
+    describes.
+    """
 
     def __init__(self) -> None:
         self.proto_desc = feed_message()
@@ -39,7 +48,7 @@ class DatasetBase:
         self.thread_num = 1
         self.use_vars: list[Any] = []
         self.fea_eval = False
-        self.leading_texts = 0                    # fields of text that a line begins with, and that are passed by
+        self.leading_texts = 0  # fields of text that a line begins with, and that are passed by
 
     # ------------------------------------------------------------------ what is read, and how
     def set_pipe_command(self, pipe_command: str) -> None:
@@ -71,7 +80,8 @@ class DatasetBase:
         self.filelist = list(filelist)
 
     def set_use_var(self, var_list: Sequence[Any]) -> None:
-        """Set the variables that the fields of a line are fed to, in order; ValueError for other types than float32 and int64.
+        """Set the variables that the fields of a line are fed to, in order; ValueError for other types than
+        float32 and int64.
 
         A variable without a level of detail takes the same number of values from each line, by its shape.
         """
@@ -95,11 +105,15 @@ class DatasetBase:
         self.download_cmd = download_cmd
 
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
-        """Let `slots_shuffle` act; `record_candidate_size` is kept for programs that name it: all samples are candidates."""
+        """Let `slots_shuffle` act; `record_candidate_size` is kept for programs that name it: all samples
+        are candidates.
+        """
         self.fea_eval = fea_eval
 
     def slots_shuffle(self, slots: Sequence[str]) -> None:
-        """Shuffle some fields among the samples in memory, where `set_fea_eval` asked for it: how much does the model need them?"""
+        """Shuffle some fields among the samples in memory, where `set_fea_eval` asked for it: how much
+        does the model need them?
+        """
 
     def desc(self) -> str:
         """The description, in protobuf's text format."""
@@ -108,7 +122,9 @@ class DatasetBase:
 
     # ------------------------------------------------------------------ batches
     def batches(self, drop_last: bool = False) -> Iterator[dict[str, LoDTensor]]:
-        """What a step is fed, batch by batch, in the order of the files; batches may begin in one and end in the next."""
+        """What a step is fed, batch by batch, in the order of the files; batches may begin in one and end
+        in the next.
+        """
         if not self.use_vars:
             raise ArgumentError("the data set does not know what it feeds: call set_use_var")
         size, rest = self.proto_desc.batch_size, None
@@ -124,7 +140,11 @@ class DatasetBase:
     def _parts(self) -> Iterator[Samples]:
         """The samples of each file, read by several threads, a few files ahead."""
         from concurrent.futures import ThreadPoolExecutor
-        kinds, threads = [_KINDS[var.dtype] for var in self.use_vars], max(1, min(self.thread_num, len(self.filelist)))
+
+        kinds, threads = (
+            [_KINDS[var.dtype] for var in self.use_vars],
+            max(1, min(self.thread_num, len(self.filelist))),
+        )
 
         def begin(path: str) -> Any:
             return pool.submit(read_file, path, self.proto_desc.pipe_command, kinds, self.leading_texts)
@@ -139,7 +159,9 @@ class DatasetBase:
                     yield found
 
     def _feed(self, samples: Samples) -> dict[str, LoDTensor]:
-        return {var.name: _tensor(var, field) for var, field in zip(self.use_vars, samples.fields, strict=True)}
+        return {
+            var.name: _tensor(var, field) for var, field in zip(self.use_vars, samples.fields, strict=True)
+        }
 
     def _prepare_to_run(self) -> None:
         """A data set that reads while it is used has nothing to prepare."""
@@ -148,12 +170,18 @@ class DatasetBase:
 def _tensor(var: Any, field: Field) -> LoDTensor:
     """The values of a field in the form of the variable that is fed."""
     if var.lod_level:
-        return LoDTensor(field.values.reshape(-1, *(1,) * (len(var.shape) - 1)), (tuple(field.offsets.tolist()),))
+        return LoDTensor(
+            field.values.reshape(-1, *(1,) * (len(var.shape) - 1)), (tuple(field.offsets.tolist()),)
+        )
     shape = [1 if dim < 0 else dim for dim in var.shape[1:]]
     rows = len(field.offsets) - 1
     if (np.diff(field.offsets) != int(np.prod(shape, dtype=np.int64))).any():
-        raise FeedError(f"variable {var.name!r} has the shape {list(var.shape)} and takes {int(np.prod(shape))} values of each line, "
-                        f"but a line has {int(np.diff(field.offsets).max())}: declare it with lod_level=1 where their number differs")
+        raise FeedError(
+            f"variable {var.name!r} has the shape {list(var.shape)} and takes {int(np.prod(shape))} values "
+            f"of each line, "
+            f"but a line has {int(np.diff(field.offsets).max())}: declare it with lod_level=1 where their "
+            f"number differs"
+        )
     return LoDTensor(np.ascontiguousarray(field.values.reshape(rows, *shape)), ())
 
 
@@ -183,20 +211,22 @@ class FileInstantDataset(QueueDataset):
 
 def _unshuffled(how: str) -> None:
     from fluidlite.incubate.fleet.base.abstract import abstract
+
     abstract(f"QueueDataset does not support {how} shuffle, please use InMemoryDataset for {how}_shuffle")
 
 
 class InMemoryDataset(DatasetBase):
     """Samples are read into memory first (`load_into_memory`), where they can be shuffled.
 
-    As in fluid, fields with a level of detail lose their zeros, of which one stays where a sample has nothing else.
+    As in fluid, fields with a level of detail lose their zeros, of which one stays where a sample has nothing
+    else.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.proto_desc.name = "MultiSlotInMemoryDataFeed"
         self.samples: Samples | None = None
-        self.shuffled = 0                         # samples that came in the last global shuffle
+        self.shuffled = 0  # samples that came in the last global shuffle
         self.rounds = 0
         self.parse_ins_id = self.parse_content = False
         self._loading: Any = None
@@ -205,12 +235,17 @@ class InMemoryDataset(DatasetBase):
         """Read all files."""
         parts = list(super()._parts())
         whole = Samples.joined(parts) if parts else Samples([])
-        self.samples = Samples([field.without_zeros() if var.lod_level else field
-                                for var, field in zip(self.use_vars, whole.fields, strict=False)])
+        self.samples = Samples(
+            [
+                field.without_zeros() if var.lod_level else field
+                for var, field in zip(self.use_vars, whole.fields, strict=False)
+            ]
+        )
 
     def preload_into_memory(self, thread_num: int | None = None) -> None:
         """Begin to read all files, `thread_num` at a time; `wait_preload_done` ends it."""
         from concurrent.futures import ThreadPoolExecutor
+
         if thread_num is not None:
             self.set_thread(thread_num)
         pool = ThreadPoolExecutor(1, "preload")
@@ -232,7 +267,9 @@ class InMemoryDataset(DatasetBase):
         return _summed(0 if self.samples is None else len(self.samples), fleet)
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
-        """How many samples the last global shuffle among workers has left here, or with `fleet` with all workers."""
+        """How many samples the last global shuffle among workers has left here, or with `fleet` with all
+        workers.
+        """
         return _summed(self.shuffled, fleet)
 
     # ------------------------------------------------------------------ shuffling
@@ -246,7 +283,9 @@ class InMemoryDataset(DatasetBase):
         if self.fea_eval and self.samples is not None:
             for number, var in enumerate(self.use_vars):
                 if var.name in slots:
-                    self.samples.fields[number] = self.samples.fields[number].take(np.random.permutation(len(self.samples)))
+                    self.samples.fields[number] = self.samples.fields[number].take(
+                        np.random.permutation(len(self.samples))
+                    )
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
         """Deal the samples of all workers of `fleet` out again; without `fleet`, shuffle those that are here.
@@ -258,12 +297,17 @@ class InMemoryDataset(DatasetBase):
             return
         exchange = getattr(fleet._role_maker, "_gather", None)
         if exchange is None:
-            raise ReaderError(f"{type(fleet._role_maker).__name__} lets workers exchange nothing: use GeneralRoleMaker, or split the files")
+            raise ReaderError(
+                f"{type(fleet._role_maker).__name__} lets workers exchange nothing: use GeneralRoleMaker, or "
+                f"split the files"
+            )
         parts = [_unpack(part) for part in exchange("workers", _pack(self.samples))]
         whole = Samples.joined(parts) if any(len(part) for part in parts) else Samples([])
         self.rounds += 1
-        dealt = np.random.RandomState([self.rounds, len(whole)]).permutation(len(whole))       # the same on all workers
-        self.samples = whole.take(dealt[fleet.worker_index()::fleet.worker_num()]) if len(whole) else whole
+        dealt = np.random.RandomState([self.rounds, len(whole)]).permutation(
+            len(whole)
+        )  # the same on all workers
+        self.samples = whole.take(dealt[fleet.worker_index() :: fleet.worker_num()]) if len(whole) else whole
         self.shuffled = len(self.samples)
 
     def _parts(self) -> Iterator[Samples]:
@@ -326,4 +370,6 @@ def _pack(samples: Samples | None) -> bytes:
 def _unpack(data: bytes) -> Samples:
     with np.load(io.BytesIO(data), allow_pickle=False) as found:
         arrays = [found[f"arr_{number}"] for number in range(len(found.files))]
-    return Samples([Field(values, offsets) for values, offsets in zip(arrays[::2], arrays[1::2], strict=True)])
+    return Samples(
+        [Field(values, offsets) for values, offsets in zip(arrays[::2], arrays[1::2], strict=True)]
+    )

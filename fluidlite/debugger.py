@@ -1,4 +1,7 @@
-"""`fluid.debugger`: programs as pseudo-code and as drawings, and runs that stop at the first NaN or infinity."""
+"""`fluid.debugger`: programs as pseudo-code and as drawings, and runs that stop at the first NaN or
+infinity.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -12,7 +15,13 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.text import operator_text, variable_text
 from fluidlite.ir.variable import Parameter
 
-__all__ = ["draw_block_graphviz", "pprint_block_codes", "pprint_program_codes", "prepare_fast_nan_inf_debug", "run_fast_nan_inf_debug"]
+__all__ = [
+    "draw_block_graphviz",
+    "pprint_block_codes",
+    "pprint_program_codes",
+    "prepare_fast_nan_inf_debug",
+    "run_fast_nan_inf_debug",
+]
 
 _FILL = {"op": "#303A3A", "param": "#148b97", "value": "#dddddd", "highlight": "orange"}
 
@@ -28,7 +37,9 @@ def pprint_program_codes(program_desc: Program) -> str:
 
 
 def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
-    """The variables and ops of a block as text; gradients, and the ops that make or use them, only with `show_backward`."""
+    """The variables and ops of a block as text; gradients, and the ops that make or use them, only with
+    `show_backward`.
+    """
     block = _shown(block_desc)
     ops = [op for op in block.ops if show_backward or not op.role & (OpRole.Backward | OpRole.Optimize)]
     hidden = {name for op in block.ops if op not in ops for name in op.output_arg_names}
@@ -38,30 +49,51 @@ def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
     return "\n".join([*lines, "", "// operators", *map(operator_text, ops)]) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------ NaN and infinity
+# ---------- NaN and infinity
 def prepare_fast_nan_inf_debug(_program: Program) -> None:
-    """Nothing needs to be prepared: every program can be run by `run_fast_nan_inf_debug`. TypeError for what is no program."""
+    """Nothing needs to be prepared: every program can be run by `run_fast_nan_inf_debug`. TypeError for
+    what is no program.
+    """
     if not isinstance(_program, Program):
         raise TypeError(f"prepare_fast_nan_inf_debug takes a Program, not {type(_program).__name__}")
 
 
-def run_fast_nan_inf_debug(executor: Any, program: Program | None = None, feed: Any = None, fetch_list: Any = None, feed_var_name: str = "feed",
-                           fetch_var_name: str = "fetch", scope: Any = None, return_numpy: bool = True, use_program_cache: bool = False,
-                           dump_core: bool = True) -> Any:
-    """`executor.run` op by op; NanInfError names the first op whose result holds a NaN or an infinity (there is no core to dump)."""
+def run_fast_nan_inf_debug(
+    executor: Any,
+    program: Program | None = None,
+    feed: Any = None,
+    fetch_list: Any = None,
+    feed_var_name: str = "feed",
+    fetch_var_name: str = "fetch",
+    scope: Any = None,
+    return_numpy: bool = True,
+    use_program_cache: bool = False,
+    dump_core: bool = True,
+) -> Any:
+    """`executor.run` op by op; NanInfError names the first op whose result holds a NaN or an infinity
+    (there is no core to dump).
+    """
     flag = "FLAGS_check_nan_inf"
     before = flags.get_flags(flag)
     flags.set_flags({flag: True})
     try:
-        return executor.run(program, feed, fetch_list, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache)
+        return executor.run(
+            program, feed, fetch_list, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache
+        )
     finally:
         flags.set_flags(before)
 
 
 # ------------------------------------------------------------------------------------------------ drawings
-def draw_block_graphviz(block: Block, highlights: Iterable[str] | None = None, path: str = "./temp.dot") -> None:
-    """Write a block as a graph for Graphviz (`dot -Tpdf temp.dot`): ops, values, and in another colour the names in `highlights`."""
-    pathlib.Path(path).write_text("\n".join(_dot(_shown(block), frozenset(highlights or ()))) + "\n", encoding="utf8")
+def draw_block_graphviz(
+    block: Block, highlights: Iterable[str] | None = None, path: str = "./temp.dot"
+) -> None:
+    """Write a block as a graph for Graphviz (`dot -Tpdf temp.dot`): ops, values, and in another colour the
+    names in `highlights`.
+    """
+    pathlib.Path(path).write_text(
+        "\n".join(_dot(_shown(block), frozenset(highlights or ()))) + "\n", encoding="utf8"
+    )
 
 
 def _dot(block: Block, highlights: frozenset[str]) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""`fluid.default_scope_funcs`: a stack of scopes for each thread, from before programs had executors with scopes."""
+"""`fluid.default_scope_funcs`: a stack of scopes for each thread, from before programs had executors with
+scopes.
+"""
+
 from __future__ import annotations
 
 import threading

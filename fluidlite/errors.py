@@ -1,4 +1,5 @@
 """Every error that FluidLite raises on purpose; the body is in `fluidlite.base.errors`."""
+
 from __future__ import annotations
 
 from fluidlite.base.errors import *  # noqa: F403

@@ -1,4 +1,5 @@
 """Evaluators keep their state in variables of the program. Old: `fluid.metrics` does the same in Python."""
+
 from __future__ import annotations
 
 import warnings
@@ -26,8 +27,14 @@ __all__ = ["ChunkEvaluator", "DetectionMAP", "EditDistance"]
 
 def _clone(program: Program, var: Variable) -> Variable:
     """The persistable variable `var`, declared in `program`."""
-    return program.global_block().create_var(name=var.name, shape=var.shape, dtype=var.dtype, type=var.type,
-                                             lod_level=var.lod_level, persistable=True)
+    return program.global_block().create_var(
+        name=var.name,
+        shape=var.shape,
+        dtype=var.dtype,
+        type=var.type,
+        lod_level=var.lod_level,
+        persistable=True,
+    )
 
 
 class Evaluator:
@@ -35,8 +42,13 @@ class Evaluator:
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         kind = type(self).__name__
-        warnings.warn(f"The {kind} is deprecated, because maintain a modified program inside evaluator cause bug easily, "
-                      f"please use fluid.metrics.{kind} instead.", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            f"The {kind} is deprecated, because maintain a modified program inside evaluator cause bug "
+            f"easily, "
+            f"please use fluid.metrics.{kind} instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         self.states: list[Variable] = []
         self.metrics: list[Variable] = []
         self.helper = LayerHelper(name, **kwargs)
@@ -52,11 +64,17 @@ class Evaluator:
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> Any:
         """The metric since the last reset; TypeError unless a subclass says how."""
-        raise TypeError(f"{type(self).__name__} has no metric of all batches to evaluate; fetch its variables instead")
+        raise TypeError(
+            f"{type(self).__name__} has no metric of all batches to evaluate; fetch its variables instead"
+        )
 
     def _create_state(self, suffix: str, dtype: str, shape: Sequence[int] | None) -> Variable:
-        state = self.helper.create_variable(name="_".join([unique_name.generate(self.helper.name), suffix]), persistable=True,
-                                            dtype=dtype, shape=shape)
+        state = self.helper.create_variable(
+            name="_".join([unique_name.generate(self.helper.name), suffix]),
+            persistable=True,
+            dtype=dtype,
+            shape=shape,
+        )
         self.states.append(state)
         return state
 
@@ -76,16 +94,26 @@ class Evaluator:
 class ChunkEvaluator(Evaluator):
     """Precision, recall and F1 of chunks; see `layers.chunk_eval` for the arguments."""
 
-    def __init__(self, input: Variable, label: Variable, chunk_scheme: str, num_chunk_types: int,
-                 excluded_chunk_types: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        input: Variable,
+        label: Variable,
+        chunk_scheme: str,
+        num_chunk_types: int,
+        excluded_chunk_types: Sequence[int] | None = None,
+    ) -> None:
         super().__init__("chunk_eval")
         if self.helper.main_program.current_block().idx != 0:
             raise ValueError("You can only invoke Evaluator in root block")
         for suffix in ("num_infer_chunks", "num_label_chunks", "num_correct_chunks"):
             self._create_state(suffix, "int64", [1])
         precision, recall, f1, found, right, both = chunk_eval(
-            input=input, label=label, chunk_scheme=chunk_scheme, num_chunk_types=num_chunk_types,
-            excluded_chunk_types=excluded_chunk_types)
+            input=input,
+            label=label,
+            chunk_scheme=chunk_scheme,
+            num_chunk_types=num_chunk_types,
+            excluded_chunk_types=excluded_chunk_types,
+        )
         self._accumulate(num_infer_chunks=found, num_label_chunks=right, num_correct_chunks=both)
         self.metrics.extend([precision, recall, f1])
 
@@ -99,9 +127,13 @@ class ChunkEvaluator(Evaluator):
 
 
 class EditDistance(Evaluator):
-    """The average edit distance and the share of wrong sequences; see `layers.edit_distance` for the arguments."""
+    """The average edit distance and the share of wrong sequences; see `layers.edit_distance` for the
+    arguments.
+    """
 
-    def __init__(self, input: Variable, label: Variable, ignored_tokens: Sequence[int] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, input: Variable, label: Variable, ignored_tokens: Sequence[int] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__("edit_distance", **kwargs)
         if self.helper.main_program.current_block().idx != 0:
             raise ValueError("You can only invoke Evaluator in root block")
@@ -117,7 +149,9 @@ class EditDistance(Evaluator):
         self.metrics.extend([total, errors])
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> tuple[Array, Array]:
-        """(average distance, share of wrong sequences) since the last reset, each float32 [1]; NaN before any batch."""
+        """(average distance, share of wrong sequences) since the last reset, each float32 [1]; NaN before
+        any batch.
+        """
         total, count, errors = (value.astype("float32") for value in self._values(executor, eval_program))
         with np.errstate(invalid="ignore"):
             return total / count, errors / count
@@ -126,14 +160,38 @@ class EditDistance(Evaluator):
 class DetectionMAP(metrics.DetectionMAP, Evaluator):
     """Mean average precision of detected boxes; see `fluid.metrics.DetectionMAP`."""
 
-    def __init__(self, input: Variable, gt_label: Variable, gt_box: Variable, gt_difficult: Variable | None = None,
-                 class_num: int | None = None, background_label: int = 0, overlap_threshold: float = 0.5,
-                 evaluate_difficult: bool = True, ap_version: str = "integral") -> None:
-        warnings.warn("The DetectionMAP is deprecated, because maintain a modified program inside evaluator cause bug easily, "
-                      "please use fluid.metrics.DetectionMAP instead.", DeprecationWarning, stacklevel=2)
+    def __init__(
+        self,
+        input: Variable,
+        gt_label: Variable,
+        gt_box: Variable,
+        gt_difficult: Variable | None = None,
+        class_num: int | None = None,
+        background_label: int = 0,
+        overlap_threshold: float = 0.5,
+        evaluate_difficult: bool = True,
+        ap_version: str = "integral",
+    ) -> None:
+        warnings.warn(
+            "The DetectionMAP is deprecated, because maintain a modified program inside evaluator cause bug "
+            "easily, "
+            "please use fluid.metrics.DetectionMAP instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         self.states, self.metrics = [], []
-        metrics.DetectionMAP.__init__(self, input, gt_label, gt_box, gt_difficult, class_num, background_label,
-                                      overlap_threshold, evaluate_difficult, ap_version)
+        metrics.DetectionMAP.__init__(
+            self,
+            input,
+            gt_label,
+            gt_box,
+            gt_difficult,
+            class_num,
+            background_label,
+            overlap_threshold,
+            evaluate_difficult,
+            ap_version,
+        )
         self.metrics.append(self.cur_map)
 
     def _create_has_state(self) -> Variable:

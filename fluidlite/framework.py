@@ -1,4 +1,5 @@
 """`fluid.framework`: the IR's classes and guards under the names that fluid programs import them by."""
+
 from __future__ import annotations
 
 import os
@@ -10,7 +11,15 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
-from fluidlite.base.place import CPUPlace, CUDAPlace, Place, cpu_places, cuda_pinned_places, cuda_places, is_compiled_with_cuda
+from fluidlite.base.place import (
+    CPUPlace,
+    CUDAPlace,
+    Place,
+    cpu_places,
+    cuda_pinned_places,
+    cuda_places,
+    is_compiled_with_cuda,
+)
 from fluidlite.compat.kept_attrs import kept_attrs
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
@@ -29,11 +38,38 @@ from fluidlite.ir.program import (
 from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = [
-    "Block", "OpProtoHolder", "OpRole", "Operator", "Parameter", "Program", "Variable", "convert_np_dtype_to_dtype_", "cpu_places",
-    "cuda_pinned_places", "cuda_places", "current_device", "default_main_program", "default_startup_program", "device_guard",
-    "dtype_is_floating", "generate_control_dev_var_name", "get_flags", "grad_var_name", "in_dygraph_mode", "is_compiled_with_cuda",
-    "dygraph_not_support", "dygraph_only", "get_all_op_protos", "load_op_library", "name_scope", "program_guard", "require_version",
-    "set_flags", "switch_main_program", "switch_startup_program", "unique_name",
+    "Block",
+    "OpProtoHolder",
+    "OpRole",
+    "Operator",
+    "Parameter",
+    "Program",
+    "Variable",
+    "convert_np_dtype_to_dtype_",
+    "cpu_places",
+    "cuda_pinned_places",
+    "cuda_places",
+    "current_device",
+    "default_main_program",
+    "default_startup_program",
+    "device_guard",
+    "dtype_is_floating",
+    "generate_control_dev_var_name",
+    "get_flags",
+    "grad_var_name",
+    "in_dygraph_mode",
+    "is_compiled_with_cuda",
+    "dygraph_not_support",
+    "dygraph_only",
+    "get_all_op_protos",
+    "load_op_library",
+    "name_scope",
+    "program_guard",
+    "require_version",
+    "set_flags",
+    "switch_main_program",
+    "switch_startup_program",
+    "unique_name",
 ]
 
 EMPTY_VAR_NAME = registry.EMPTY_VAR
@@ -88,8 +124,10 @@ def _dygraph_tracer() -> None:
 
 def dygraph_only(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate what only dygraph mode has: AssertionError when it is called."""
+
     def refuse(*unused: Any, **options: Any) -> Any:
         raise AssertionError(f"{function.__name__} is for dygraph mode, and FluidLite is the static graph")
+
     return refuse
 
 
@@ -105,8 +143,12 @@ _dygraph_not_support_ = dygraph_not_support
 
 
 def load_op_library(lib_filename: str) -> None:
-    """EnforceNotMet: compiled libraries hold Paddle's C++; declare an op with `fluidlite.base.registry.Op` instead."""
-    raise EnforceNotMet(f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.base.registry.Op")
+    """EnforceNotMet: compiled libraries hold Paddle's C++; declare an op with `fluidlite.base.registry.Op`
+    instead.
+    """
+    raise EnforceNotMet(
+        f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.base.registry.Op"
+    )
 
 
 def _get_var(name: str, program: Program | None = None) -> Variable:
@@ -143,10 +185,17 @@ class OpProto(NamedTuple):
 
 
 def _op_proto(op: registry.Op) -> OpProto:
-    attrs = {**{name: attr.type for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()}, **COMMON_TYPES}
-    return OpProto(op.type, [VarProto(slot.name, slot.many, False, slot.optional) for slot in op.inputs.values()],
-                   [VarProto(slot.name, slot.many, slot.optional, False) for slot in op.outputs.values()],
-                   [AttrProto(name, int(kind)) for name, kind in attrs.items()], op.__doc__ or "")
+    attrs = {
+        **{name: attr.type for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()},
+        **COMMON_TYPES,
+    }
+    return OpProto(
+        op.type,
+        [VarProto(slot.name, slot.many, False, slot.optional) for slot in op.inputs.values()],
+        [VarProto(slot.name, slot.many, slot.optional, False) for slot in op.outputs.values()],
+        [AttrProto(name, int(kind)) for name, kind in attrs.items()],
+        op.__doc__ or "",
+    )
 
 
 def get_all_op_protos() -> list[OpProto]:

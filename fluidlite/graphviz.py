@@ -1,4 +1,5 @@
 """`fluid.graphviz`: drawing graphs by hand, as text for Graphviz."""
+
 from __future__ import annotations
 
 import html
@@ -15,7 +16,11 @@ def crepr(v: Any) -> str:
     """A value as Graphviz reads it: text in quotes, markup in `<...>` and numbers as they are."""
     if not isinstance(v, str):
         return str(v)
-    return v if v.startswith("<<") and v.endswith(">>") else '"' + v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return (
+        v
+        if v.startswith("<<") and v.endswith(">>")
+        else '"' + v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    )
 
 
 def _attributes(attrs: Mapping[str, Any]) -> str:
@@ -72,8 +77,14 @@ class Graph:
     def code(self) -> str:
         """The graph's text."""
         ranks = sorted(self.rank_groups.values(), key=lambda rank: rank.priority)
-        lines = ["digraph G {", f"title = {crepr(self.title)}", *(f"{key}={crepr(value)};" for key, value in self.attrs.items())]
-        return "\n".join([*lines, *filter(None, map(str, ranks)), *map(str, self.nodes), *map(str, self.edges), "}"])
+        lines = [
+            "digraph G {",
+            f"title = {crepr(self.title)}",
+            *(f"{key}={crepr(value)};" for key, value in self.attrs.items()),
+        ]
+        return "\n".join(
+            [*lines, *filter(None, map(str, ranks)), *map(str, self.nodes), *map(str, self.edges), "}"]
+        )
 
     __str__ = code
 
@@ -121,18 +132,44 @@ class GraphPreviewGenerator:
 
     def add_param(self, name: str, data_type: str, highlight: bool = False) -> Node:
         """A parameter."""
-        return self.graph.node(f"{name}\n{data_type}", "param", name, shape="box", style="rounded,filled,bold", fontname="Arial",
-                               color="orange" if highlight else "#148b97", fontcolor="#ffffff")
+        return self.graph.node(
+            f"{name}\n{data_type}",
+            "param",
+            name,
+            shape="box",
+            style="rounded,filled,bold",
+            fontname="Arial",
+            color="orange" if highlight else "#148b97",
+            fontcolor="#ffffff",
+        )
 
     def add_op(self, opType: str, **kwargs: Any) -> Node:
         """An op."""
-        return self.graph.node(f"<<B>{html.escape(opType)}</B>>", "op", opType, shape="box", style="rounded, filled, bold", color="#303A3A",
-                               fontname="Arial", fontcolor="#ffffff", width="1.3", height="0.84")
+        return self.graph.node(
+            f"<<B>{html.escape(opType)}</B>>",
+            "op",
+            opType,
+            shape="box",
+            style="rounded, filled, bold",
+            color="#303A3A",
+            fontname="Arial",
+            fontcolor="#ffffff",
+            width="1.3",
+            height="0.84",
+        )
 
     def add_arg(self, name: str, highlight: bool = False) -> Node:
         """A value."""
-        return self.graph.node(name, "arg", name, shape="box", style="rounded,filled,bold", fontname="Arial", fontcolor="#999999",
-                               color="orange" if highlight else "#dddddd")
+        return self.graph.node(
+            name,
+            "arg",
+            name,
+            shape="box",
+            style="rounded,filled,bold",
+            fontname="Arial",
+            fontcolor="#999999",
+            color="orange" if highlight else "#dddddd",
+        )
 
     def add_edge(self, source: Node, target: Node, **kwargs: Any) -> Edge:
         """An arrow; `highlight` colours it."""

@@ -1,4 +1,7 @@
-"""Initialisers: called with a variable and a block, they prepend to the block the op that fills the variable."""
+"""Initialisers: called with a variable and a block, they prepend to the block the op that fills the
+variable.
+"""
+
 from __future__ import annotations
 
 import math
@@ -70,18 +73,33 @@ def _check(var: Variable, block: Block, name: str, dtypes: list[str] | None = No
         check_variable_and_dtype(var, "Out", dtypes, name)
 
 
-def _fill(var: Variable, block: Block, op: str, attrs: Mapping[str, Any], hint: str, prepend: bool = True) -> Operator:
+def _fill(
+    var: Variable, block: Block, op: str, attrs: Mapping[str, Any], hint: str, prepend: bool = True
+) -> Operator:
     """Write `op` with output `var`; a float16 variable is filled in float32 and cast."""
     half = var.dtype == VarType.FP16
-    out = var if not half else block.create_var(name=unique_name.generate(".".join([hint, var.name, "tmp"])), shape=var.shape,
-                                                dtype=VarType.FP32, type=VarType.LOD_TENSOR, persistable=False)
+    out = (
+        var
+        if not half
+        else block.create_var(
+            name=unique_name.generate(".".join([hint, var.name, "tmp"])),
+            shape=var.shape,
+            dtype=VarType.FP32,
+            type=VarType.LOD_TENSOR,
+            persistable=False,
+        )
+    )
     # assign_value keeps a shape of its own: that of the array, not of the variable
     given = {"dtype": int(out.dtype), "shape": list(var.shape), **attrs}
     write = block._prepend_op if prepend else block.append_op
     made = write(type=op, outputs={"Out": out}, attrs=given)
     if half:
-        block.append_op(type="cast", inputs={"X": out}, outputs={"Out": var},
-                        attrs={"in_dtype": int(out.dtype), "out_dtype": int(var.dtype)})
+        block.append_op(
+            type="cast",
+            inputs={"X": out},
+            outputs={"Out": var},
+            attrs={"in_dtype": int(out.dtype), "out_dtype": int(var.dtype)},
+        )
     var.op = made
     return made
 
@@ -98,14 +116,27 @@ class ConstantInitializer(Initializer):
     def __call__(self, var: Variable, block: Block) -> Operator:
         """Prepend a fill_constant."""
         _check(var, block, "Constant")
-        return _fill(var, block, "fill_constant", {"value": float(self._value), "force_cpu": self._force_cpu}, "constant_init")
+        return _fill(
+            var,
+            block,
+            "fill_constant",
+            {"value": float(self._value), "force_cpu": self._force_cpu},
+            "constant_init",
+        )
 
 
 class UniformInitializer(Initializer):
     """Uniform numbers in [low, high); `diag_num` elements, `diag_step` + 1 apart, are `diag_val` instead."""
 
-    def __init__(self, low: float = -1.0, high: float = 1.0, seed: int = 0, diag_num: int = 0, diag_step: int = 0,
-                 diag_val: float = 1.0) -> None:
+    def __init__(
+        self,
+        low: float = -1.0,
+        high: float = 1.0,
+        seed: int = 0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: float = 1.0,
+    ) -> None:
         _require(None not in (low, high, seed), "Uniform", "low, high and seed must not be None")
         _require(high >= low, "Uniform", f"high must not be less than low, but they are {high} and {low}")
         _require(diag_num >= 0, "Uniform", f"diag_num must not be negative, but it is {diag_num}")
@@ -121,9 +152,20 @@ class UniformInitializer(Initializer):
         """Prepend a uniform_random; a seed of 0 becomes the program's."""
         _check(var, block, "Uniform", _FLOATS)
         self._seed = self._seed or block.program.random_seed
-        return _fill(var, block, "uniform_random", {
-            "min": self._low, "max": self._high, "seed": self._seed, "diag_num": self._diag_num, "diag_step": self._diag_step,
-            "diag_val": self._diag_val}, "uniform_random")
+        return _fill(
+            var,
+            block,
+            "uniform_random",
+            {
+                "min": self._low,
+                "max": self._high,
+                "seed": self._seed,
+                "diag_num": self._diag_num,
+                "diag_step": self._diag_step,
+                "diag_val": self._diag_val,
+            },
+            "uniform_random",
+        )
 
 
 class NormalInitializer(Initializer):
@@ -142,7 +184,9 @@ class NormalInitializer(Initializer):
         """Prepend the op that draws; a seed of 0 becomes the program's."""
         _check(var, block, type(self).__name__, _FLOATS if self._op == "gaussian_random" else None)
         self._seed = self._seed or block.program.random_seed
-        return _fill(var, block, self._op, {"mean": self._mean, "std": self._std_dev, "seed": self._seed}, self._op)
+        return _fill(
+            var, block, self._op, {"mean": self._mean, "std": self._std_dev, "seed": self._seed}, self._op
+        )
 
 
 class TruncatedNormalInitializer(NormalInitializer):
@@ -155,7 +199,9 @@ class _FanInitializer(Initializer):
     """Uniform or normal numbers whose spread follows from the number of a unit's inputs and outputs."""
 
     def __init__(self, uniform: bool, seed: int) -> None:
-        _require(uniform is not None and seed is not None, type(self).__name__, "uniform and seed must not be None")
+        _require(
+            uniform is not None and seed is not None, type(self).__name__, "uniform and seed must not be None"
+        )
         super().__init__()
         self._uniform = uniform
         self._seed = seed
@@ -164,14 +210,20 @@ class _FanInitializer(Initializer):
         self._seed = self._seed or block.program.random_seed
         if self._uniform:
             limit = math.sqrt(3 * variance)
-            return _fill(var, block, "uniform_random", {"min": -limit, "max": limit, "seed": self._seed}, hint)
-        return _fill(var, block, "gaussian_random", {"mean": 0.0, "std": math.sqrt(variance), "seed": self._seed}, hint)
+            return _fill(
+                var, block, "uniform_random", {"min": -limit, "max": limit, "seed": self._seed}, hint
+            )
+        return _fill(
+            var, block, "gaussian_random", {"mean": 0.0, "std": math.sqrt(variance), "seed": self._seed}, hint
+        )
 
 
 class XavierInitializer(_FanInitializer):
     """Variance 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
 
-    def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0
+    ) -> None:
         super().__init__(uniform, seed)
         self._fan_in = fan_in
         self._fan_out = fan_out
@@ -203,7 +255,11 @@ class NumpyArrayInitializer(Initializer):
     """The numbers of a NumPy array, which become part of the program: at most 2 ** 30."""
 
     def __init__(self, value: Array) -> None:
-        _require(isinstance(value, np.ndarray), "NumpyArray", f"value must be a numpy.ndarray, but it is a {type(value).__name__}")
+        _require(
+            isinstance(value, np.ndarray),
+            "NumpyArray",
+            f"value must be a numpy.ndarray, but it is a {type(value).__name__}",
+        )
         super().__init__()
         self._value = value
 
@@ -214,7 +270,9 @@ class NumpyArrayInitializer(Initializer):
 
 
 class BilinearInitializer(Initializer):
-    """Filters [channels out, channels in, k, k] with which a transposed convolution upsamples by interpolation."""
+    """Filters [channels out, channels in, k, k] with which a transposed convolution upsamples by
+    interpolation.
+    """
 
     def __call__(self, var: Variable, block: Block) -> Operator:
         """Append an assign_value."""
@@ -233,19 +291,35 @@ class BilinearInitializer(Initializer):
         return _assign(var, block, weights.reshape(var.shape), "bilinear_init", prepend=False)
 
 
-_VALUE_ATTRS = {VarType.FP32: "fp32_values", VarType.INT32: "int32_values", VarType.INT64: "int64_values",
-                VarType.BOOL: "bool_values"}
+_VALUE_ATTRS = {
+    VarType.FP32: "fp32_values",
+    VarType.INT32: "int32_values",
+    VarType.INT64: "int64_values",
+    VarType.BOOL: "bool_values",
+}
 
 
 def _assign(var: Variable, block: Block, value: Array, hint: str, prepend: bool) -> Operator:
     dtype = VarType.FP32 if var.dtype == VarType.FP16 else var.dtype
     if dtype not in _VALUE_ATTRS:
         wanted = ", ".join(kind.name for kind in _VALUE_ATTRS)
-        raise ValueError(f"{hint}: Unsupported dtype {var.dtype} of {var.name!r}, wanted FP16 or one of {wanted}")
+        raise ValueError(
+            f"{hint}: Unsupported dtype {var.dtype} of {var.name!r}, wanted FP16 or one of {wanted}"
+        )
     if value.size > 2**30:
-        raise ValueError(f"The size of input is too big: {value.size} elements, at most {2**30}; save them and load them instead")
+        raise ValueError(
+            f"The size of input is too big: {value.size} elements, at most {2**30}; save them and load them "
+            f"instead"
+        )
     flat = value.astype(to_numpy(dtype)).reshape(-1)
-    return _fill(var, block, "assign_value", {"shape": list(value.shape), _VALUE_ATTRS[dtype]: flat.tolist()}, hint, prepend)
+    return _fill(
+        var,
+        block,
+        "assign_value",
+        {"shape": list(value.shape), _VALUE_ATTRS[dtype]: flat.tolist()},
+        hint,
+        prepend,
+    )
 
 
 Constant = ConstantInitializer

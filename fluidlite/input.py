@@ -1,4 +1,5 @@
 """`fluid.input`: the home of `fluid.embedding` and `fluid.one_hot`."""
+
 from __future__ import annotations
 
 from fluidlite.layers.tensors.strict import embedding, one_hot

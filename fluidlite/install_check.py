@@ -1,4 +1,5 @@
 """`fluid.install_check`: whether a small program trains here."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -26,8 +27,11 @@ def run_check() -> None:
         exe = Executor()
         exe.run(startup, scope=scope)
         feed = {"x": np.ones((4, 2), "float32"), "y": np.zeros((4, 1), "float32")}
-        first, second = (float(exe.run(main, feed=feed, fetch_list=[loss], scope=scope)[0][0]) for _ in range(2))
+        first, second = (
+            float(exe.run(main, feed=feed, fetch_list=[loss], scope=scope)[0][0]) for _ in range(2)
+        )
     if not second < first:
         raise RuntimeError(f"a linear layer does not learn here: loss {first}, then {second}")
     import sys
+
     sys.stdout.write(f"FluidLite works on {exe.place}.\n")

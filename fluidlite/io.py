@@ -1,4 +1,5 @@
 """`fluid.io`: saving and loading, data loaders, and readers."""
+
 from __future__ import annotations
 
 from fluidlite.dataloader import BatchSampler, Dataset
@@ -16,7 +17,12 @@ from fluidlite.reading.decorators import (
     shuffle,
     xmap_readers,
 )
-from fluidlite.saving.inference import append_fetch_ops, load_inference_model, prepend_feed_ops, save_inference_model
+from fluidlite.saving.inference import (
+    append_fetch_ops,
+    load_inference_model,
+    prepend_feed_ops,
+    save_inference_model,
+)
 from fluidlite.saving.state import load, load_program_state, save, set_program_state
 from fluidlite.saving.variables import (
     get_parameter_value,
@@ -35,10 +41,41 @@ from fluidlite.saving.variables import (
 )
 
 __all__ = [
-    "BatchSampler", "ComposeNotAligned", "DataLoader", "Dataset", "PyReader",
-    "append_fetch_ops", "batch", "buffered", "cache", "chain", "compose",
-    "default_collate_fn", "firstn", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter",
-    "get_program_persistable_vars", "is_belong_to_optimizer", "is_parameter", "is_persistable", "load", "load_inference_model",
-    "load_params", "load_persistables", "load_program_state", "load_vars", "map_readers", "multiprocess_reader", "prepend_feed_ops",
-    "save", "save_inference_model", "save_params", "save_persistables", "save_vars", "set_program_state", "shuffle", "xmap_readers",
+    "BatchSampler",
+    "ComposeNotAligned",
+    "DataLoader",
+    "Dataset",
+    "PyReader",
+    "append_fetch_ops",
+    "batch",
+    "buffered",
+    "cache",
+    "chain",
+    "compose",
+    "default_collate_fn",
+    "firstn",
+    "get_parameter_value",
+    "get_parameter_value_by_name",
+    "get_program_parameter",
+    "get_program_persistable_vars",
+    "is_belong_to_optimizer",
+    "is_parameter",
+    "is_persistable",
+    "load",
+    "load_inference_model",
+    "load_params",
+    "load_persistables",
+    "load_program_state",
+    "load_vars",
+    "map_readers",
+    "multiprocess_reader",
+    "prepend_feed_ops",
+    "save",
+    "save_inference_model",
+    "save_params",
+    "save_persistables",
+    "save_vars",
+    "set_program_state",
+    "shuffle",
+    "xmap_readers",
 ]

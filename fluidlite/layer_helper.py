@@ -1,4 +1,5 @@
 """What layers share: names, parameters with their initialisers, output variables, bias and activation."""
+
 from __future__ import annotations
 
 import copy
@@ -16,7 +17,9 @@ __all__ = ["LayerHelper"]
 
 
 class LayerHelper(LayerHelperBase):
-    """Appends a layer of type `layer_type` to the default main program; `kwargs` are the layer's arguments."""
+    """Appends a layer of type `layer_type` to the default main program; `kwargs` are the layer's
+    arguments.
+    """
 
     def __init__(self, layer_type: str, **kwargs: Any) -> None:
         self.kwargs = kwargs
@@ -34,7 +37,10 @@ class LayerHelper(LayerHelperBase):
         inputs = list(given) if isinstance(given, (list, tuple)) else [given]
         for value in inputs:
             if not isinstance(value, Variable):
-                raise TypeError(f"The type of input value is invalid, expected type is 'Variable', but received {type(value)}")
+                raise TypeError(
+                    f"The type of input value is invalid, expected type is 'Variable', but received "
+                    f"{type(value)}"
+                )
         return inputs
 
     def input(self, input_param_name: str = "input") -> Variable:
@@ -89,15 +95,21 @@ class LayerHelper(LayerHelperBase):
 
     # ------------------------------------------------------------------ what many layers end with
     def append_bias_op(self, input_var: Variable, dim_start: int = 1, dim_end: int | None = None) -> Variable:
-        """Add a bias of the shape of dimensions [dim_start, dim_end); the input itself when `bias_attr` is False."""
+        """Add a bias of the shape of dimensions [dim_start, dim_end); the input itself when `bias_attr` is
+        False.
+        """
         size = list(input_var.shape[dim_start:dim_end])
         bias_attr = self.bias_attr
         if not bias_attr:
             return input_var
         bias = self.create_parameter(attr=bias_attr, shape=size, dtype=input_var.dtype, is_bias=True)
         out = self.create_variable_for_type_inference(dtype=input_var.dtype)
-        self.append_op(type="elementwise_add", inputs={"X": [input_var], "Y": [bias]}, outputs={"Out": [out]},
-                       attrs={"axis": dim_start})
+        self.append_op(
+            type="elementwise_add",
+            inputs={"X": [input_var], "Y": [bias]},
+            outputs={"Out": [out]},
+            attrs={"axis": dim_start},
+        )
         return out
 
     def append_activation(self, input_var: Variable) -> Variable:

@@ -1,4 +1,5 @@
 """What layers make: parameters with their initialisers, and variables."""
+
 from __future__ import annotations
 
 import copy
@@ -37,9 +38,16 @@ class LayerHelperBase:
         return self.main_program.current_block()
 
     # ------------------------------------------------------------------ parameters and variables
-    def create_parameter(self, attr: Any, shape: Sequence[int], dtype: Any = None, is_bias: bool = False,
-                         default_initializer: Any = None, stop_gradient: bool = False,
-                         type: VarType = VarType.LOD_TENSOR) -> Any:
+    def create_parameter(
+        self,
+        attr: Any,
+        shape: Sequence[int],
+        dtype: Any = None,
+        is_bias: bool = False,
+        default_initializer: Any = None,
+        stop_gradient: bool = False,
+        type: VarType = VarType.LOD_TENSOR,
+    ) -> Any:
         """A parameter of the main program, initialised in the startup program; None when `attr` is False."""
         attr = copy.deepcopy(attr)
         attr = ParamAttr._to_attr(attr)
@@ -54,18 +62,29 @@ class LayerHelperBase:
             attr._set_default_initializer(default_initializer)
         if isinstance(attr, WeightNormParamAttr):
             from fluidlite.layers.neural.weight_norm import create_weight_normalized
+
             return create_weight_normalized(self, attr, shape, dtype)
         self.startup_program.global_block().create_parameter(
-            dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True))
-        param = self.main_program.global_block().create_parameter(dtype=dtype, shape=shape, type=type, **attr._to_kwargs())
+            dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True)
+        )
+        param = self.main_program.global_block().create_parameter(
+            dtype=dtype, shape=shape, type=type, **attr._to_kwargs()
+        )
         param.stop_gradient = stop_gradient
         return param
 
-    def create_variable_for_type_inference(self, dtype: Any, stop_gradient: bool = False,
-                                           shape: Sequence[int] | None = None) -> Variable:
+    def create_variable_for_type_inference(
+        self, dtype: Any, stop_gradient: bool = False, shape: Sequence[int] | None = None
+    ) -> Variable:
         """A temporary `<layer>.tmp_N`, whose shape the op that writes it will set."""
-        return self.block.create_var(name=unique_name.generate(".".join([self.name, "tmp"])), dtype=dtype, shape=shape,
-                                     type=VarType.LOD_TENSOR, persistable=False, stop_gradient=stop_gradient)
+        return self.block.create_var(
+            name=unique_name.generate(".".join([self.name, "tmp"])),
+            dtype=dtype,
+            shape=shape,
+            type=VarType.LOD_TENSOR,
+            persistable=False,
+            stop_gradient=stop_gradient,
+        )
 
     create_tmp_variable = create_variable_for_type_inference
 
@@ -87,4 +106,10 @@ class LayerHelperBase:
     def set_variable_initializer(self, var: Variable, initializer: Any) -> Variable:
         """Initialise `var` in the startup program; returns the startup program's variable."""
         return self.startup_program.global_block().create_var(
-            type=var.type, name=var.name, dtype=var.dtype, shape=var.shape, persistable=True, initializer=initializer)
+            type=var.type,
+            name=var.name,
+            dtype=var.dtype,
+            shape=var.shape,
+            persistable=True,
+            initializer=initializer,
+        )

@@ -1,4 +1,5 @@
 """`fluid.log_helper`: loggers with a form of their own."""
+
 from __future__ import annotations
 
 import logging
@@ -10,7 +11,7 @@ def get_logger(name: str, level: int, fmt: str | None = None) -> logging.Logger:
     """The logger `name`, writing what is at least `level` to stderr in the form `fmt`."""
     logger = logging.getLogger(name)
     logger.setLevel(level)
-    if not logger.handlers:                          # asked for again, it would write everything twice
+    if not logger.handlers:  # asked for again, it would write everything twice
         logger.addHandler(logging.StreamHandler())
     if fmt:
         logger.handlers[0].setFormatter(logging.Formatter(fmt=fmt))

@@ -1,4 +1,5 @@
 """Metrics over a pass, kept in Python from what each batch fetched."""
+
 from __future__ import annotations
 
 import copy
@@ -17,7 +18,17 @@ from fluidlite.layers.neural.detection_map import detection_map
 from fluidlite.layers.tensors.constants import fill_constant
 from fluidlite.layers.tensors.variables import cast, concat
 
-__all__ = ["Accuracy", "Auc", "ChunkEvaluator", "CompositeMetric", "DetectionMAP", "EditDistance", "MetricBase", "Precision", "Recall"]
+__all__ = [
+    "Accuracy",
+    "Auc",
+    "ChunkEvaluator",
+    "CompositeMetric",
+    "DetectionMAP",
+    "EditDistance",
+    "MetricBase",
+    "Precision",
+    "Recall",
+]
 
 
 class MetricBase:
@@ -36,7 +47,9 @@ class MetricBase:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
 
     def reset(self) -> None:
-        """Set the state to zeros: whole numbers to 0, others to 0.0, arrays to zeros, anything else to None."""
+        """Set the state to zeros: whole numbers to 0, others to 0.0, arrays to zeros, anything else to
+        None.
+        """
         for key, value in self._states().items():
             if isinstance(value, (int, np.integer)):
                 zero: Any = 0
@@ -52,11 +65,15 @@ class MetricBase:
 
     def update(self, preds: Any, labels: Any) -> None:
         """Count a batch; TypeError unless a subclass says how."""
-        raise TypeError(f"Should not use it directly, please extend it: {type(self).__name__} does not define update.")
+        raise TypeError(
+            f"Should not use it directly, please extend it: {type(self).__name__} does not define update."
+        )
 
     def eval(self) -> Any:
         """The metric of what was counted; TypeError unless a subclass says how."""
-        raise TypeError(f"Should not use it directly, please extend it: {type(self).__name__} does not define eval.")
+        raise TypeError(
+            f"Should not use it directly, please extend it: {type(self).__name__} does not define eval."
+        )
 
 
 def _check_arrays(preds: Any, labels: Any) -> None:
@@ -142,7 +159,9 @@ class Accuracy(MetricBase):
         self.weight = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
-        """Count a batch's accuracy with its weight; ValueError unless they are numbers, the weight not negative."""
+        """Count a batch's accuracy with its weight; ValueError unless they are numbers, the weight not
+        negative.
+        """
         if not is_number_or_matrix(value):
             raise ValueError(f"The 'value' must be a number(int, float) or a numpy ndarray, not {value!r}.")
         if not is_number(weight):
@@ -155,7 +174,10 @@ class Accuracy(MetricBase):
     def eval(self) -> Any:
         """The average; ValueError before anything was counted."""
         if self.weight == 0:
-            raise ValueError("There is no data in Accuracy Metrics. Please check layers.accuracy output has added to Accuracy.")
+            raise ValueError(
+                "There is no data in Accuracy Metrics. Please check layers.accuracy output has added to "
+                "Accuracy."
+            )
         return self.value / self.weight
 
 
@@ -168,10 +190,18 @@ class ChunkEvaluator(MetricBase):
         self.num_label_chunks = 0
         self.num_correct_chunks = 0
 
-    def update(self, num_infer_chunks: Any, num_label_chunks: Any,         # type: ignore[override]
-               num_correct_chunks: Any) -> None:
+    def update(
+        self,
+        num_infer_chunks: Any,
+        num_label_chunks: Any,  # type: ignore[override]
+        num_correct_chunks: Any,
+    ) -> None:
         """Add a batch's counts; ValueError unless they are numbers or arrays."""
-        counts = {"num_infer_chunks": num_infer_chunks, "num_label_chunks": num_label_chunks, "num_correct_chunks": num_correct_chunks}
+        counts = {
+            "num_infer_chunks": num_infer_chunks,
+            "num_label_chunks": num_label_chunks,
+            "num_correct_chunks": num_correct_chunks,
+        }
         for name, count in counts.items():
             if not is_number_or_matrix(count):
                 raise ValueError(f"The '{name}' must be a number(int) or a numpy ndarray, not {count!r}.")
@@ -186,7 +216,9 @@ class ChunkEvaluator(MetricBase):
 
 
 class EditDistance(MetricBase):
-    """The average edit distance, and the share of sequences that are not exactly right, from `layers.edit_distance`."""
+    """The average edit distance, and the share of sequences that are not exactly right, from
+    `layers.edit_distance`.
+    """
 
     def __init__(self, name: str | None) -> None:
         super().__init__(name)
@@ -208,13 +240,17 @@ class EditDistance(MetricBase):
     def eval(self) -> tuple[Any, Any]:
         """(average distance, share of wrong sequences); ValueError before anything was counted."""
         if self.seq_num == 0:
-            raise ValueError("There is no data in EditDistance Metric. "
-                             "Please check layers.edit_distance output has been added to EditDistance.")
+            raise ValueError(
+                "There is no data in EditDistance Metric. "
+                "Please check layers.edit_distance output has been added to EditDistance."
+            )
         return self.total_distance / self.seq_num, self.instance_error / self.seq_num
 
 
 class Auc(MetricBase):
-    """The area under the ROC curve, from probabilities counted in `num_thresholds` + 1 bins; `curve` has no effect, as in Paddle."""
+    """The area under the ROC curve, from probabilities counted in `num_thresholds` + 1 bins; `curve` has
+    no effect, as in Paddle.
+    """
 
     def __init__(self, name: str | None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
         super().__init__(name)
@@ -231,12 +267,17 @@ class Auc(MetricBase):
         self._clear()
 
     def update(self, preds: Array, labels: Array) -> None:
-        """Count probabilities [N, 2], of label 0 and of label 1, and labels [N, 1]; any label but 0 is positive."""
+        """Count probabilities [N, 2], of label 0 and of label 1, and labels [N, 1]; any label but 0 is
+        positive.
+        """
         _check_arrays(preds, labels)
         bins = (preds[:, 1].astype(np.float64) * self._num_thresholds).astype(np.int64)
-        positive = labels.reshape(-1)[:len(bins)] != 0
+        positive = labels.reshape(-1)[: len(bins)] != 0
         if bins.size and not 0 <= bins.min() <= bins.max() <= self._num_thresholds:
-            raise ValueError(f"The 'preds' must be probabilities, but range from {preds[:, 1].min()} to {preds[:, 1].max()}.")
+            raise ValueError(
+                f"The 'preds' must be probabilities, but range from {preds[:, 1].min()} to "
+                f"{preds[:, 1].max()}."
+            )
         self._stat_pos += np.bincount(bins[positive], minlength=self._num_thresholds + 1)
         self._stat_neg += np.bincount(bins[~positive], minlength=self._num_thresholds + 1)
 
@@ -254,25 +295,49 @@ class Auc(MetricBase):
 
 
 class DetectionMAP:
-    """Mean average precision of detected boxes: builds the ops that compute it, for a batch and since the last reset.
+    """Mean average precision of detected boxes: builds the ops that compute it, for a batch and since the
+    last reset.
 
-    `gt_label` [M, 1], `gt_box` [M, 4] and (optional) `gt_difficult` [M, 1] describe the objects; `input` [N, 6] holds label,
-    score and box of what `layers.detection_output` found.
+    `gt_label` [M, 1], `gt_box` [M, 4] and (optional) `gt_difficult` [M, 1] describe the objects; `input` [N,
+    6] holds label, score and box of what `layers.detection_output` found.
     """
 
-    def __init__(self, input: Variable, gt_label: Variable, gt_box: Variable, gt_difficult: Variable | None = None,
-                 class_num: int | None = None, background_label: int = 0, overlap_threshold: float = 0.5,
-                 evaluate_difficult: bool = True, ap_version: str = "integral") -> None:
+    def __init__(
+        self,
+        input: Variable,
+        gt_label: Variable,
+        gt_box: Variable,
+        gt_difficult: Variable | None = None,
+        class_num: int | None = None,
+        background_label: int = 0,
+        overlap_threshold: float = 0.5,
+        evaluate_difficult: bool = True,
+        ap_version: str = "integral",
+    ) -> None:
         self.helper = LayerHelper("map_eval")
         label = object_table(gt_label, gt_box, gt_difficult)
-        options: dict[str, Any] = {"overlap_threshold": overlap_threshold, "evaluate_difficult": evaluate_difficult,
-                                   "ap_version": ap_version}
+        options: dict[str, Any] = {
+            "overlap_threshold": overlap_threshold,
+            "evaluate_difficult": evaluate_difficult,
+            "ap_version": ap_version,
+        }
         self.cur_map = detection_map(input, label, class_num, background_label, **options)
-        states = [self._state("int32", "accum_pos_count"), self._state("float32", "accum_true_pos"),
-                  self._state("float32", "accum_false_pos")]
+        states = [
+            self._state("int32", "accum_pos_count"),
+            self._state("float32", "accum_true_pos"),
+            self._state("float32", "accum_false_pos"),
+        ]
         self.has_state = self._create_has_state()
-        self.accum_map = detection_map(input, label, class_num, background_label, has_state=self.has_state,
-                                              input_states=states, out_states=states, **options)
+        self.accum_map = detection_map(
+            input,
+            label,
+            class_num,
+            background_label,
+            has_state=self.has_state,
+            input_states=states,
+            out_states=states,
+            **options,
+        )
         fill_constant(shape=self.has_state.shape, value=1, dtype=self.has_state.dtype, out=self.has_state)
 
     def _create_has_state(self) -> Variable:
@@ -282,8 +347,12 @@ class DetectionMAP:
         return has_state
 
     def _state(self, dtype: str, suffix: str, shape: list[int] | None = None) -> Variable:
-        return self.helper.create_global_variable(name="_".join([unique_name.generate(self.helper.name), suffix]),
-                                                  persistable=True, dtype=dtype, shape=shape)
+        return self.helper.create_global_variable(
+            name="_".join([unique_name.generate(self.helper.name), suffix]),
+            persistable=True,
+            dtype=dtype,
+            shape=shape,
+        )
 
     def get_map_var(self) -> tuple[Variable, Variable]:
         """(mean average precision of the batch, mean average precision since the last reset)."""
@@ -293,8 +362,13 @@ class DetectionMAP:
         """Forget all batches; for the start of a pass."""
         program = Program() if reset_program is None else reset_program
         with program_guard(main_program=program):
-            var = program.current_block().create_var(name=self.has_state.name, shape=self.has_state.shape, dtype=self.has_state.dtype,
-                                                     type=self.has_state.type, persistable=True)
+            var = program.current_block().create_var(
+                name=self.has_state.name,
+                shape=self.has_state.shape,
+                dtype=self.has_state.dtype,
+                type=self.has_state.type,
+                persistable=True,
+            )
             fill_constant(shape=var.shape, value=0, dtype=var.dtype, out=var)
         executor.run(program)
 

@@ -1,4 +1,5 @@
 """`fluid.op`: single ops, made from names and run on the variables of a scope without a program."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -24,7 +25,9 @@ class ScopeOperator:
         definition = registry.get(op_type)
         inputs = {slot: arguments[slot] for slot in definition.inputs if slot in arguments}
         outputs = {slot: arguments[slot] for slot in definition.outputs if slot in arguments}
-        attrs = {name: value for name, value in arguments.items() if name not in inputs and name not in outputs}
+        attrs = {
+            name: value for name, value in arguments.items() if name not in inputs and name not in outputs
+        }
         self._op = ProgramOperator.build(Program().global_block(), op_type, inputs, outputs, attrs)
 
     def type(self) -> str:
@@ -50,6 +53,7 @@ class ScopeOperator:
     def run(self, scope: Scope, place: Place) -> None:
         """Run the op on the variables of `scope`."""
         from fluidlite.executor.run.interpreter import Frame, Interpreter
+
         block = self._op.block
         for name in (*self.input_vars(), *self.output_vars()):
             _declare(block, name, scope)
@@ -78,7 +82,9 @@ class OperatorFactory:
 
     def __call__(self, *args: Any, **kwargs: Any) -> ScopeOperator:
         if len(args) > 1 or (not args and "type" not in kwargs):
-            raise ValueError('Except the argument "type",all of the other arguments should be keyword arguments.')
+            raise ValueError(
+                'Except the argument "type",all of the other arguments should be keyword arguments.'
+            )
         op_type = args[0] if args else kwargs.pop("type")
         try:
             return ScopeOperator(op_type, kwargs)

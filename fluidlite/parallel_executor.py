@@ -1,4 +1,5 @@
 """`ParallelExecutor`, the older front door to data parallel runs."""
+
 from __future__ import annotations
 
 import warnings
@@ -16,29 +17,46 @@ __all__ = ["BuildStrategy", "ExecutionStrategy", "ParallelExecutor"]
 class ParallelExecutor:
     """A program, an executor and a scope in one object, which runs the program on all devices."""
 
-    def __init__(self, use_cuda: bool, loss_name: str | None = None, main_program: Program | None = None,
-                 share_vars_from: ParallelExecutor | None = None, exec_strategy: ExecutionStrategy | None = None,
-                 build_strategy: BuildStrategy | None = None, num_trainers: int = 1, trainer_id: int = 0, scope: Any = None) -> None:
+    def __init__(
+        self,
+        use_cuda: bool,
+        loss_name: str | None = None,
+        main_program: Program | None = None,
+        share_vars_from: ParallelExecutor | None = None,
+        exec_strategy: ExecutionStrategy | None = None,
+        build_strategy: BuildStrategy | None = None,
+        num_trainers: int = 1,
+        trainer_id: int = 0,
+        scope: Any = None,
+    ) -> None:
         from fluidlite.executor.executor import Executor
+
         if use_cuda and not is_compiled_with_cuda():
             raise RuntimeError("ParallelExecutor(use_cuda=True), but there is no CUDA device")
         strategy = build_strategy or BuildStrategy()
         self._take_trainers(strategy, num_trainers, trainer_id)
         if not isinstance(share_vars_from, (ParallelExecutor, type(None))):
             raise AssertionError(f"The share_vars_from should be ParallelExecutor, not {share_vars_from!r}.")
-        shared: CompiledProgram | None = share_vars_from._compiled_program if share_vars_from is not None else None
+        shared: CompiledProgram | None = (
+            share_vars_from._compiled_program if share_vars_from is not None else None
+        )
         self._scope = shared._scope if shared is not None else scope if scope is not None else global_scope()
         self._place = CUDAPlace(0) if use_cuda else CPUPlace()
         self._exe = Executor(self._place)
-        self._compiled_program: CompiledProgram = CompiledProgram(main_program or default_main_program()).with_data_parallel(
-            loss_name, strategy, exec_strategy, shared)
+        self._compiled_program: CompiledProgram = CompiledProgram(
+            main_program or default_main_program()
+        ).with_data_parallel(loss_name, strategy, exec_strategy, shared)
 
     @staticmethod
     def _take_trainers(strategy: BuildStrategy, num_trainers: int, trainer_id: int) -> None:
         if num_trainers != 1 and strategy.num_trainers != num_trainers:
             if strategy.num_trainers != 1:
-                warnings.warn(f"The value of build_strategy.num_trainers[{strategy.num_trainers}] is overwritten by the passed "
-                              f"num_trainers[{num_trainers}].", stacklevel=3)
+                warnings.warn(
+                    f"The value of build_strategy.num_trainers[{strategy.num_trainers}] is overwritten by "
+                    f"the passed "
+                    f"num_trainers[{num_trainers}].",
+                    stacklevel=3,
+                )
             strategy.num_trainers = num_trainers
         if trainer_id != 0:
             strategy.trainer_id = trainer_id
@@ -48,19 +66,29 @@ class ParallelExecutor:
         """The number of devices that a batch is split over."""
         return len(self._compiled_program.devices(self._place))
 
-    def run(self, fetch_list: Any, feed: Any = None, feed_dict: Any = None, return_numpy: bool = True) -> list[Any]:
+    def run(
+        self, fetch_list: Any, feed: Any = None, feed_dict: Any = None, return_numpy: bool = True
+    ) -> list[Any]:
         """One step; `feed_dict` is the old name of `feed`."""
         if feed_dict is not None and feed is None:
             warnings.warn("`feed_dict` is deprecated. Please use `feed=`", stacklevel=2)
             feed = feed_dict
-        result: list[Any] = self._exe.run(self._compiled_program, feed=feed, fetch_list=fetch_list, scope=self._scope,
-                                          return_numpy=return_numpy)
+        result: list[Any] = self._exe.run(
+            self._compiled_program,
+            feed=feed,
+            fetch_list=fetch_list,
+            scope=self._scope,
+            return_numpy=return_numpy,
+        )
         return result
 
     def _need_create_local_exe_scopes(self) -> bool:
         """Whether the buffers of earlier runs were freed, or there were none."""
         runner = self._compiled_program._runner
-        return not any(executor._plans for executor in [self._exe, *(runner.devices.executors if runner is not None else ())])
+        return not any(
+            executor._plans
+            for executor in [self._exe, *(runner.devices.executors if runner is not None else ())]
+        )
 
     def drop_local_exe_scopes(self) -> None:
         """Free the buffers of earlier runs."""

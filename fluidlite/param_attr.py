@@ -1,4 +1,5 @@
 """ParamAttr: name, initialiser, learning-rate factor, regulariser and clipping of a parameter."""
+
 from __future__ import annotations
 
 from typing import Any, ClassVar
@@ -11,12 +12,20 @@ __all__ = ["ParamAttr", "WeightNormParamAttr"]
 class ParamAttr:
     """Attributes of the parameter that a layer makes.
 
-    `learning_rate` multiplies the global one; `regularizer` goes before the optimizer's; a parameter that is not
-    `trainable` gets no update. `gradient_clip` is how programs before 1.8 gave a parameter its clip.
+    `learning_rate` multiplies the global one; `regularizer` goes before the optimizer's; a parameter that is
+    not `trainable` gets no update. `gradient_clip` is how programs before 1.8 gave a parameter its clip.
     """
 
-    def __init__(self, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0, regularizer: Any = None,
-                 trainable: bool = True, do_model_average: bool = True, gradient_clip: Any = None) -> None:
+    def __init__(
+        self,
+        name: str | None = None,
+        initializer: Any = None,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        trainable: bool = True,
+        do_model_average: bool = True,
+        gradient_clip: Any = None,
+    ) -> None:
         check_type(name, "name", (str, type(None)), "ParamAttr")
         check_type(learning_rate, "learning_rate", (float, int), "ParamAttr")
         check_type(trainable, "trainable", bool, "ParamAttr")
@@ -37,17 +46,22 @@ class ParamAttr:
 
     def _set_default_param_initializer(self) -> None:
         from fluidlite.initializer import Xavier
+
         self._set_default_initializer(Xavier())
 
     def _set_default_bias_initializer(self) -> None:
         from fluidlite.initializer import Constant
+
         self._set_default_initializer(Constant(0.0))
 
     @staticmethod
     def _to_attr(arg: Any) -> Any:
-        """A ParamAttr from what layers take: None, a name, an initialiser, a ParamAttr, True or False, or a list."""
+        """A ParamAttr from what layers take: None, a name, an initialiser, a ParamAttr, True or False, or
+        a list.
+        """
         from fluidlite.initializer import Initializer
         from fluidlite.regularizer import WeightDecayRegularizer
+
         if arg is None or arg is True:
             return ParamAttr()
         if isinstance(arg, (list, tuple)):
@@ -65,21 +79,44 @@ class ParamAttr:
         raise TypeError(f"{type(arg)} cast to ParamAttr")
 
     def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
-        kwargs = {"name": self.name, "optimize_attr": {"learning_rate": self.learning_rate}, "regularizer": self.regularizer,
-                  "trainable": self.trainable, "gradient_clip_attr": self.gradient_clip,
-                  "do_model_average": self.do_model_average}
+        kwargs = {
+            "name": self.name,
+            "optimize_attr": {"learning_rate": self.learning_rate},
+            "regularizer": self.regularizer,
+            "trainable": self.trainable,
+            "gradient_clip_attr": self.gradient_clip,
+            "do_model_average": self.do_model_average,
+        }
         if with_initializer:
             kwargs["initializer"] = self.initializer
         return kwargs
 
 
 class WeightNormParamAttr(ParamAttr):
-    """A parameter w reparameterised as g * v / |v|, the norm taken over all dimensions but `dim` (all when None)."""
+    """A parameter w reparameterised as g * v / |v|, the norm taken over all dimensions but `dim` (all when
+    None).
+    """
 
     params_with_weight_norm: ClassVar[list[Any]] = []
 
-    def __init__(self, dim: int | None = None, name: str | None = None, initializer: Any = None, learning_rate: float = 1.0,
-                 regularizer: Any = None, trainable: bool = True, do_model_average: bool = False, gradient_clip: Any = None) -> None:
-        super().__init__(name=name, initializer=initializer, learning_rate=learning_rate, regularizer=regularizer,
-                         trainable=trainable, do_model_average=do_model_average, gradient_clip=gradient_clip)
+    def __init__(
+        self,
+        dim: int | None = None,
+        name: str | None = None,
+        initializer: Any = None,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        trainable: bool = True,
+        do_model_average: bool = False,
+        gradient_clip: Any = None,
+    ) -> None:
+        super().__init__(
+            name=name,
+            initializer=initializer,
+            learning_rate=learning_rate,
+            regularizer=regularizer,
+            trainable=trainable,
+            do_model_average=do_model_average,
+            gradient_clip=gradient_clip,
+        )
         self.dim = dim

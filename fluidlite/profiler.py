@@ -1,4 +1,5 @@
 """Where the time of a run goes: a table by op type, and a trace for chrome://tracing (or Perfetto)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -44,7 +45,9 @@ recorder = Recorder()
 
 
 def start_profiler(state: str, tracer_option: str = "Default") -> None:
-    """Begin to record; `state` is "CPU", "GPU" or "All", `tracer_option` "Default", "OpDetail" or "AllOpDetail"."""
+    """Begin to record; `state` is "CPU", "GPU" or "All", `tracer_option` "Default", "OpDetail" or
+    "AllOpDetail".
+    """
     if state not in ("CPU", "GPU", "All"):
         raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
     if tracer_option not in ("Default", "OpDetail", "AllOpDetail"):
@@ -71,8 +74,12 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profi
 
 
 @contextlib.contextmanager
-def profiler(state: str, sorted_key: str | None = None, profile_path: str = "/tmp/profile",
-             tracer_option: str = "Default") -> Iterator[None]:
+def profiler(
+    state: str,
+    sorted_key: str | None = None,
+    profile_path: str = "/tmp/profile",
+    tracer_option: str = "Default",
+) -> Iterator[None]:
     """Record inside the `with`; see `start_profiler` and `stop_profiler`."""
     start_profiler(state, tracer_option)
     try:
@@ -82,11 +89,16 @@ def profiler(state: str, sorted_key: str | None = None, profile_path: str = "/tm
 
 
 @contextlib.contextmanager
-def cuda_profiler(output_file: str, output_mode: str | None = None, config: list[str] | None = None) -> Iterator[None]:
-    """Mark the `with` for an attached CUDA profiler (nsys, ncu); `output_file` and `config` are theirs to set now."""
+def cuda_profiler(
+    output_file: str, output_mode: str | None = None, config: list[str] | None = None
+) -> Iterator[None]:
+    """Mark the `with` for an attached CUDA profiler (nsys, ncu); `output_file` and `config` are theirs to
+    set now.
+    """
     if output_mode not in (None, "key-value", "csv", "kvp"):
         raise ValueError("output_mode must be 'key-value' or 'csv'")
     from fluidlite.base.place import CUDAPlace, array_module
+
     cuda: Any = array_module(CUDAPlace(0)).cuda
     cuda.profiler.start()
     try:
@@ -101,22 +113,39 @@ def table(events: list[Event], sorted_key: str | None = None) -> str:
     for event in events:
         rows.setdefault(event.name, []).append((event.end - event.start) * 1e3)
     whole = sum(map(sum, rows.values())) or 1.0
-    found = [(name, len(times), sum(times), min(times), max(times), sum(times) / len(times)) for name, times in rows.items()]
+    found = [
+        (name, len(times), sum(times), min(times), max(times), sum(times) / len(times))
+        for name, times in rows.items()
+    ]
     if sorted_key in _KEYS:
         column = {"calls": 1, "total": 2, "min": 3, "max": 4, "ave": 5}[sorted_key]
         found.sort(key=lambda row: row[column], reverse=True)
     lines = [f"{'Event':32} {'Calls':>8} {'Total ms':>11} {'Min':>9} {'Max':>9} {'Ave':>9} {'Ratio':>7}"]
-    lines += [f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"
-              for name, calls, total, low, high, mean in found]
+    lines += [
+        f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"
+        for name, calls, total, low, high, mean in found
+    ]
     return "\n".join(lines)
 
 
 def write_trace(events: list[Event], path: str) -> None:
     """Chrome's trace-event JSON, written whole or not at all."""
     origin = events[0].start if events else time.perf_counter()
-    content = {"traceEvents": [
-        {"name": event.name, "cat": "op", "ph": "X", "pid": os.getpid(), "tid": event.thread, "ts": (event.start - origin) * 1e6,
-         "dur": (event.end - event.start) * 1e6, "args": {"where": event.where}} for event in events]}
+    content = {
+        "traceEvents": [
+            {
+                "name": event.name,
+                "cat": "op",
+                "ph": "X",
+                "pid": os.getpid(),
+                "tid": event.thread,
+                "ts": (event.start - origin) * 1e6,
+                "dur": (event.end - event.start) * 1e6,
+                "args": {"where": event.where},
+            }
+            for event in events
+        ]
+    }
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=folder)

@@ -1,8 +1,11 @@
-"""`DataLoader` and `PyReader`: batches from a generator, made ahead by a thread, for feeding or for `read` ops.
+"""`DataLoader` and `PyReader`: batches from a generator, made ahead by a thread, for feeding or for `read`
+ops.
 
-An iterable loader yields what `Executor.run` is fed. One that is not puts a `read` op into the program: `start()` begins
-a pass over the data, runs take batches until EOFException, `reset()` makes ready for the next pass.
+An iterable loader yields what `Executor.run` is fed. One that is not puts a `read` op into the program:
+`start()` begins a pass over the data, runs take batches until EOFException, `reset()` makes ready for the
+next pass.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,14 +66,26 @@ class _Loader:
 class GeneratorLoader(_Loader):
     """The loader that `DataLoader.from_generator` makes; see there."""
 
-    def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
-                 iterable: bool = True, return_list: bool = False, drop_last: bool = True) -> None:
+    def __init__(
+        self,
+        feed_list: Sequence[Variable] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        drop_last: bool = True,
+    ) -> None:
         if not capacity:
             raise ValueError("Please give value to capacity.")
         if feed_list is None:
             raise Exception("Feed list must be given under static mode.")
         self.feed_list = list(feed_list)
-        self.capacity, self.iterable, self.return_list, self.drop_last = int(capacity), iterable, return_list, drop_last
+        self.capacity, self.iterable, self.return_list, self.drop_last = (
+            int(capacity),
+            iterable,
+            return_list,
+            drop_last,
+        )
         self.places: list[Any] = []
         self.source: Callable[[], Iterable[Batch]] | None = None
         self._feed = Feed(self.capacity)
@@ -80,8 +95,13 @@ class GeneratorLoader(_Loader):
     def _append_read(self, block: Block, use_double_buffer: bool) -> None:
         """The ops that make a reader and read a batch from it into the variables of `feed_list`."""
         queue = queue_in_scope(reader_name("lod_tensor_blocking_queue"), self._feed.queue)
-        reader = create_py_reader(block, reader_name("create_py_reader"), queue, [var.spec for var in self.feed_list],
-                                  [var.need_check_feed for var in self.feed_list])
+        reader = create_py_reader(
+            block,
+            reader_name("create_py_reader"),
+            queue,
+            [var.spec for var in self.feed_list],
+            [var.need_check_feed for var in self.feed_list],
+        )
         buffered = reader_name("double_buffer")
         if use_double_buffer:
             reader = create_double_buffer(block, buffered, reader)
@@ -96,8 +116,13 @@ class GeneratorLoader(_Loader):
     def _batches(self) -> Iterator[Any]:
         if self.source is None:
             raise AssertionError("Data source of DataLoader has not set yet")
-        return _rounds(drained(self.capacity, self.source), [var.name for var in self.feed_list], len(self.places), self.return_list,
-                       self.drop_last)
+        return _rounds(
+            drained(self.capacity, self.source),
+            [var.name for var in self.feed_list],
+            len(self.places),
+            self.return_list,
+            self.drop_last,
+        )
 
     # ------------------------------------------------------------------ reading by ops
     def start(self) -> None:
@@ -113,11 +138,17 @@ class GeneratorLoader(_Loader):
         self._feed.reset()
 
     # ------------------------------------------------------------------ sources
-    def set_sample_generator(self, reader: Source, batch_size: int, drop_last: bool = True, places: Any = None) -> GeneratorLoader:
-        """Take data from a generator of samples, each one value for each variable; they are put into batches here."""
+    def set_sample_generator(
+        self, reader: Source, batch_size: int, drop_last: bool = True, places: Any = None
+    ) -> GeneratorLoader:
+        """Take data from a generator of samples, each one value for each variable; they are put into
+        batches here.
+        """
         if batch_size <= 0:
             raise AssertionError("batch_size must be larger than 0")
-        return self.set_sample_list_generator(batched(_as_rows(reader, len(self.feed_list)), batch_size, drop_last), places)
+        return self.set_sample_list_generator(
+            batched(_as_rows(reader, len(self.feed_list)), batch_size, drop_last), places
+        )
 
     def set_sample_list_generator(self, reader: Source, places: Any = None) -> GeneratorLoader:
         """Take data from a generator of batches, each a list of samples."""
@@ -127,6 +158,7 @@ class GeneratorLoader(_Loader):
             for rows in reader():
                 found = feeder.feed(rows)
                 yield [found[name] for name in feeder.feed_names]
+
         return self._set(tensors, places)
 
     def set_batch_generator(self, reader: Source, places: Any = None) -> GeneratorLoader:
@@ -136,6 +168,7 @@ class GeneratorLoader(_Loader):
         def tensors() -> Iterator[Batch]:
             for arrays in reader():
                 yield _as_tensors(arrays, count)
+
         return self._set(tensors, places)
 
     def _set(self, tensors: Callable[[], Iterable[Batch]], places: Any) -> GeneratorLoader:
@@ -149,10 +182,12 @@ class GeneratorLoader(_Loader):
 
 def _as_rows(reader: Source, count: int) -> Source:
     """Samples of a single variable may come bare."""
+
     def rows() -> Iterator[Any]:
         for sample in reader():
             bare = count == 1 and (not isinstance(sample, (list, tuple)) or len(sample) != 1)
             yield (sample,) if bare else sample
+
     return rows
 
 
@@ -162,12 +197,16 @@ def _as_tensors(arrays: Any, count: int) -> Batch:
         arrays = [arrays]
     found = [item if isinstance(item, LoDTensor) else LoDTensor(np.array(item, order="C")) for item in arrays]
     if len(found) != count:
-        raise ReaderError(f"a batch has {len(found)} fields where feed_list has {count} variables; "
-                          "a reader made by paddle.batch belongs into set_sample_list_generator")
+        raise ReaderError(
+            f"a batch has {len(found)} fields where feed_list has {count} variables; "
+            "a reader made by paddle.batch belongs into set_sample_list_generator"
+        )
     return found
 
 
-def _rounds(batches: Iterator[Batch], names: Sequence[str], places: int, return_list: bool, drop_last: bool) -> Iterator[Any]:
+def _rounds(
+    batches: Iterator[Batch], names: Sequence[str], places: int, return_list: bool, drop_last: bool
+) -> Iterator[Any]:
     """Batches in groups of one a device, as `Executor.run` is fed: dicts, or lists with `return_list`."""
     group: list[Any] = []
     for tensors in batches:
@@ -182,16 +221,31 @@ def _rounds(batches: Iterator[Batch], names: Sequence[str], places: int, return_
 class DataLoader(_Loader):
     """A loader over a data set with a length and an index; `from_generator` makes one over a generator.
 
-    Each batch is a list with a dict name -> LoDTensor for each of `places`, or with a list of tensors with `return_list`.
-    Samples are read ahead by one thread, so `num_workers`, `use_shared_memory`, `timeout` and `worker_init_fn` change nothing.
+    Each batch is a list with a dict name -> LoDTensor for each of `places`, or with a list of tensors with
+    `return_list`. Samples are read ahead by one thread, so `num_workers`, `use_shared_memory`, `timeout` and
+    `worker_init_fn` change nothing.
     """
 
-    def __init__(self, dataset: Any, feed_list: Sequence[Variable] | None = None, places: Any = None, return_list: bool = False,
-                 batch_sampler: Any = None, batch_size: int = 1, shuffle: bool = False, drop_last: bool = False,
-                 collate_fn: Callable[[Sequence[Any]], Sequence[Any]] | None = None, num_workers: int = 0,
-                 use_buffer_reader: bool = True, use_shared_memory: bool = True, timeout: float = 0,
-                 worker_init_fn: Callable[[int], None] | None = None) -> None:
-        if not isinstance(dataset, Dataset) and not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Sequence[Variable] | None = None,
+        places: Any = None,
+        return_list: bool = False,
+        batch_sampler: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,
+        use_shared_memory: bool = True,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+    ) -> None:
+        if not isinstance(dataset, Dataset) and not (
+            hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        ):
             raise AssertionError("dataset should be subclass instance of paddle.io.Dataset")
         if feed_list is None and not return_list:
             raise AssertionError("feed_list should be set when return_list=False")
@@ -202,8 +256,11 @@ class DataLoader(_Loader):
         self.dataset, self.return_list = dataset, return_list
         self.feed_list = list(feed_list or ())
         self.places = list(places) if isinstance(places, (list, tuple)) else [places]
-        self.batch_sampler = batch_sampler if batch_sampler is not None else BatchSampler(
-            dataset, shuffle=shuffle, batch_size=batch_size, drop_last=drop_last)
+        self.batch_sampler = (
+            batch_sampler
+            if batch_sampler is not None
+            else BatchSampler(dataset, shuffle=shuffle, batch_size=batch_size, drop_last=drop_last)
+        )
         self.collate_fn = collate_fn or default_collate_fn
 
     def __len__(self) -> int:
@@ -216,27 +273,42 @@ class DataLoader(_Loader):
             for indices in sampler:
                 arrays = collate([dataset[index] for index in indices])
                 yield _as_tensors(arrays, len(self.feed_list) or len(arrays))
-        return _rounds(drained(2 * len(self.places), tensors), [var.name for var in self.feed_list], len(self.places), self.return_list,
-                       drop_last=True)
+
+        return _rounds(
+            drained(2 * len(self.places), tensors),
+            [var.name for var in self.feed_list],
+            len(self.places),
+            self.return_list,
+            drop_last=True,
+        )
 
     @staticmethod
     def from_dataset(dataset: Any, places: Any, drop_last: bool = True) -> DatasetLoader:
-        """A loader of the batches of a data set in files (`fluid.DatasetFactory`), as dicts; `drop_last` leaves out one that is not full."""
+        """A loader of the batches of a data set in files (`fluid.DatasetFactory`), as dicts; `drop_last`
+        leaves out one that is not full.
+        """
         return DatasetLoader(dataset, places, drop_last)
 
     @staticmethod
-    def from_generator(feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
-                       iterable: bool = True, return_list: bool = False, use_multiprocess: bool = False,
-                       drop_last: bool = True) -> GeneratorLoader:
+    def from_generator(
+        feed_list: Sequence[Variable] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> GeneratorLoader:
         """A loader of batches for the variables `feed_list`, made up to `capacity` ahead by a thread.
 
         Parameters
         ----------
-        iterable: whether the loader is iterated over, or read by a `read` op that is appended to the main program now.
-        return_list: an iterable loader yields lists of tensors in place of dicts.
-        drop_last: leave out the last batches where they are fewer than the devices.
+        iterable: whether the loader is iterated over, or read by a `read` op that is appended to the main
+        program now. return_list: an iterable loader yields lists of tensors in place of dicts. drop_last:
+        leave out the last batches where they are fewer than the devices.
 
-        `use_double_buffer` and `use_multiprocess` change nothing but the ops: a thread makes the batches in any case.
+        `use_double_buffer` and `use_multiprocess` change nothing but the ops: a thread makes the batches in
+        any case.
         """
         return GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list, drop_last)
 
@@ -246,6 +318,7 @@ class DatasetLoader(_Loader):
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
         from fluidlite.dataset import DatasetBase
+
         assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"
         self.dataset, self.drop_last = dataset, drop_last
         self.places = list(places) if isinstance(places, (list, tuple)) else [places]
@@ -261,8 +334,14 @@ class DatasetLoader(_Loader):
 class PyReader(_Loader):
     """The older name of `DataLoader.from_generator`, with `decorate_*` for `set_*`."""
 
-    def __init__(self, feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
-                 iterable: bool = True, return_list: bool = False) -> None:
+    def __init__(
+        self,
+        feed_list: Sequence[Variable] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+    ) -> None:
         self._loader = GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list)
         self.iterable = iterable
 
@@ -282,7 +361,9 @@ class PyReader(_Loader):
         """End a pass over the data."""
         self._loader.reset()
 
-    def decorate_sample_generator(self, sample_generator: Source, batch_size: int, drop_last: bool = True, places: Any = None) -> None:
+    def decorate_sample_generator(
+        self, sample_generator: Source, batch_size: int, drop_last: bool = True, places: Any = None
+    ) -> None:
         """Take data from a generator of samples; see `GeneratorLoader.set_sample_generator`."""
         self._loader.set_sample_generator(sample_generator, batch_size, drop_last, places)
 

@@ -1,4 +1,5 @@
 """Weight decay: terms that are added to the gradients before the updates."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -10,13 +11,22 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable
 
-__all__ = ["L1Decay", "L1DecayRegularizer", "L2Decay", "L2DecayRegularizer", "WeightDecayRegularizer", "append_regularization_ops"]
+__all__ = [
+    "L1Decay",
+    "L1DecayRegularizer",
+    "L2Decay",
+    "L2DecayRegularizer",
+    "WeightDecayRegularizer",
+    "append_regularization_ops",
+]
 
 ParamsGrads = list[tuple[Any, Any]]
 
 
 class WeightDecayRegularizer:
-    """A penalty of `regularization_coeff` on the weights; called with a parameter, it writes the ops of its gradient."""
+    """A penalty of `regularization_coeff` on the weights; called with a parameter, it writes the ops of
+    its gradient.
+    """
 
     def __init__(self, regularization_coeff: float = 0.0) -> None:
         if regularization_coeff is None:
@@ -41,7 +51,12 @@ class L2DecayRegularizer(WeightDecayRegularizer):
     def __call__(self, param: Variable, grad: Variable, block: Block) -> Variable:
         """Append one `scale`."""
         term = _term(param, block)
-        block.append_op(type="scale", inputs={"X": param}, outputs={"Out": term}, attrs={"scale": self._regularization_coeff})
+        block.append_op(
+            type="scale",
+            inputs={"X": param},
+            outputs={"Out": term},
+            attrs={"scale": self._regularization_coeff},
+        )
         return term
 
 
@@ -52,12 +67,21 @@ class L1DecayRegularizer(WeightDecayRegularizer):
         """Append `sign` and `scale`."""
         term = _term(param, block)
         block.append_op(type="sign", inputs={"X": param}, outputs={"Out": term})
-        block.append_op(type="scale", inputs={"X": term}, outputs={"Out": term}, attrs={"scale": self._regularization_coeff})
+        block.append_op(
+            type="scale",
+            inputs={"X": term},
+            outputs={"Out": term},
+            attrs={"scale": self._regularization_coeff},
+        )
         return term
 
 
-def append_regularization_ops(parameters_and_grads: Iterable[tuple[Any, Any]], regularization: Any = None) -> ParamsGrads:
-    """Add to each gradient the term of its parameter's own regulariser, or of `regularization`; gives the new pairs."""
+def append_regularization_ops(
+    parameters_and_grads: Iterable[tuple[Any, Any]], regularization: Any = None
+) -> ParamsGrads:
+    """Add to each gradient the term of its parameter's own regulariser, or of `regularization`; gives the
+    new pairs.
+    """
     pairs: ParamsGrads = []
     with name_scope("regularization"):
         for param, grad in parameters_and_grads:
@@ -72,9 +96,14 @@ def _regularized(param: Any, grad: Any, regularization: Any) -> Any:
         return grad
     term = regularizer(param, grad, grad.block)
     out = grad
-    if grad.type == VarType.SELECTED_ROWS:                   # every row decays, so the sum is dense
-        out = grad.block.create_var(name=grad.name + "@NEWGRAD@", dtype=param.dtype, shape=param.shape, lod_level=param.lod_level,
-                                    type=VarType.LOD_TENSOR)
+    if grad.type == VarType.SELECTED_ROWS:  # every row decays, so the sum is dense
+        out = grad.block.create_var(
+            name=grad.name + "@NEWGRAD@",
+            dtype=param.dtype,
+            shape=param.shape,
+            lod_level=param.lod_level,
+            type=VarType.LOD_TENSOR,
+        )
     grad.block.append_op(type="sum", inputs={"X": [grad, term]}, outputs={"Out": out})
     return out
 

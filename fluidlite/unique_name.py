@@ -1,4 +1,5 @@
 """Names for variables that the user did not name: `key_0`, `key_1`, ... with one counter a key."""
+
 from __future__ import annotations
 
 import contextlib
@@ -35,7 +36,9 @@ generate_with_ignorable_key = generate
 
 
 def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
-    """Start new counters (or take `new_generator`'s); returns the old generator so that it can be put back."""
+    """Start new counters (or take `new_generator`'s); returns the old generator so that it can be put
+    back.
+    """
     global generator
     old = generator
     generator = new_generator if new_generator is not None else UniqueNameGenerator()

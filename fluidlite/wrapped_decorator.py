@@ -1,4 +1,5 @@
 """`fluid.wrapped_decorator`: decorators that leave name and documentation alone."""
+
 from __future__ import annotations
 
 import contextlib
@@ -11,6 +12,7 @@ __all__ = ["signature_safe_contextmanager", "wrap_decorator"]
 
 def wrap_decorator(decorator_func: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The decorator, and what it decorates keeps its name, documentation and signature."""
+
     @functools.wraps(decorator_func)
     def decorate(func: Any) -> Any:
         return functools.wraps(func)(decorator_func(func))

@@ -1,4 +1,7 @@
-"""Puts the tests' own modules on the path, and leaves slow tests out unless they are asked for with `-m slow`."""
+"""Puts the tests' own modules on the path, and leaves slow tests out unless they are asked for with `-m
+slow`.
+"""
+
 from __future__ import annotations
 
 import pathlib

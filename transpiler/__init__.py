@@ -1,17 +1,37 @@
-"""Program -> Programs, one for each role of a cluster. Also `fluid.transpiler`, under the names that programs use."""
+"""Program -> Programs, one for each role of a cluster. Also `fluid.transpiler`, under the names that
+programs use.
+"""
+
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
 _HOMES = {
-    "DistributeTranspiler": "distribute_transpiler", "DistributeTranspilerConfig": "config", "HashName": "ps_dispatcher",
-    "RoundRobin": "ps_dispatcher", "GeoSgdTranspiler": "geo_sgd_transpiler", "memory_optimize": "memory_optimization_transpiler",
-    "release_memory": "memory_optimization_transpiler", "Job": "roles", "Role": "roles", "Slice": "roles", "Programs": "roles",
-    "make_job": "roles", "MODES": "roles", "check": "check.report", "plan": "cost.plan",
+    "DistributeTranspiler": "distribute_transpiler",
+    "DistributeTranspilerConfig": "config",
+    "HashName": "ps_dispatcher",
+    "RoundRobin": "ps_dispatcher",
+    "GeoSgdTranspiler": "geo_sgd_transpiler",
+    "memory_optimize": "memory_optimization_transpiler",
+    "release_memory": "memory_optimization_transpiler",
+    "Job": "roles",
+    "Role": "roles",
+    "Slice": "roles",
+    "Programs": "roles",
+    "make_job": "roles",
+    "MODES": "roles",
+    "check": "check.report",
+    "plan": "cost.plan",
 }
-_MODULES = ("collective", "details", "distribute_transpiler", "geo_sgd_transpiler", "memory_optimization_transpiler",
-            "ps_dispatcher")
+_MODULES = (
+    "collective",
+    "details",
+    "distribute_transpiler",
+    "geo_sgd_transpiler",
+    "memory_optimization_transpiler",
+    "ps_dispatcher",
+)
 
 __all__ = sorted(_HOMES)
 

@@ -1,9 +1,10 @@
 """Which gradients travel together, and where in the backward pass: decided when a program is transpiled.
 
-Gradients are grouped in the order in which the backward pass makes them, up to a limit of bytes; each group is reduced
-right behind the op that makes its last member, so that communication overlaps the rest of the backward pass. With limit 0
-every gradient travels alone, as fluid's programs have it.
+Gradients are grouped in the order in which the backward pass makes them, up to a limit of bytes; each group
+is reduced right behind the op that makes its last member, so that communication overlaps the rest of the
+backward pass. With limit 0 every gradient travels alone, as fluid's programs have it.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -35,16 +36,20 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Wave:
-    """What one backward pass makes: ops with the gradients that each makes, and the op before which they must be there (None: the end)."""
+    """What one backward pass makes: ops with the gradients that each makes, and the op before which they
+    must be there (None: the end).
+    """
 
     makers: tuple[tuple[Operator, tuple[str, ...]], ...]
     reader: Operator | None
 
 
 def waves(block: Block) -> Iterator[Wave]:
-    """The backward passes of a block, each up to the first optimizer op, or the first op that reads a gradient, behind it.
+    """The backward passes of a block, each up to the first optimizer op, or the first op that reads a
+    gradient, behind it.
 
-    There is one, unless there are several losses, or gradients are looked at while others are still to be made.
+    There is one, unless there are several losses, or gradients are looked at while others are still to be
+    made.
     """
     makers: list[tuple[Operator, tuple[str, ...]]] = []
     names: set[str] = set()
@@ -65,14 +70,19 @@ def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
     if not op.role & OpRole.Backward:
         return ()
     pairs = zip(op.role_vars[::2], op.role_vars[1::2], strict=True)
-    return tuple(gradient for param, gradient in pairs if not getattr(block._find_var_recursive(param), "is_distributed", False))
+    return tuple(
+        gradient
+        for param, gradient in pairs
+        if not getattr(block._find_var_recursive(param), "is_distributed", False)
+    )
 
 
 # ---------------------------------------------------------------------- choosing
 def make_buckets(block: Block, wave: Wave, limit: int = 0) -> list[Bucket]:
     """The wave's gradients in buckets of about `limit` bytes, by the op behind which they are reduced.
 
-    A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape travels alone.
+    A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape
+    travels alone.
     """
     if limit < 0:
         raise TranspilerError(f"bucket_bytes is {limit}, but must be 0 (each gradient alone) or more")
@@ -121,9 +131,13 @@ def _dtype_and_bytes(block: Block, name: str) -> tuple[VarType, int | None]:
 
 # ---------------------------------------------------------------------- writing
 def all_reduce(edits: Insertions, buckets: Iterable[Bucket], nrings: int) -> None:
-    """Sum each bucket over the ranks behind its maker, the rings in turn, counted from the last bucket back as fluid does."""
+    """Sum each bucket over the ranks behind its maker, the rings in turn, counted from the last bucket
+    back as fluid does.
+    """
     numbers = itertools.count()
-    for maker, group in reversed([(maker, list(group)) for maker, group in itertools.groupby(buckets, lambda bucket: bucket.maker)]):
+    for maker, group in reversed(
+        [(maker, list(group)) for maker, group in itertools.groupby(buckets, lambda bucket: bucket.maker)]
+    ):
         rings = [next(numbers) % nrings for _ in group]
         for bucket in group:
             _coalesce(edits, bucket)
@@ -142,8 +156,15 @@ def _coalesce(edits: Insertions, bucket: Bucket) -> None:
         return
     dtype = edits.block._var_recursive(bucket.gradients[0]).dtype
     edits.block.create_var(name=bucket.tensor, dtype=dtype, stop_gradient=True)
-    edits.behind(bucket.maker, "coalesce_tensor", {"Input": list(bucket.gradients)},
-                 {"Output": list(bucket.gradients), "FusedOutput": bucket.tensor}, OpRole.Backward, dtype=int(dtype), copy_data=True)
+    edits.behind(
+        bucket.maker,
+        "coalesce_tensor",
+        {"Input": list(bucket.gradients)},
+        {"Output": list(bucket.gradients), "FusedOutput": bucket.tensor},
+        OpRole.Backward,
+        dtype=int(dtype),
+        copy_data=True,
+    )
 
 
 def wait(edits: Insertions, wave: Wave, buckets: Sequence[Bucket], nrings: int) -> None:

@@ -1,4 +1,5 @@
-"""Collective modes: every rank holds the whole program, and ops in it reduce gradients, or parameters, over the ranks.
+"""Collective modes: every rank holds the whole program, and ops in it reduce gradients, or parameters, over
+the ranks.
 
 | class | startup program | main program |
 |---|---|---|
@@ -7,6 +8,7 @@
 | `SingleProcessMultiThread` | one communicator of all devices of the process | as `GradAllReduce` |
 | `MultiThread` | a communicator a ring | as `GradAllReduce`; `fuse_all_reduce` puts all gradients into one buffer |
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +27,20 @@ from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.endpoints import parse_endpoints, rank_of
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = ["COLLECTIVE_MODES", "Collective", "GradAllReduce", "LocalSGD", "MultiThread", "Rank", "SingleProcessMultiThread", "collective_mode",
-           "transpile_collective"]
+__all__ = [
+    "COLLECTIVE_MODES",
+    "Collective",
+    "GradAllReduce",
+    "LocalSGD",
+    "MultiThread",
+    "Rank",
+    "SingleProcessMultiThread",
+    "collective_mode",
+    "transpile_collective",
+]
 
 SNAPSHOT = "@SNAPSHOT"
-_UPDATE_SLOTS = {"Param", "Grad"}                # adadelta has no learning rate
+_UPDATE_SLOTS = {"Param", "Grad"}  # adadelta has no learning rate
 _SERVER_OPS = frozenset({"send", "recv", "listen_and_serv"})
 _STARTUP_MARKS = frozenset({"c_comm_init", "c_comm_init_all", "gen_nccl_id", "recv"})
 _MAIN_MARKS = frozenset({"c_sync_comm_stream", *_SERVER_OPS})
@@ -55,36 +66,60 @@ class Rank:
 
 # ---------------------------------------------------------------------- guards
 def check_programs(main: Program, startup: Program, served: bool = False) -> None:
-    """TranspilerError where a program is transpiled already or has ops without a role; with `served`, one of a job with servers may be."""
+    """TranspilerError where a program is transpiled already or has ops without a role; with `served`, one
+    of a job with servers may be.
+    """
     allowed = _SERVER_OPS if served else frozenset()
-    for program, marks, what in ((startup, _STARTUP_MARKS - allowed, "startup"), (main, _MAIN_MARKS - allowed, "main")):
+    for program, marks, what in (
+        (startup, _STARTUP_MARKS - allowed, "startup"),
+        (main, _MAIN_MARKS - allowed, "main"),
+    ):
         for op in (op for block in program.blocks for op in block.ops):
             if op.type in marks:
-                raise TranspilerError(f"the {what} program is transpiled already: it has an op {op.type!r}; transpile a fresh copy "
-                                      "(program.clone() before the first time)")
+                raise TranspilerError(
+                    f"the {what} program is transpiled already: it has an op {op.type!r}; transpile a fresh "
+                    f"copy "
+                    "(program.clone() before the first time)"
+                )
             if op.attrs.get(ROLE_ATTR, OpRole.NotSpecified) & OpRole.NotSpecified:
-                raise TranspilerError(f"op {op.type!r} of the {what} program has no role, so nobody knows which part of the job it "
-                                      f"belongs to\n  {op.call_text()}\n  built at {op.where}")
+                raise TranspilerError(
+                    f"op {op.type!r} of the {what} program has no role, so nobody knows which part of the "
+                    f"job it "
+                    f"belongs to\n  {op.call_text()}\n  built at {op.where}"
+                )
 
 
 def parameters_of(startup: Program, main: Program, trained: Sequence[str]) -> list[str]:
     """The parameters that the startup program initialises, in order of creation.
 
-    Initialiser ops are prepended, so their order tells. A program that was parsed has its variables in any order, and none is
-    marked as a parameter: then those count that are trained, or that forward ops read and the startup program keeps.
+    Initialiser ops are prepended, so their order tells. A program that was parsed has its variables in any
+    order, and none is marked as a parameter: then those count that are trained, or that forward ops read and
+    the startup program keeps.
     """
     block = startup.global_block()
     for name in trained:
         if name not in block.vars:
-            raise TranspilerError(f"the startup program does not initialise parameter {name!r}: it belongs to another program"
-                                  f"{did_you_mean(name, block.vars)}")
-    found = {param.name for param in block.iter_parameters()} or {name for name in _read_forward(main) if _is_kept(block.vars.get(name))}
-    first_writer = {name: -index for index, op in reversed(list(enumerate(block.ops))) for name in op.output_arg_names}
+            raise TranspilerError(
+                f"the startup program does not initialise parameter {name!r}: it belongs to another program"
+                f"{did_you_mean(name, block.vars)}"
+            )
+    found = {param.name for param in block.iter_parameters()} or {
+        name for name in _read_forward(main) if _is_kept(block.vars.get(name))
+    }
+    first_writer = {
+        name: -index for index, op in reversed(list(enumerate(block.ops))) for name in op.output_arg_names
+    }
     return sorted({*found, *trained}, key=lambda name: (first_writer.get(name, 1), name))
 
 
 def _read_forward(main: Program) -> set[str]:
-    return {name for block in main.blocks for op in block.ops if op.role | OpRole.Loss == OpRole.Loss for name in op.input_arg_names}
+    return {
+        name
+        for block in main.blocks
+        for op in block.ops
+        if op.role | OpRole.Loss == OpRole.Loss
+        for name in op.input_arg_names
+    }
 
 
 def _is_kept(var: Variable | None) -> bool:
@@ -92,11 +127,17 @@ def _is_kept(var: Variable | None) -> bool:
 
 
 def trained_parameters(main: Program) -> list[str]:
-    """The parameters that the program makes gradients of, by the ops that do; TranspilerError where there are none."""
-    found = [name for op in main.global_block().ops if op.role & OpRole.Backward for name in op.role_vars[::2]]
+    """The parameters that the program makes gradients of, by the ops that do; TranspilerError where there
+    are none.
+    """
+    found = [
+        name for op in main.global_block().ops if op.role & OpRole.Backward for name in op.role_vars[::2]
+    ]
     if not found:
-        raise TranspilerError("the main program makes no gradient of a parameter, so there is nothing to reduce; call "
-                              "optimizer.minimize(loss) first, and transpile the training program, not the test program")
+        raise TranspilerError(
+            "the main program makes no gradient of a parameter, so there is nothing to reduce; call "
+            "optimizer.minimize(loss) first, and transpile the training program, not the test program"
+        )
     return list(dict.fromkeys(found))
 
 
@@ -105,9 +146,24 @@ def connect(edits: Insertions, rank: Rank, id_names: Sequence[str]) -> None:
     """Make a communicator for each ring: its id comes from rank 0, and is kept in the variable named."""
     for ring, name in enumerate(id_names):
         edits.block.create_var(name=name, persistable=True, type=VarType.RAW)
-        edits.last("c_gen_nccl_id", {}, {"Out": name}, OpRole.Forward,
-                   rank=rank.index, endpoint=rank.endpoint, other_endpoints=rank.others)
-        edits.last("c_comm_init", {"X": name}, {}, OpRole.Forward, nranks=len(rank.endpoints), rank=rank.index, ring_id=ring)
+        edits.last(
+            "c_gen_nccl_id",
+            {},
+            {"Out": name},
+            OpRole.Forward,
+            rank=rank.index,
+            endpoint=rank.endpoint,
+            other_endpoints=rank.others,
+        )
+        edits.last(
+            "c_comm_init",
+            {"X": name},
+            {},
+            OpRole.Forward,
+            nranks=len(rank.endpoints),
+            rank=rank.index,
+            ring_id=ring,
+        )
 
 
 def broadcast(edits: Insertions, params: Sequence[str], nrings: int) -> None:
@@ -146,7 +202,9 @@ def startup_of_devices(startup: Program, nrings: int = 1) -> Program:
 
 # ---------------------------------------------------------------------- gradients are reduced
 def reduce_gradients(main: Program, nranks: int, nrings: int = 1, bucket_bytes: int = 0) -> Program:
-    """The main program with its gradients averaged over `nranks` ranks; see `fluidlite.transpiler.buckets` for `bucket_bytes`."""
+    """The main program with its gradients averaged over `nranks` ranks; see `fluidlite.transpiler.buckets`
+    for `bucket_bytes`.
+    """
     new = main.clone()
     block = new.global_block()
     edits = Insertions(block)
@@ -166,7 +224,13 @@ def reduce_gradients(main: Program, nranks: int, nrings: int = 1, bucket_bytes: 
 def declare_snapshots(block: Block, params: Iterable[str]) -> None:
     """The variables that keep each parameter as it was when the ranks last agreed."""
     for param in map(block._var_recursive, params):
-        block.create_var(name=param.name + SNAPSHOT, shape=param.shape, dtype=param.dtype, persistable=True, stop_gradient=True)
+        block.create_var(
+            name=param.name + SNAPSHOT,
+            shape=param.shape,
+            dtype=param.dtype,
+            persistable=True,
+            stop_gradient=True,
+        )
 
 
 def take_snapshots(startup: Program, params: Sequence[str]) -> Program:
@@ -183,7 +247,9 @@ def take_snapshots(startup: Program, params: Sequence[str]) -> Program:
 
 
 def last_updates(block: Block) -> dict[str, Operator]:
-    """Parameter -> the optimizer op that updates it last, in program order; a distributed parameter stays where it is."""
+    """Parameter -> the optimizer op that updates it last, in program order; a distributed parameter stays
+    where it is.
+    """
     found: dict[str, Operator] = {}
     for op in block.ops:
         if not op.role & OpRole.Optimize or not _UPDATE_SLOTS.issubset(op.inputs):
@@ -198,9 +264,9 @@ def last_updates(block: Block) -> dict[str, Operator]:
 def average_parameters(main: Program, nranks: int, nrings: int) -> Program:
     """The main program with each parameter moved by the mean change over `nranks` ranks since the snapshot.
 
-    Between its last update and the end a parameter holds its change. Where other ops use parameters after an update (a
-    moving average, a second loss), the changes are taken behind the last update and applied before the next such use.
-    (Paddle lets them read the changes in the place of the parameters.)
+    Between its last update and the end a parameter holds its change. Where other ops use parameters after an
+    update (a moving average, a second loss), the changes are taken behind the last update and applied before
+    the next such use. (Paddle lets them read the changes in the place of the parameters.)
     """
     new = main.clone()
     block = new.global_block()
@@ -221,17 +287,27 @@ def average_parameters(main: Program, nranks: int, nrings: int) -> Program:
 
 
 def _places(block: Block, updates: dict[str, Operator]) -> tuple[dict[str, Operator], Operator | None]:
-    """Behind which op each parameter's change is taken, and the first later op that uses a parameter (None: none does)."""
+    """Behind which op each parameter's change is taken, and the first later op that uses a parameter
+    (None: none does).
+    """
     position = {op: index for index, op in enumerate(block.ops)}
     last = max(updates.values(), key=position.__getitem__)
-    users = [op for op in block.ops for name in {*op.input_arg_names, *op.output_arg_names}
-             if name in updates and position[op] > position[updates[name]]]
+    users = [
+        op
+        for op in block.ops
+        for name in {*op.input_arg_names, *op.output_arg_names}
+        if name in updates and position[op] > position[updates[name]]
+    ]
     early = any(position[op] < position[last] for op in users)
-    return {name: last if early else op for name, op in updates.items()}, next((op for op in users if position[op] > position[last]), None)
+    return {name: last if early else op for name, op in updates.items()}, next(
+        (op for op in users if position[op] > position[last]), None
+    )
 
 
 def _take_change(edits: Insertions, anchor: Operator, name: str, ring: int) -> None:
-    edits.behind(anchor, "elementwise_sub", {"X": [name + SNAPSHOT], "Y": [name]}, {"Out": [name]}, OpRole.Optimize)
+    edits.behind(
+        anchor, "elementwise_sub", {"X": [name + SNAPSHOT], "Y": [name]}, {"Out": [name]}, OpRole.Optimize
+    )
     edits.behind(anchor, "c_sync_calc_stream", {"X": name}, {"Out": name}, OpRole.Optimize)
     edits.behind(anchor, "c_allreduce_sum", {"X": [name]}, {"Out": [name]}, OpRole.Optimize, ring_id=ring)
 
@@ -244,13 +320,15 @@ def _apply_change(put: Callable[..., Any], name: str, nranks: int) -> None:
 
 # ---------------------------------------------------------------------- fluid's classes
 class Collective:
-    """The front door of a collective mode: `transpile` rewrites the two programs in place, or raises and leaves them untouched.
+    """The front door of a collective mode: `transpile` rewrites the two programs in place, or raises and
+    leaves them untouched.
 
-    `nrings` communicators are used in turn. Nothing here waits for a port, whatever `wait_port` says: the communicator does.
+    `nrings` communicators are used in turn. Nothing here waits for a port, whatever `wait_port` says: the
+    communicator does.
     """
 
     mode = ""
-    alone = False                             # whether `transpile` takes one endpoint
+    alone = False  # whether `transpile` takes one endpoint
 
     def __init__(self, nrings: int) -> None:
         if isinstance(nrings, bool) or not isinstance(nrings, int) or nrings < 1:
@@ -264,12 +342,21 @@ class Collective:
         self.main_program: Program | None = None
         self.wait_port = False
 
-    def transpile(self, startup_program: Program | None, main_program: Program | None, rank: int, endpoints: str | Sequence[str],
-                  current_endpoint: str, wait_port: bool) -> None:
-        """Make the programs those of `rank`, whose endpoint is `current_endpoint` (`endpoints`: "ip:port,ip:port" or a list).
+    def transpile(
+        self,
+        startup_program: Program | None,
+        main_program: Program | None,
+        rank: int,
+        endpoints: str | Sequence[str],
+        current_endpoint: str,
+        wait_port: bool,
+    ) -> None:
+        """Make the programs those of `rank`, whose endpoint is `current_endpoint` (`endpoints`:
+        "ip:port,ip:port" or a list).
 
-        TranspilerError for endpoints that are malformed, repeated or too few, a rank that is not that of `current_endpoint`, and
-        programs that make no gradients, are transpiled already, or have ops without a role.
+        TranspilerError for endpoints that are malformed, repeated or too few, a rank that is not that of
+        `current_endpoint`, and programs that make no gradients, are transpiled already, or have ops without a
+        role.
         """
         known = parse_endpoints(endpoints)
         if len(known) < 2 and not self.alone:
@@ -278,24 +365,37 @@ class Collective:
         startup = default_startup_program() if startup_program is None else startup_program
         main = default_main_program() if main_program is None else main_program
         check_programs(main, startup)
-        new_startup, new_main = self._rewrite(startup, main, who, [unique_name.generate("nccl_id") for _ in range(self.nrings)])
+        new_startup, new_main = self._rewrite(
+            startup, main, who, [unique_name.generate("nccl_id") for _ in range(self.nrings)]
+        )
         startup.take_over(new_startup)
         main.take_over(new_main)
-        self.endpoints, self.current_endpoint, self.rank, self.nranks = list(known), current_endpoint, who.index, len(known)
+        self.endpoints, self.current_endpoint, self.rank, self.nranks = (
+            list(known),
+            current_endpoint,
+            who.index,
+            len(known),
+        )
         self.startup_program, self.main_program, self.wait_port = startup, main, wait_port
 
     def rewrite(self, startup: Program, main: Program, rank: Rank) -> tuple[Program, Program]:
-        """The rank's startup and main programs; those that were given stay as they are. Raises what `transpile` raises of programs."""
+        """The rank's startup and main programs; those that were given stay as they are. Raises what
+        `transpile` raises of programs.
+        """
         check_programs(main, startup)
         return self._rewrite(startup, main, rank, [f"nccl_id_{ring}" for ring in range(self.nrings)])
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+    def _rewrite(
+        self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]
+    ) -> tuple[Program, Program]:
         params = parameters_of(startup, main, trained_parameters(main))
         return startup_of_rank(startup, rank, id_names, params), main.clone()
 
 
 class GradAllReduce(Collective):
-    """Each step all ranks have the mean gradient; `bucket_bytes` > 0 lets gradients travel together (beyond fluid)."""
+    """Each step all ranks have the mean gradient; `bucket_bytes` > 0 lets gradients travel together
+    (beyond fluid).
+    """
 
     mode = "grad_allreduce"
 
@@ -303,10 +403,14 @@ class GradAllReduce(Collective):
         super().__init__(nrings)
         self.bucket_bytes = bucket_bytes
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+    def _rewrite(
+        self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]
+    ) -> tuple[Program, Program]:
         params = parameters_of(startup, main, trained_parameters(main))
-        return (startup_of_rank(startup, rank, id_names, params),
-                reduce_gradients(main, len(rank.endpoints), self.nrings, self.bucket_bytes))
+        return (
+            startup_of_rank(startup, rank, id_names, params),
+            reduce_gradients(main, len(rank.endpoints), self.nrings, self.bucket_bytes),
+        )
 
 
 class LocalSGD(Collective):
@@ -322,14 +426,20 @@ class LocalSGD(Collective):
         """The variable that keeps the parameter as it was when the ranks last agreed."""
         return param_name + self.snapshot_key
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+    def _rewrite(
+        self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]
+    ) -> tuple[Program, Program]:
         updates = last_updates(main.global_block())
         if not updates:
-            raise TranspilerError("the main program updates no parameter, so there is nothing to average; call "
-                                  "optimizer.minimize(loss) first, and transpile the training program, not the test program")
+            raise TranspilerError(
+                "the main program updates no parameter, so there is nothing to average; call "
+                "optimizer.minimize(loss) first, and transpile the training program, not the test program"
+            )
         params = parameters_of(startup, main, list(updates))
-        return (take_snapshots(startup_of_rank(startup, rank, id_names, params), params),
-                average_parameters(main, len(rank.endpoints), self.nrings))
+        return (
+            take_snapshots(startup_of_rank(startup, rank, id_names, params), params),
+            average_parameters(main, len(rank.endpoints), self.nrings),
+        )
 
 
 class SingleProcessMultiThread(GradAllReduce):
@@ -341,31 +451,43 @@ class SingleProcessMultiThread(GradAllReduce):
     def __init__(self, bucket_bytes: int = 0) -> None:
         super().__init__(1, bucket_bytes)
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+    def _rewrite(
+        self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]
+    ) -> tuple[Program, Program]:
         trained_parameters(main)
         return startup_of_devices(startup), reduce_gradients(main, len(rank.endpoints), 1, self.bucket_bytes)
 
 
 class MultiThread(GradAllReduce):
-    """PaddlePaddle 2's mode: the devices of one process, or one rank of several; "fuse_all_reduce" makes one buffer of all gradients."""
+    """PaddlePaddle 2's mode: the devices of one process, or one rank of several; "fuse_all_reduce" makes
+    one buffer of all gradients.
+    """
 
     mode = "multi_thread"
     alone = True
 
     def __init__(self, nrings: int = 1, trans_mode: str = "all_reduce", bucket_bytes: int = 0) -> None:
         if trans_mode not in ("all_reduce", "fuse_all_reduce"):
-            raise TranspilerError(f"trans_mode is {trans_mode!r}, but must be 'all_reduce' or 'fuse_all_reduce' (no optimizer op reads "
-                                  f"gradients that are gathered){did_you_mean(str(trans_mode), ['all_reduce', 'fuse_all_reduce'])}")
+            raise TranspilerError(
+                f"trans_mode is {trans_mode!r}, but must be 'all_reduce' or 'fuse_all_reduce' (no optimizer "
+                f"op reads "
+                f"gradients that are "
+                f"gathered){did_you_mean(str(trans_mode), ['all_reduce', 'fuse_all_reduce'])}"
+            )
         super().__init__(nrings, bucket_bytes or (1 << 62 if trans_mode == "fuse_all_reduce" else 0))
         self.trans_mode = trans_mode
 
-    def _rewrite(self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]) -> tuple[Program, Program]:
+    def _rewrite(
+        self, startup: Program, main: Program, rank: Rank, id_names: Sequence[str]
+    ) -> tuple[Program, Program]:
         new_startup, new_main = super()._rewrite(startup, main, rank, id_names)
-        return (startup_of_devices(startup, self.nrings) if len(rank.endpoints) == 1 else new_startup), new_main
+        return (
+            startup_of_devices(startup, self.nrings) if len(rank.endpoints) == 1 else new_startup
+        ), new_main
 
 
 # ---------------------------------------------------------------------- modes by name
-COLLECTIVE_MODES: dict[str, Callable[[int, int], Collective]] = {      # of the number of rings and bucket_bytes
+COLLECTIVE_MODES: dict[str, Callable[[int, int], Collective]] = {  # of the number of rings and bucket_bytes
     "grad_allreduce": GradAllReduce,
     "local_sgd": lambda rings, limit: LocalSGD(rings),
     "single_process_multi_thread": lambda rings, limit: SingleProcessMultiThread(limit),
@@ -374,17 +496,27 @@ COLLECTIVE_MODES: dict[str, Callable[[int, int], Collective]] = {      # of the 
 
 
 def collective_mode(name: str | None, config: DistributeTranspilerConfig) -> Collective:
-    """The mode called `name` with the options of `config` (nccl_comm_num rings, bucket_bytes); TranspilerError for an unknown one."""
+    """The mode called `name` with the options of `config` (nccl_comm_num rings, bucket_bytes);
+    TranspilerError for an unknown one.
+    """
     if name not in COLLECTIVE_MODES:
-        raise TranspilerError(f"invalid collective_mode: {name}{did_you_mean(str(name), COLLECTIVE_MODES)} "
-                              f"(one of {', '.join(COLLECTIVE_MODES)})")
+        raise TranspilerError(
+            f"invalid collective_mode: {name}{did_you_mean(str(name), COLLECTIVE_MODES)} "
+            f"(one of {', '.join(COLLECTIVE_MODES)})"
+        )
     if name == "local_sgd" and config.bucket_bytes:
         raise TranspilerError("mode 'local_sgd' reduces no gradients, so bucket_bytes must be 0")
     return COLLECTIVE_MODES[name](config.nccl_comm_num, config.bucket_bytes)
 
 
-def transpile_collective(main: Program, startup: Program, trainer_id: int, trainers: str | Sequence[str], current_endpoint: str,
-                         config: DistributeTranspilerConfig) -> None:
+def transpile_collective(
+    main: Program,
+    startup: Program,
+    trainer_id: int,
+    trainers: str | Sequence[str],
+    current_endpoint: str,
+    config: DistributeTranspilerConfig,
+) -> None:
     """Make the programs those of trainer `trainer_id` in mode `config.collective_mode`, in place.
 
     `trainers` are all trainers' endpoints, "ip:port,ip:port". Raises what `Collective.transpile` raises.

@@ -1,4 +1,5 @@
 """What a user chooses: the configuration of a job, with fluid's names, types and defaults."""
+
 from __future__ import annotations
 
 import enum
@@ -12,7 +13,9 @@ MODES = ("pserver", "nccl2", "collective")
 
 
 class DistributedMode(enum.IntEnum):
-    """How the servers of a job go along with its trainers: the attribute `distributed_mode` of `listen_and_serv`."""
+    """How the servers of a job go along with its trainers: the attribute `distributed_mode` of
+    `listen_and_serv`.
+    """
 
     SYNC = 0
     ASYNC = 1
@@ -33,9 +36,10 @@ class DistributeTranspilerConfig:
     collective_mode: "grad_allreduce", "local_sgd" or "single_process_multi_thread", with mode "collective".
     wait_port: `get_trainer_program` waits until the servers listen.
     runtime_split_send_recv: pieces are cut when they are sent, not by ops of the program (asynchronous only).
-    sync_mode, half_async, completely_not_async, geo_sgd_mode, geo_sgd_need_push_nums: how the trainers keep in step.
-    nccl_comm_num, use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: rings of mode "nccl2".
-    bucket_bytes: gradients travel together in all-reduces of about so many bytes (collective modes; 0: each alone, as in fluid).
+    sync_mode, half_async, completely_not_async, geo_sgd_mode, geo_sgd_need_push_nums: how the trainers keep
+    in step. nccl_comm_num, use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: rings of mode
+    "nccl2". bucket_bytes: gradients travel together in all-reduces of about so many bytes (collective modes;
+    0: each alone, as in fluid).
 
     `make` refuses names that are none of these.
     """
@@ -63,7 +67,9 @@ class DistributeTranspilerConfig:
 
     @property
     def runtime_split_send_recv(self) -> bool:
-        """Whether pieces are cut when they are sent; ValueError for None, and for True while `sync_mode` is True."""
+        """Whether pieces are cut when they are sent; ValueError for None, and for True while `sync_mode`
+        is True.
+        """
         return self._runtime_split_send_recv
 
     @runtime_split_send_recv.setter
@@ -71,12 +77,17 @@ class DistributeTranspilerConfig:
         if value is None:
             raise ValueError("runtime_split_send_recv can't be None")
         if value and self._sync_mode:
-            raise ValueError("if you want to set runtime_split_send_recv to be true, make ensure config.sync_mode is false at first")
+            raise ValueError(
+                "if you want to set runtime_split_send_recv to be true, make ensure config.sync_mode is "
+                "false at first"
+            )
         self._runtime_split_send_recv = value
 
     @property
     def sync_mode(self) -> bool:
-        """Whether all trainers take each step together; ValueError for None, and for True while pieces are cut at run time."""
+        """Whether all trainers take each step together; ValueError for None, and for True while pieces are
+        cut at run time.
+        """
         return self._sync_mode
 
     @sync_mode.setter
@@ -84,14 +95,22 @@ class DistributeTranspilerConfig:
         if value is None:
             raise ValueError("sync_mode can't be None")
         if value and self._runtime_split_send_recv:
-            raise ValueError("if you want to set sync_mode to be true, make ensure config.runtime_split_send_recv is false at first")
+            raise ValueError(
+                "if you want to set sync_mode to be true, make ensure config.runtime_split_send_recv is "
+                "false at first"
+            )
         self._sync_mode = value
 
     @classmethod
     def names(cls) -> list[str]:
         """The names of all fields."""
-        return sorted(name for name, value in vars(cls).items() if not name.startswith("_") and not isinstance(value, classmethod)
-                      and (isinstance(value, property) or not callable(value)))
+        return sorted(
+            name
+            for name, value in vars(cls).items()
+            if not name.startswith("_")
+            and not isinstance(value, classmethod)
+            and (isinstance(value, property) or not callable(value))
+        )
 
     def copy(self) -> DistributeTranspilerConfig:
         """The same choices in an object of their own."""
@@ -101,11 +120,15 @@ class DistributeTranspilerConfig:
 
     @classmethod
     def make(cls, **fields: Any) -> DistributeTranspilerConfig:
-        """A configuration with these fields; TranspilerError with the nearest name for one that it does not have."""
+        """A configuration with these fields; TranspilerError with the nearest name for one that it does
+        not have.
+        """
         config = cls()
-        for name in sorted(fields, key=lambda field: field != "sync_mode"):       # others are checked against it
+        for name in sorted(fields, key=lambda field: field != "sync_mode"):  # others are checked against it
             if name not in cls.names():
-                raise TranspilerError(f"DistributeTranspilerConfig has no field {name!r}{did_you_mean(name, cls.names())}")
+                raise TranspilerError(
+                    f"DistributeTranspilerConfig has no field {name!r}{did_you_mean(name, cls.names())}"
+                )
             setattr(config, name, fields[name])
         return config
 

@@ -1,4 +1,5 @@
 """`fluid.DistributeTranspiler`: fluid's way to ask for the programs of one process of a job."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,8 +23,17 @@ from fluidlite.transpiler.pserver.trainer import make_trainer
 from fluidlite.transpiler.pserver.training import read_training
 from fluidlite.transpiler.roles import Programs
 
-__all__ = ["DistributeTranspiler", "DistributeTranspilerConfig", "DistributedMode", "HashName", "PSDispatcher", "RoundRobin",
-           "ServerRuntimeConfig", "VarBlock", "slice_variable"]
+__all__ = [
+    "DistributeTranspiler",
+    "DistributeTranspilerConfig",
+    "DistributedMode",
+    "HashName",
+    "PSDispatcher",
+    "RoundRobin",
+    "ServerRuntimeConfig",
+    "VarBlock",
+    "slice_variable",
+]
 
 
 class DistributeTranspiler:
@@ -43,8 +53,14 @@ class DistributeTranspiler:
         self.config = config if config is not None else DistributeTranspilerConfig()
         self.server_config = ServerRuntimeConfig()
         method = self.config.split_method
-        if method is not None and not (isinstance(method, type) and issubclass(method, PSDispatcher)) and not isinstance(method, str):
-            raise TranspilerError(f"split_method should be RoundRobin, HashName or another PSDispatcher, not {method!r}")
+        if (
+            method is not None
+            and not (isinstance(method, type) and issubclass(method, PSDispatcher))
+            and not isinstance(method, str)
+        ):
+            raise TranspilerError(
+                f"split_method should be RoundRobin, HashName or another PSDispatcher, not {method!r}"
+            )
         self.sync_mode = True
         self.trainer_id = 0
         self.trainer_num: int | str = 1
@@ -55,9 +71,18 @@ class DistributeTranspiler:
         self._layout: Layout | None = None
         self._origin_startup: Program | None = None
 
-    def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174", trainers: int | str = 1,
-                  sync_mode: bool = True, startup_program: Program | None = None, current_endpoint: str = "127.0.0.1:6174") -> None:
-        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number `trainer_id`.
+    def transpile(
+        self,
+        trainer_id: int,
+        program: Program | None = None,
+        pservers: str = "127.0.0.1:6174",
+        trainers: int | str = 1,
+        sync_mode: bool = True,
+        startup_program: Program | None = None,
+        current_endpoint: str = "127.0.0.1:6174",
+    ) -> None:
+        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number
+        `trainer_id`.
 
         Parameters
         ----------
@@ -66,7 +91,8 @@ class DistributeTranspiler:
         sync_mode: all trainers take each step together.
         current_endpoint: of this process, in the modes without servers.
 
-        TranspilerError where a program cannot be transpiled, or these do not fit together; the programs are then as before.
+        TranspilerError where a program cannot be transpiled, or these do not fit together; the programs are
+        then as before.
         """
         main = default_main_program() if program is None else program
         startup = default_startup_program() if startup_program is None else startup_program
@@ -74,8 +100,11 @@ class DistributeTranspiler:
         self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, sync_mode
         rewrite = _MODES.get(self.config.mode)
         if rewrite is None:
-            raise TranspilerError(f"no mode {self.config.mode!r}{did_you_mean(str(self.config.mode), _MODES)} (config.mode is one of "
-                                  f"{', '.join(_MODES)})")
+            raise TranspilerError(
+                f"no mode {self.config.mode!r}{did_you_mean(str(self.config.mode), _MODES)} (config.mode is "
+                f"one of "
+                f"{', '.join(_MODES)})"
+            )
         rewrite(self, pservers, current_endpoint)
 
     # ------------------------------------------------------------------ the modes
@@ -84,7 +113,14 @@ class DistributeTranspiler:
         if self.config.geo_sgd_mode:
             self.sync_mode = False
         origin, startup = self.origin_program.clone(), self.startup_program.clone()
-        layout = place(read_training(origin), startup, self.pserver_endpoints, trainers, self.sync_mode, self.config.copy())
+        layout = place(
+            read_training(origin),
+            startup,
+            self.pserver_endpoints,
+            trainers,
+            self.sync_mode,
+            self.config.copy(),
+        )
         made = make_trainer(layout, startup, self.trainer_id)
         self.table_name = next(iter(distributed_tables(origin)), None)
         self._layout, self._origin_startup = layout, startup
@@ -94,8 +130,15 @@ class DistributeTranspiler:
         """Take the servers, and give the number of trainers; TranspilerError where one of them is wrong."""
         self.pserver_endpoints = list(parse_endpoints(pservers, "pservers"))
         trainers = _count(self.trainer_num)
-        if isinstance(self.trainer_id, bool) or not isinstance(self.trainer_id, int) or not 0 <= self.trainer_id < trainers:
-            raise TranspilerError(f"trainer_id is {self.trainer_id!r}, but must be between 0 and {trainers - 1} for {trainers} trainers")
+        if (
+            isinstance(self.trainer_id, bool)
+            or not isinstance(self.trainer_id, int)
+            or not 0 <= self.trainer_id < trainers
+        ):
+            raise TranspilerError(
+                f"trainer_id is {self.trainer_id!r}, but must be between 0 and {trainers - 1} for {trainers} "
+                f"trainers"
+            )
         return trainers
 
     def _adopt(self, made: Programs, current_endpoint: str) -> None:
@@ -110,29 +153,65 @@ class DistributeTranspiler:
 
     def _to_nccl2(self, pservers: str, current_endpoint: str) -> None:
         from fluidlite.transpiler.nccl2 import transpile_nccl2
-        transpile_nccl2(self.origin_program, self.startup_program, self.trainer_id, str(self.trainer_num), current_endpoint, self.config)
+
+        transpile_nccl2(
+            self.origin_program,
+            self.startup_program,
+            self.trainer_id,
+            str(self.trainer_num),
+            current_endpoint,
+            self.config,
+        )
 
     def _to_collective(self, pservers: str, current_endpoint: str) -> None:
         from fluidlite.transpiler.collective import transpile_collective
-        transpile_collective(self.origin_program, self.startup_program, self.trainer_id, str(self.trainer_num), current_endpoint,
-                             self.config)
 
-    def _transpile_nccl2(self, trainer_id: int, trainers: str, current_endpoint: str, startup_program: Program | None = None,
-                         wait_port: bool = True) -> None:
+        transpile_collective(
+            self.origin_program,
+            self.startup_program,
+            self.trainer_id,
+            str(self.trainer_num),
+            current_endpoint,
+            self.config,
+        )
+
+    def _transpile_nccl2(
+        self,
+        trainer_id: int,
+        trainers: str,
+        current_endpoint: str,
+        startup_program: Program | None = None,
+        wait_port: bool = True,
+    ) -> None:
         """The mode "nccl2", whatever the configuration says."""
         from fluidlite.transpiler.nccl2 import transpile_nccl2
+
         startup = default_startup_program() if startup_program is None else startup_program
         transpile_nccl2(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)
 
-    def _transpile_collective(self, collective_mode: str, trainer_id: int, trainers: str, current_endpoint: str,
-                              startup_program: Program | None = None, main_program: Program | None = None, wait_port: bool = True) -> None:
+    def _transpile_collective(
+        self,
+        collective_mode: str,
+        trainer_id: int,
+        trainers: str,
+        current_endpoint: str,
+        startup_program: Program | None = None,
+        main_program: Program | None = None,
+        wait_port: bool = True,
+    ) -> None:
         """The mode "collective" with this `collective_mode`, whatever the configuration says."""
         from fluidlite.transpiler.collective import transpile_collective
+
         config = self.config.copy()
         config.collective_mode = collective_mode
-        transpile_collective(default_main_program() if main_program is None else main_program,
-                             default_startup_program() if startup_program is None else startup_program, trainer_id, trainers,
-                             current_endpoint, config)
+        transpile_collective(
+            default_main_program() if main_program is None else main_program,
+            default_startup_program() if startup_program is None else startup_program,
+            trainer_id,
+            trainers,
+            current_endpoint,
+            config,
+        )
 
     # ------------------------------------------------------------------ what a process runs
     @property
@@ -143,9 +222,11 @@ class DistributeTranspiler:
         return self._layout
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
-        """The trainer's main program, once the servers listen (with `wait_port`, here and in the configuration)."""
-        self.layout                                    # noqa: B018 (asked for its error)
-        if wait_port and self.config.wait_port and not under_mpi():             # where servers listen at no port
+        """The trainer's main program, once the servers listen (with `wait_port`, here and in the
+        configuration).
+        """
+        self.layout  # noqa: B018 (asked for its error)
+        if wait_port and self.config.wait_port and not under_mpi():  # where servers listen at no port
             wait_server_ready(self.pserver_endpoints)
         return self.origin_program
 
@@ -154,8 +235,12 @@ class DistributeTranspiler:
         self._check_server(endpoint)
         program = make_server(self.layout, endpoint, self.trainer_id, self.server_config)
         program._parameters_on_pservers = self.vars_overview
-        program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
-        program._is_chief = self.trainer_id == 0              # whose server program it is, as in fluid
+        program._is_distributed, program._endpoints, program._ps_endpoint = (
+            True,
+            list(self.pserver_endpoints),
+            endpoint,
+        )
+        program._is_chief = self.trainer_id == 0  # whose server program it is, as in fluid
         return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
@@ -163,23 +248,28 @@ class DistributeTranspiler:
         main = self.get_pserver_program(endpoint)
         return main, self.get_startup_program(endpoint, pserver_program=main)
 
-    def get_startup_program(self, endpoint: str, pserver_program: Program | None = None,
-                            startup_program: Program | None = None) -> Program:
+    def get_startup_program(
+        self, endpoint: str, pserver_program: Program | None = None, startup_program: Program | None = None
+    ) -> Program:
         """The startup program of the server at `endpoint`.
 
-        `startup_program` is the whole job's, if another than what was transpiled; `pserver_program` is looked at for what the
-        server holds, and made where it is missing.
+        `startup_program` is the whole job's, if another than what was transpiled; `pserver_program` is looked
+        at for what the server holds, and made where it is missing.
         """
         self._check_server(endpoint)
         main = pserver_program if pserver_program is not None else self.get_pserver_program(endpoint)
-        whole = startup_program if startup_program not in (None, self.startup_program) else self._origin_startup
+        whole = (
+            startup_program if startup_program not in (None, self.startup_program) else self._origin_startup
+        )
         assert whole is not None
         return make_server_startup(self.layout, endpoint, main, whole)
 
     def _check_server(self, endpoint: str) -> None:
         if endpoint not in self.layout.endpoints:
-            raise TranspilerError(f"no server at {endpoint!r}{did_you_mean(str(endpoint), self.layout.endpoints)} "
-                                  f"(servers: {', '.join(self.layout.endpoints)})")
+            raise TranspilerError(
+                f"no server at {endpoint!r}{did_you_mean(str(endpoint), self.layout.endpoints)} "
+                f"(servers: {', '.join(self.layout.endpoints)})"
+            )
 
     def _set_server_config(self, server_config: ServerRuntimeConfig | None = None) -> None:
         if server_config is None:
@@ -187,7 +277,10 @@ class DistributeTranspiler:
         elif isinstance(server_config, ServerRuntimeConfig):
             self.server_config = server_config
         else:
-            raise TypeError(f"In DistributeTranspiler, server_config must be an instance of ServerRuntimeConfig, not {server_config!r}")
+            raise TypeError(
+                f"In DistributeTranspiler, server_config must be an instance of ServerRuntimeConfig, not "
+                f"{server_config!r}"
+            )
 
     # ------------------------------------------------------------------ what old programs read off
     @property
@@ -212,8 +305,12 @@ class DistributeTranspiler:
 
     @property
     def param_grad_ep_mapping(self) -> dict[str, dict[str, list[Variable]]]:
-        """Endpoint -> the slices of parameters and gradients ("params", "grads") that it holds, as a trainer declares them."""
-        found: dict[str, dict[str, list[Variable]]] = {place: {"params": [], "grads": []} for place in self.layout.endpoints}
+        """Endpoint -> the slices of parameters and gradients ("params", "grads") that it holds, as a
+        trainer declares them.
+        """
+        found: dict[str, dict[str, list[Variable]]] = {
+            place: {"params": [], "grads": []} for place in self.layout.endpoints
+        }
         block = self.origin_program.global_block()
         for piece in self.layout.slices:
             found[piece.endpoint]["params"].append(block.var(piece.param_name))

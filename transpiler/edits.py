@@ -1,4 +1,5 @@
 """Edits of a whole program that the modes share."""
+
 from __future__ import annotations
 
 import contextlib
@@ -10,14 +11,24 @@ from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 
-__all__ = ["append_op", "declare_copies", "declare_like", "drop_ops", "drop_variables", "mapped_copy", "names_in_use", "rename_variables",
-           "without_collector"]
+__all__ = [
+    "append_op",
+    "declare_copies",
+    "declare_like",
+    "drop_ops",
+    "drop_variables",
+    "mapped_copy",
+    "names_in_use",
+    "rename_variables",
+    "without_collector",
+]
 
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """A program for a thousand trainers is a hundred thousand objects, none of them garbage: looking for some takes twice as long as
-    making them."""
+    """A program for a thousand trainers is a hundred thousand objects, none of them garbage: looking for some
+    takes twice as long as making them.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -30,7 +41,8 @@ def without_collector() -> Iterator[None]:
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:
     """Give variables new names, in every op and in what the ops say of parameters and gradients, in one pass.
 
-    Sub-blocks keep theirs: a loop's gradient op finds what its body makes under the plain names, and hands it out under others.
+    Sub-blocks keep theirs: a loop's gradient op finds what its body makes under the plain names, and hands it
+    out under others.
     """
     if not names:
         return
@@ -54,10 +66,12 @@ def map_names(op: Operator, names: Mapping[str, str]) -> None:
 
 
 def mapped_copy(op: Operator, block: Block, names: Mapping[str, str], roles: Mapping[str, str]) -> Operator:
-    """A copy of an op without sub-blocks in another program's block, at its end: `names` for its slots, `roles` for its role variables."""
+    """A copy of an op without sub-blocks in another program's block, at its end: `names` for its slots,
+    `roles` for its role variables.
+    """
     copy = copy_operator(op, block)
     copy.attrs[ROLE_VAR_ATTR] = [roles.get(name, name) for name in op.role_vars]
-    copy.attrs[NAMESCOPE_ATTR] = "/"             # as in fluid: name scopes are the trainer's
+    copy.attrs[NAMESCOPE_ATTR] = "/"  # as in fluid: name scopes are the trainer's
     for slots in (copy.inputs, copy.outputs):
         for slot, given in slots.items():
             slots[slot] = [names.get(name, name) for name in given]
@@ -92,27 +106,51 @@ def drop_variables(block: Block, names: Iterable[str]) -> None:
     block.program.bump_version()
 
 
-def declare_like(block: Block, var: Variable, name: str | None = None, shape: Sequence[int] | None = None,
-                 persistable: bool = True) -> Variable:
-    """Declare a variable as `var` is, under its own or another name and shape; one that is there already stays."""
+def declare_like(
+    block: Block,
+    var: Variable,
+    name: str | None = None,
+    shape: Sequence[int] | None = None,
+    persistable: bool = True,
+) -> Variable:
+    """Declare a variable as `var` is, under its own or another name and shape; one that is there already
+    stays.
+    """
     name = name or var.name
     if name not in block.vars:
-        block.vars[name] = Variable(block, type=var.type, name=name, shape=var.shape if shape is None else tuple(shape),
-                                    dtype=var._dtype, lod_level=var.lod_level, persistable=persistable)
+        block.vars[name] = Variable(
+            block,
+            type=var.type,
+            name=name,
+            shape=var.shape if shape is None else tuple(shape),
+            dtype=var._dtype,
+            lod_level=var.lod_level,
+            persistable=persistable,
+        )
     return block.vars[name]
 
 
 def declare_copies(block: Block, var: Variable, names: Iterable[str]) -> None:
-    """Declare many variables just as `var`, which `declare_like` made: a server of a thousand trainers has as many for each slice."""
+    """Declare many variables just as `var`, which `declare_like` made: a server of a thousand trainers has
+    as many for each slice.
+    """
     for name in names:
         copy = copy_variable(var, block)
         copy.name = name
         block.vars[name] = copy
 
 
-def append_op(block: Block, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]], like: Operator,
-              **attrs: object) -> Operator:
-    """A new op at the end, from the user's line of `like`; its outputs are declared as they shall be, so nothing is inferred."""
+def append_op(
+    block: Block,
+    type: str,
+    inputs: Mapping[str, list[str]],
+    outputs: Mapping[str, list[str]],
+    like: Operator,
+    **attrs: object,
+) -> Operator:
+    """A new op at the end, from the user's line of `like`; its outputs are declared as they shall be, so
+    nothing is inferred.
+    """
     op = Operator.build(block, type, inputs, outputs, attrs)
     op.where = like.where
     return block.adopt(len(block.ops), op)

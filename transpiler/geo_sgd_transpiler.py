@@ -1,4 +1,7 @@
-"""`fluid.transpiler.geo_sgd_transpiler`: fluid's way to ask for the programs of one process of a geo-SGD job."""
+"""`fluid.transpiler.geo_sgd_transpiler`: fluid's way to ask for the programs of one process of a geo-SGD
+job.
+"""
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -9,26 +12,44 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
-from fluidlite.transpiler.pserver.geo_sgd import DELTA, geo_layout, is_sparse, make_geo_server, make_geo_trainer, sparse_lookups
+from fluidlite.transpiler.pserver.geo_sgd import (
+    DELTA,
+    geo_layout,
+    is_sparse,
+    make_geo_server,
+    make_geo_trainer,
+    sparse_lookups,
+)
 from fluidlite.transpiler.pserver.overview import add_parameters
 
 __all__ = ["GeoSgdTranspiler"]
 
 
 class GeoSgdTranspiler(DistributeTranspiler):
-    """`DistributeTranspiler` for geo-SGD; besides the programs it says what the communicator needs to know (`vars_info`)."""
+    """`DistributeTranspiler` for geo-SGD; besides the programs it says what the communicator needs to know
+    (`vars_info`).
+    """
 
     def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
         super().__init__(config)
         self.sync_mode = False
         self.pserver_program: Program | None = None
 
-    def transpile(self, trainer_id: int, program: Program | None = None, pservers: str = "127.0.0.1:6174", trainers: int | str = 1,
-                  sync_mode: bool = False, startup_program: Program | None = None, current_endpoint: str = "127.0.0.1:6174") -> None:
-        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number `trainer_id`.
+    def transpile(
+        self,
+        trainer_id: int,
+        program: Program | None = None,
+        pservers: str = "127.0.0.1:6174",
+        trainers: int | str = 1,
+        sync_mode: bool = False,
+        startup_program: Program | None = None,
+        current_endpoint: str = "127.0.0.1:6174",
+    ) -> None:
+        """Rewrite `program` and `startup_program` (the default ones) in place for trainer number
+        `trainer_id`.
 
-        Geo-SGD is asynchronous, whatever `sync_mode` and the configuration say. TranspilerError where these do not fit together,
-        or a program cannot be transpiled; the programs are then as before.
+        Geo-SGD is asynchronous, whatever `sync_mode` and the configuration say. TranspilerError where these
+        do not fit together, or a program cannot be transpiled; the programs are then as before.
         """
         self.origin_program = default_main_program() if program is None else program
         self.startup_program = default_startup_program() if startup_program is None else startup_program
@@ -46,19 +67,35 @@ class GeoSgdTranspiler(DistributeTranspiler):
         self._check_server(endpoint)
         program = make_geo_server(self.layout, endpoint, self.server_config)
         program._parameters_on_pservers = self.vars_overview
-        program._is_distributed, program._endpoints, program._ps_endpoint = True, list(self.pserver_endpoints), endpoint
-        program._is_chief = self.trainer_id == 0              # whose server program it is, as in fluid
+        program._is_distributed, program._endpoints, program._ps_endpoint = (
+            True,
+            list(self.pserver_endpoints),
+            endpoint,
+        )
+        program._is_chief = self.trainer_id == 0  # whose server program it is, as in fluid
         self.pserver_program = program
         return program
 
     # ------------------------------------------------------------------ what the communicator asks
     @property
     def vars_info(self) -> OrderedDict[str, OrderedDict[str, list[str]]]:
-        """Parameter -> names, rows ("sections") and servers ("epmap") of its slices, and whether it is sparse, all as text."""
-        return OrderedDict((param, OrderedDict([
-            ("var_names", [piece.param_name for piece in pieces]), ("sections", [str(piece.shape[0]) for piece in pieces]),
-            ("epmap", [piece.endpoint for piece in pieces]), ("is_sparse", [str(is_sparse(self.layout, param))])]))
-            for param, pieces in self.layout.by_param.items())
+        """Parameter -> names, rows ("sections") and servers ("epmap") of its slices, and whether it is
+        sparse, all as text.
+        """
+        return OrderedDict(
+            (
+                param,
+                OrderedDict(
+                    [
+                        ("var_names", [piece.param_name for piece in pieces]),
+                        ("sections", [str(piece.shape[0]) for piece in pieces]),
+                        ("epmap", [piece.endpoint for piece in pieces]),
+                        ("is_sparse", [str(is_sparse(self.layout, param))]),
+                    ]
+                ),
+            )
+            for param, pieces in self.layout.by_param.items()
+        )
 
     def _get_vars_info(self) -> OrderedDict[str, OrderedDict[str, list[str]]]:
         return self.vars_info

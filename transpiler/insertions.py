@@ -1,4 +1,5 @@
 """New ops for a block, noted down by the op that they stand before or behind, and put in all at once."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -12,9 +13,11 @@ __all__ = ["Insertions"]
 
 
 class Insertions:
-    """Edits of one block in time linear in its size: `Block.insert_before` moves all later ops for each new one.
+    """Edits of one block in time linear in its size: `Block.insert_before` moves all later ops for each new
+    one.
 
-    Several ops at one place stand in the order in which they were asked for. A new op has its anchor's place in the user's source.
+    Several ops at one place stand in the order in which they were asked for. A new op has its anchor's place
+    in the user's source.
     """
 
     def __init__(self, block: Block) -> None:
@@ -23,20 +26,46 @@ class Insertions:
         self._behind: dict[Operator, list[Operator]] = defaultdict(list)
         self._last: list[Operator] = []
 
-    def before(self, anchor: Operator, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+    def before(
+        self,
+        anchor: Operator,
+        type: str,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        role: int,
+        **attrs: Any,
+    ) -> Operator:
         """A new op in front of `anchor`."""
         return self._make(self._before[anchor], anchor, type, inputs, outputs, role, attrs)
 
-    def behind(self, anchor: Operator, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+    def behind(
+        self,
+        anchor: Operator,
+        type: str,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        role: int,
+        **attrs: Any,
+    ) -> Operator:
         """A new op behind `anchor`."""
         return self._make(self._behind[anchor], anchor, type, inputs, outputs, role, attrs)
 
-    def last(self, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any) -> Operator:
+    def last(
+        self, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any
+    ) -> Operator:
         """A new op at the end of the block."""
         return self._make(self._last, None, type, inputs, outputs, role, attrs)
 
-    def _make(self, place: list[Operator], anchor: Operator | None, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
-              role: int, attrs: Mapping[str, Any]) -> Operator:
+    def _make(
+        self,
+        place: list[Operator],
+        anchor: Operator | None,
+        type: str,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        role: int,
+        attrs: Mapping[str, Any],
+    ) -> Operator:
         op = Operator.build(self.block, type, inputs, outputs, {ROLE_ATTR: int(OpRole(role)), **attrs})
         op.where = self._where(anchor, op)
         op.infer()

@@ -1,4 +1,5 @@
 """`fluid.memory_optimize` and `fluid.release_memory`: the executor does this by itself."""
+
 from __future__ import annotations
 
 import warnings
@@ -7,9 +8,16 @@ from typing import Any
 __all__ = ["memory_optimize", "release_memory"]
 
 
-def memory_optimize(input_program: Any, skip_opt_set: Any = None, print_log: bool = False, level: int = 0,
-                    skip_grads: bool = True) -> None:
-    """Nothing to do: the executor shares buffers by liveness (`exe.explain` shows them). Warns, as fluid 1.8 did."""
+def memory_optimize(
+    input_program: Any,
+    skip_opt_set: Any = None,
+    print_log: bool = False,
+    level: int = 0,
+    skip_grads: bool = True,
+) -> None:
+    """Nothing to do: the executor shares buffers by liveness (`exe.explain` shows them). Warns, as fluid
+    1.8 did.
+    """
     _say("memory_optimize")
 
 
@@ -19,5 +27,8 @@ def release_memory(input_program: Any, skip_opt_set: Any = None) -> None:
 
 
 def _say(name: str) -> None:
-    warnings.warn(f"{name} changes nothing: the executor reuses memory by itself, whether it is called or not", DeprecationWarning,
-                  stacklevel=3)
+    warnings.warn(
+        f"{name} changes nothing: the executor reuses memory by itself, whether it is called or not",
+        DeprecationWarning,
+        stacklevel=3,
+    )

@@ -1,4 +1,5 @@
 """What each mode of `make_job` makes for a role."""
+
 from __future__ import annotations
 
 from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
@@ -19,11 +20,13 @@ def layout_of(job: Job) -> Layout:
     """Where the parameters of a job with servers go; worked out once for each job."""
     if job._layout is None:
         config = job.config.copy()
-        config._sync_mode = job.sync_mode                   # one choice, said in two places
+        config._sync_mode = job.sync_mode  # one choice, said in two places
         if job.mode == "geo_sgd":
             job._layout = geo_layout(job.main, job.startup, job.endpoints, job.trainers, config)
         else:
-            job._layout = place(read_training(job.main), job.startup, job.endpoints, job.trainers, job.sync_mode, config)
+            job._layout = place(
+                read_training(job.main), job.startup, job.endpoints, job.trainers, job.sync_mode, config
+            )
     found: Layout = job._layout
     return found
 
@@ -41,9 +44,13 @@ def make_programs(job: Job, role: Role) -> Programs:
         return _nccl2(job, role)
     layout, geo = layout_of(job), job.mode == "geo_sgd"
     if role.kind == "trainer":
-        return _described((make_geo_trainer if geo else make_trainer)(layout, job.startup, role.index), job, role)
+        return _described(
+            (make_geo_trainer if geo else make_trainer)(layout, job.startup, role.index), job, role
+        )
     main = (make_geo_server if geo else make_server)(layout, role.endpoint)
-    return _described(Programs(main, make_server_startup(layout, role.endpoint, main, job.startup)), job, role)
+    return _described(
+        Programs(main, make_server_startup(layout, role.endpoint, main, job.startup)), job, role
+    )
 
 
 def _described(made: Programs, job: Job, role: Role) -> Programs:
@@ -68,5 +75,7 @@ def _nccl2(job: Job, role: Role) -> Programs:
 
 
 def _collective(job: Job, role: Role) -> Programs:
-    startup, main = collective_mode(job.mode, job.config).rewrite(job.startup, job.main, Rank(role.index, job.endpoints))
+    startup, main = collective_mode(job.mode, job.config).rewrite(
+        job.startup, job.main, Rank(role.index, job.endpoints)
+    )
     return Programs(main, startup)

@@ -1,4 +1,5 @@
 """Which server gets which piece of a parameter; the same answer in every process."""
+
 from __future__ import annotations
 
 import zlib

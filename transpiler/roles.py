@@ -1,4 +1,7 @@
-"""A distributed job: its roles, the programs of each, and which server holds which rows of which parameter."""
+"""A distributed job: its roles, the programs of each, and which server holds which rows of which
+parameter.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,7 +23,9 @@ MODES = (*SERVER_MODES, "nccl2", "grad_allreduce", "local_sgd", "single_process_
 
 @dataclass(frozen=True)
 class Role:
-    """One process of a job: `kind` is "trainer" or "pserver"; trainers of parameter-server jobs have no endpoint."""
+    """One process of a job: `kind` is "trainer" or "pserver"; trainers of parameter-server jobs have no
+    endpoint.
+    """
 
     kind: str
     index: int
@@ -76,13 +81,21 @@ class Programs:
 class Job:
     """All programs of one distributed job, each made when it is first asked for; see `make_job`."""
 
-    def __init__(self, main: Program, startup: Program, mode: str, trainers: int, endpoints: tuple[str, ...], sync_mode: bool,
-                 config: DistributeTranspilerConfig) -> None:
+    def __init__(
+        self,
+        main: Program,
+        startup: Program,
+        mode: str,
+        trainers: int,
+        endpoints: tuple[str, ...],
+        sync_mode: bool,
+        config: DistributeTranspilerConfig,
+    ) -> None:
         self.main, self.startup = main, startup
         self.mode, self.trainers, self.endpoints = mode, trainers, endpoints
         self.sync_mode, self.config = sync_mode, config
         self._made: dict[Role, Programs] = {}
-        self._layout: Any = None               # of modes with servers, once it is known
+        self._layout: Any = None  # of modes with servers, once it is known
 
     @property
     def has_servers(self) -> bool:
@@ -94,38 +107,50 @@ class Job:
         """Trainers by number, then servers in the order of their endpoints."""
         places = [""] * self.trainers if self.has_servers else self.endpoints
         servers = self.endpoints if self.has_servers else ()
-        return (*(Role("trainer", index, place) for index, place in enumerate(places)),
-                *(Role("pserver", index, place) for index, place in enumerate(servers)))
+        return (
+            *(Role("trainer", index, place) for index, place in enumerate(places)),
+            *(Role("pserver", index, place) for index, place in enumerate(servers)),
+        )
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """Where every trained parameter went, in the order in which the transpiler placed them; () without servers."""
+        """Where every trained parameter went, in the order in which the transpiler placed them; () without
+        servers.
+        """
         if not self.has_servers:
             return ()
         from fluidlite.transpiler.modes import slices_of
+
         return slices_of(self)
 
     def role(self, name: str) -> Role:
         """The role called `name`; TranspilerError with the nearest name."""
         found = {role.name: role for role in self.roles}
         if name not in found:
-            raise TranspilerError(f"this job has no role {name!r}{did_you_mean(name, found)} "
-                                  f"(it has {self.roles[0].name} to {self.roles[-1].name})")
+            raise TranspilerError(
+                f"this job has no role {name!r}{did_you_mean(name, found)} "
+                f"(it has {self.roles[0].name} to {self.roles[-1].name})"
+            )
         return found[name]
 
     def programs(self, role: Role) -> Programs:
         """What `role` runs. The original programs stay as they are."""
         if role not in self._made:
             from fluidlite.transpiler.modes import make_programs
+
             self._made[role] = self._in_the_users_lines(make_programs(self, role))
         return self._made[role]
 
     @cached_property
     def _lines(self) -> frozenset[Any]:
-        return frozenset(op.where for program in (self.main, self.startup) for block in program.blocks for op in block.ops)
+        return frozenset(
+            op.where for program in (self.main, self.startup) for block in program.blocks for op in block.ops
+        )
 
     def _in_the_users_lines(self, made: Programs) -> Programs:
-        """Ops that stand for none of the original's have no line: else it would be that of whoever asked for the programs first."""
+        """Ops that stand for none of the original's have no line: else it would be that of whoever asked
+        for the programs first.
+        """
         for program in (made.main, made.startup):
             for op in (op for block in program.blocks for op in block.ops):
                 op.where = op.where if op.where in self._lines else None
@@ -138,19 +163,29 @@ class Job:
     def server(self, endpoint: str) -> Programs:
         """What the server at `endpoint` runs."""
         if not self.has_servers or endpoint not in self.endpoints:
-            raise TranspilerError(f"this job has no server at {endpoint!r}{did_you_mean(endpoint, self.endpoints)}")
+            raise TranspilerError(
+                f"this job has no server at {endpoint!r}{did_you_mean(endpoint, self.endpoints)}"
+            )
         return self.programs(Role("pserver", self.endpoints.index(endpoint), endpoint))
 
 
-def make_job(main: Program, startup: Program, mode: str = "pserver", trainers: int = 2, endpoints: int | str | Sequence[str] = 2,
-             sync_mode: bool = True, config: DistributeTranspilerConfig | None = None) -> Job:
+def make_job(
+    main: Program,
+    startup: Program,
+    mode: str = "pserver",
+    trainers: int = 2,
+    endpoints: int | str | Sequence[str] = 2,
+    sync_mode: bool = True,
+    config: DistributeTranspilerConfig | None = None,
+) -> Job:
     """The distributed form of a training program.
 
     Parameters
     ----------
     mode: one of `MODES`.
     trainers: how many processes train.
-    endpoints: "ip:port,ip:port" of the servers (modes with servers) or of the trainers (the others), or how many there are:
+    endpoints: "ip:port,ip:port" of the servers (modes with servers) or of the trainers (the others), or how
+    many there are:
         then 127.0.0.1:6174 and the ports behind it. Without servers there are always as many as trainers.
     sync_mode: all trainers take each step together (modes with servers).
 
@@ -162,8 +197,12 @@ def make_job(main: Program, startup: Program, mode: str = "pserver", trainers: i
         raise TranspilerError(f"trainers should be a positive number, not {trainers!r}")
     places = _places(endpoints if mode in SERVER_MODES or not isinstance(endpoints, int) else trainers)
     if mode not in SERVER_MODES and len(places) != trainers:
-        raise TranspilerError(f"mode {mode!r} has no servers: {trainers} trainers need as many endpoints, not {len(places)}")
-    return Job(main, startup, mode, trainers, places, sync_mode, (config or DistributeTranspilerConfig()).copy())
+        raise TranspilerError(
+            f"mode {mode!r} has no servers: {trainers} trainers need as many endpoints, not {len(places)}"
+        )
+    return Job(
+        main, startup, mode, trainers, places, sync_mode, (config or DistributeTranspilerConfig()).copy()
+    )
 
 
 def _places(endpoints: int | str | Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
 """What each op that communicates does with the connections of its process."""
+
 from __future__ import annotations
 
 import contextlib
@@ -22,8 +23,18 @@ from fluidlite.values.tensor import host
 __all__ = ["SERVED", "arguments_of", "carry_out", "places"]
 
 # what trainers and servers say to each other: a process that was started by hand does so over TCP
-SERVED = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table", "prefetch", "checkpoint_notify",
-                    "listen_and_serv"})
+SERVED = frozenset(
+    {
+        "send",
+        "recv",
+        "send_barrier",
+        "fetch_barrier",
+        "distributed_lookup_table",
+        "prefetch",
+        "checkpoint_notify",
+        "listen_and_serv",
+    }
+)
 
 
 def arguments_of(definition: Op) -> tuple[Argument, ...]:
@@ -36,7 +47,9 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     op: Operator = ctx.op
     session = session_for(op, op.type in SERVED)
     if op.type not in ACTIONS:
-        raise CommunicatorError(f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}")
+        raise CommunicatorError(
+            f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}"
+        )
     definition = ctx.op.definition
     values = {slot: value if definition.inputs[slot].many else [value] for slot, value in slots.items()}
     with session.turn if op.type in SERVED and op.type != "listen_and_serv" else contextlib.nullcontext():
@@ -59,20 +72,31 @@ def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]
     if is_geo_send(op):
         needs_communicator(op)
         return {}
-    trainer = max(op.attrs["trainer_id"], *session.contacted.values(), 0)          # fluid's `send` does not say, but `recv` does
-    posts = [(endpoint, Message(Kind.SEND, trainer, name, piece)) for route, value in zip(routes_of(op), values["X"], strict=True)
-             for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True)]
-    first = trainer % max(len(posts), 1)                 # trainers do not all begin with the same server
+    trainer = max(
+        op.attrs["trainer_id"], *session.contacted.values(), 0
+    )  # fluid's `send` does not say, but `recv` does
+    posts = [
+        (endpoint, Message(Kind.SEND, trainer, name, piece))
+        for route, value in zip(routes_of(op), values["X"], strict=True)
+        for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True)
+    ]
+    first = trainer % max(len(posts), 1)  # trainers do not all begin with the same server
     for endpoint, message in posts[first:] + posts[:first]:
         session.post(endpoint, message)
     return {}
 
 
 def needs_communicator(op: Operator) -> None:
-    """CommunicatorError for the end of a step of geo-SGD; the startup program may run before the communicator is started."""
+    """CommunicatorError for the end of a step of geo-SGD; the startup program may run before the
+    communicator is started.
+    """
     if op.attrs["send_varnames"] != [INITIAL]:
-        raise CommunicatorError("geo-SGD needs a communicator that runs: fluid.communicator.Communicator(program, DistributedMode.GEO, "
-                                f"{{'push_vars': transpiler.vars_info, 'trainers': ..., 'push_nums': ...}}).start()\n  {op.call_text()}")
+        raise CommunicatorError(
+            "geo-SGD needs a communicator that runs: fluid.communicator.Communicator(program, "
+            "DistributedMode.GEO, "
+            f"{{'push_vars': transpiler.vars_info, 'trainers': ..., 'push_nums': ...}}).start()\n  "
+            f"{op.call_text()}"
+        )
 
 
 @action("recv")
@@ -81,12 +105,14 @@ def receive(session: Session, context: Any, values: Values) -> dict[str, list[An
     op = context.op
     if op.attrs["do_not_run"] and session.communicator is None:
         return {}
-    if op.attrs["do_not_run"]:                           # so communicators mark the ops that they run
+    if op.attrs["do_not_run"]:  # so communicators mark the ops that they run
         again = not all(op.block._var_recursive(name).persistable for name in op.output("Out"))
         found = session.communicator.newest(op, again)
         if found is None:
             return {}
-        return {"Out": list(found) if len(found) == len(op.output("Out")) else [context.xp.concatenate(found)]}
+        return {
+            "Out": list(found) if len(found) == len(op.output("Out")) else [context.xp.concatenate(found)]
+        }
     parts = session.requests.fetch([Wanted(*pair) for pair in places(op)], op.attrs["trainer_id"])
     return {"Out": parts if len(parts) == len(op.output("Out")) else [context.xp.concatenate(parts)]}
 
@@ -101,14 +127,16 @@ def finish_step(session: Session, context: Any, values: Values) -> dict[str, lis
     """All servers have updated when this trainer sees a parameter again."""
     if session.communicator is not None:
         session.communicator.barrier(context.op)
-    elif not context.op.attrs["half_async"]:             # a trainer that sends as it goes has nothing to wait for
+    elif not context.op.attrs["half_async"]:  # a trainer that sends as it goes has nothing to wait for
         session.requests.end_step(context.op.attrs["endpoints"], context.op.attrs["trainer_id"])
     return {}
 
 
 @action("fetch_barrier")
 def fetched(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The step is over: this trainer has its parameters, and servers need not be told, for it sends no gradient before."""
+    """The step is over: this trainer has its parameters, and servers need not be told, for it sends no
+    gradient before.
+    """
     session.requests.collect_all()
     return {}
 
@@ -117,13 +145,22 @@ def fetched(session: Session, context: Any, values: Values) -> dict[str, list[An
 def look_up(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Ask each server for the rows that it holds, each row once."""
     attrs = context.op.attrs
-    wanted, places = np.unique(np.concatenate([host(ids).reshape(-1) for ids in values["Ids"]]), return_inverse=True)
+    wanted, places = np.unique(
+        np.concatenate([host(ids).reshape(-1) for ids in values["Ids"]]), return_inverse=True
+    )
     starts = np.cumsum([0, *attrs["height_sections"]])
     if wanted.size and not 0 <= wanted[0] <= wanted[-1] < starts[-1]:
-        raise ValueError(f"id {wanted[0] if wanted[0] < 0 else wanted[-1]} is outside the table of {starts[-1]} rows")
+        raise ValueError(
+            f"id {wanted[0] if wanted[0] < 0 else wanted[-1]} is outside the table of {starts[-1]} rows"
+        )
     cuts = np.searchsorted(wanted, starts)
-    asked = [(endpoint, name, wanted[low:high] - start) for endpoint, name, low, high, start in zip(
-        attrs["endpoints"], attrs["table_names"], cuts, cuts[1:], starts, strict=False) if high > low]
+    asked = [
+        (endpoint, name, wanted[low:high] - start)
+        for endpoint, name, low, high, start in zip(
+            attrs["endpoints"], attrs["table_names"], cuts, cuts[1:], starts, strict=False
+        )
+        if high > low
+    ]
     for endpoint, name, rows in asked:
         session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, rows))
     parts = [session.link.answer(endpoint) for endpoint, _, _ in asked]
@@ -133,7 +170,7 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
     kept = -1 if attrs["lookup_table_version"] == "lookup_table" else None
     found, start = [], 0
     for ids in values["Ids"]:
-        found.append(table[places[start:start + ids.size]].reshape(*ids.shape[:kept], table.shape[1]))
+        found.append(table[places[start : start + ids.size]].reshape(*ids.shape[:kept], table.shape[1]))
         start += ids.size
     return {"Outputs": found}
 
@@ -168,5 +205,6 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
 def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
     """Be a server until all trainers have left."""
     from fluidlite.executor.comm.server.loop import Server
+
     Server(context, session.link).run()
     return {}

@@ -1,8 +1,10 @@
 """What a trainer asks of its servers, so that a synchronous step costs one round trip.
 
-After a barrier a program asks for the same parameters again and again. So the next barrier says beforehand which ones it
-will ask for (WANT), and servers send each as soon as it is updated; a program that then asks for something else gets that too.
+After a barrier a program asks for the same parameters again and again. So the next barrier says beforehand
+which ones it will ask for (WANT), and servers send each as soon as it is updated; a program that then asks
+for something else gets that too.
 """
+
 from __future__ import annotations
 
 from collections import defaultdict, deque
@@ -28,12 +30,14 @@ class Requests:
 
     def __init__(self, session: Any) -> None:
         self.session = session
-        self.asked: dict[str, dict[str, None]] = defaultdict(dict)       # since the last barrier, by server
-        self.owed: dict[str, deque[str | None]] = {}                     # answers that are on their way; None: to the barrier
-        self.early: dict[tuple[str, str], Any] = {}                      # answers that came before they were asked for
+        self.asked: dict[str, dict[str, None]] = defaultdict(dict)  # since the last barrier, by server
+        self.owed: dict[str, deque[str | None]] = {}  # answers that are on their way; None: to the barrier
+        self.early: dict[tuple[str, str], Any] = {}  # answers that came before they were asked for
 
     def end_step(self, endpoints: Sequence[str], trainer: int) -> None:
-        """All gradients are sent: have the servers update. Returns at once where parameters are asked for next, as they mostly are."""
+        """All gradients are sent: have the servers update. Returns at once where parameters are asked for
+        next, as they mostly are.
+        """
         self.collect_all()
         self.early.clear()
         for endpoint in endpoints:
@@ -55,7 +59,10 @@ class Requests:
             self.asked[item.endpoint][item.name] = None
             if not known:
                 self.session.post(item.endpoint, Message(Kind.GET, trainer, item.name))
-        return [self._answer(item.endpoint, item.into) if new else self._take(item) for item, new in zip(wanted, asked, strict=True)]
+        return [
+            self._answer(item.endpoint, item.into) if new else self._take(item)
+            for item, new in zip(wanted, asked, strict=True)
+        ]
 
     def _take(self, wanted: Wanted) -> Any:
         """A value that was asked for beforehand."""

@@ -1,4 +1,5 @@
 """What each op on a ring of ranks does."""
+
 from __future__ import annotations
 
 import secrets
@@ -18,7 +19,7 @@ from fluidlite.values.tensor import SelectedRows, host
 __all__ = ["Exchange", "Reduction"]
 
 RingAction: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
-_ID_BYTES = 128                                   # of NCCL's unique ids; those of other transports are as long
+_ID_BYTES = 128  # of NCCL's unique ids; those of other transports are as long
 
 
 def explained(error: FluidError, op: Operator) -> FluidError:
@@ -31,14 +32,17 @@ def explained(error: FluidError, op: Operator) -> FluidError:
 
 def ring_action(*types: str) -> Callable[[RingAction], RingAction]:
     """Declare what ops of these types do; their errors name op, ring and the user's line."""
+
     def declare(function: RingAction) -> RingAction:
         def act(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
             try:
                 return function(session, context, values)
             except FluidError as error:
                 raise explained(error, context.op) from error
+
         ACTIONS.update(dict.fromkeys(types, act))
         return function
+
     return declare
 
 
@@ -46,15 +50,18 @@ def _ring(session: Session, op: Operator) -> BaseRing:
     """The op's ring, of as many ranks as the op was made for."""
     ring = session.ring(op.attrs.get("ring_id", 0))
     if "nranks" in op.attrs and op.attrs["nranks"] != ring.size:
-        raise CommunicatorError(f"the op was made for {op.attrs['nranks']} ranks, but the ring has {ring.size}")
+        raise CommunicatorError(
+            f"the op was made for {op.attrs['nranks']} ranks, but the ring has {ring.size}"
+        )
     return ring
 
 
 def _is_buffer(op: Operator) -> bool:
     """Whether an op changes a buffer that gradients are views of: then it has to change it in place."""
     name = op.input("X")[0]
-    return op.input("X") == op.output("Out") and any(other.type == "coalesce_tensor" and name in other.output("FusedOutput")
-                                                     for other in op.block.ops)
+    return op.input("X") == op.output("Out") and any(
+        other.type == "coalesce_tensor" and name in other.output("FusedOutput") for other in op.block.ops
+    )
 
 
 def _given(op: Operator, old: Any, new: Any) -> dict[str, list[Any]]:
@@ -77,17 +84,27 @@ def make_id(session: Session, context: Any, values: Values) -> dict[str, list[An
 
 @ring_action("gen_nccl_id")
 def make_ids(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The names of all communicators of an "nccl2" job; those behind the first go into variables that the runtime knows by name."""
+    """The names of all communicators of an "nccl2" job; those behind the first go into variables that the
+    runtime knows by name.
+    """
     attrs = context.op.attrs
-    everybody, me, group = attrs["trainers"], attrs["trainer_id"], attrs["hierarchical_allreduce_inter_nranks"]
+    everybody, me, group = (
+        attrs["trainers"],
+        attrs["trainer_id"],
+        attrs["hierarchical_allreduce_inter_nranks"],
+    )
     Session.check_place(0, me, len(everybody))
     first, *rest = [_name(session, context, everybody, me) for _ in range(attrs["nccl_comm_num"])]
     found = {f"NCCLID_{number}": name for number, name in enumerate(rest, 1)}
     for number in range(attrs["nccl_comm_num"] if attrs["use_hierarchical_allreduce"] else 0):
         start = me - me % group
-        found[f"Hierarchical_inter_NCCLID_{number}"] = _name(session, context, everybody[start:start + group], me % group)
+        found[f"Hierarchical_inter_NCCLID_{number}"] = _name(
+            session, context, everybody[start : start + group], me % group
+        )
         if me % group == 0:
-            found[f"Hierarchical_exter_NCCLID_{number}"] = _name(session, context, everybody[::group], me // group)
+            found[f"Hierarchical_exter_NCCLID_{number}"] = _name(
+                session, context, everybody[::group], me // group
+            )
     for name, value in found.items():
         (context.scope.find_var(name) or context.scope.var(name)).set(value)
     return {"NCCLID": [first]}
@@ -95,11 +112,14 @@ def make_ids(session: Session, context: Any, values: Values) -> dict[str, list[A
 
 def _name(session: Session, context: Any, members: list[str], rank: int) -> Any:
     """A name as the array that a variable holds."""
+
     def make() -> bytes:
         if context.xp is not np:
             from fluidlite.executor.comm.nccl.rings import unique_id
+
             return unique_id()
         return secrets.token_bytes(_ID_BYTES)
+
     return np.frombuffer(session.agree_on_id(members, rank, make), np.int8).copy()
 
 
@@ -109,7 +129,9 @@ def join_devices(session: Session, context: Any, values: Values) -> dict[str, li
     ring_id, devices = context.op.attrs["ring_id"], context.op.attrs["devices"]
     session.join_devices(ring_id)
     if devices and len(devices) != session.rings[ring_id].size:
-        raise CommunicatorError(f"the op is made for {len(devices)} devices, but there are {session.rings[ring_id].size} ranks")
+        raise CommunicatorError(
+            f"the op is made for {len(devices)} devices, but there are {session.rings[ring_id].size} ranks"
+        )
     _on_device(session, context, ring_id)
     return {}
 
@@ -128,13 +150,18 @@ def _on_device(session: Session, context: Any, ring_id: int, name: bytes = b"") 
     """Let NCCL do what the ring of a device does."""
     if context.xp is not np:
         from fluidlite.executor.comm.nccl.rings import NcclRing
+
         session.rings[ring_id] = NcclRing(session.rings[ring_id], name)
 
 
 # ---------------------------------------------------------------------- reductions
 def how_of(op: Operator) -> str:
     """The reduction that an op asks for; the op of before the rings has it as a number."""
-    return ("sum", "prod", "max", "min")[op.attrs["reduce_type"]] if op.type == "allreduce" else op.type.rpartition("_")[2]
+    return (
+        ("sum", "prod", "max", "min")[op.attrs["reduce_type"]]
+        if op.type == "allreduce"
+        else op.type.rpartition("_")[2]
+    )
 
 
 @ring_action("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "allreduce")
@@ -218,13 +245,25 @@ def send_to_rank(session: Session, context: Any, values: Values) -> dict[str, li
 
 @ring_action("recv_v2")
 def receive_from_rank(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Take a value of another rank; CommunicatorError where it is not of the shape and type that the op says."""
+    """Take a value of another rank; CommunicatorError where it is not of the shape and type that the op
+    says.
+    """
     attrs = context.op.attrs
     found = _ring(session, context.op).receive(attrs["peer"])
     shape, dtype = tuple(attrs["out_shape"]), to_numpy(VarType(attrs["dtype"]))
-    if not attrs["dynamic_shape"] and shape and (found.dtype != dtype or len(found.shape) != len(shape)
-                                                or any(want not in (-1, have) for want, have in zip(shape, found.shape, strict=True))):
-        raise CommunicatorError(f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {dtype}{list(shape)} is expected")
+    if (
+        not attrs["dynamic_shape"]
+        and shape
+        and (
+            found.dtype != dtype
+            or len(found.shape) != len(shape)
+            or any(want not in (-1, have) for want, have in zip(shape, found.shape, strict=True))
+        )
+    ):
+        raise CommunicatorError(
+            f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {dtype}{list(shape)} is "
+            f"expected"
+        )
     return {"Out": [context.xp.asarray(found)]}
 
 
@@ -250,14 +289,21 @@ class Exchange:
     def __call__(self, source: Any, target: Any) -> None:
         """Do it, from one array into another, or into itself."""
         attrs = self.op.attrs
-        found = self.talk(lambda ring: ring.broadcast(source, attrs["root"]) if self.how == "broadcast"
-                          else ring.reduce(source, self.how, attrs["root_id"]))
+        found = self.talk(
+            lambda ring: (
+                ring.broadcast(source, attrs["root"])
+                if self.how == "broadcast"
+                else ring.reduce(source, self.how, attrs["root_id"])
+            )
+        )
         if found is not target:
             target[...] = found
 
 
 class Reduction(Exchange):
-    """An all-reduce in a plan: a call starts it, `wait` ends it, and what stands between them goes on meanwhile."""
+    """An all-reduce in a plan: a call starts it, `wait` ends it, and what stands between them goes on
+    meanwhile.
+    """
 
     def __init__(self, xp: Any, op: Operator) -> None:
         super().__init__(xp, op)

@@ -1,4 +1,7 @@
-"""What the rings of all transports have in common: types that a transport cannot add, and operations made of simpler ones."""
+"""What the rings of all transports have in common: types that a transport cannot add, and operations made
+of simpler ones.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,7 +20,9 @@ class Request(Protocol):
     """A reduction that was started."""
 
     def wait(self) -> None:
-        """Return once the result is there; CommunicatorError where it cannot come, or not within the time limit."""
+        """Return once the result is there; CommunicatorError where it cannot come, or not within the time
+        limit.
+        """
 
     def poll(self) -> None:
         """Let the transport get on with it."""
@@ -47,19 +52,23 @@ class Then:
 
 
 class BaseRing:
-    """Ranks 0 to size - 1 that do the same things in the same order. Arrays may be of any memory layout, and live on a device.
+    """Ranks 0 to size - 1 that do the same things in the same order. Arrays may be of any memory layout, and
+    live on a device.
 
-    A transport defines `_start`, `_broadcast`, `_all_gather`, `send` and `receive` for contiguous arrays on the host.
+    A transport defines `_start`, `_broadcast`, `_all_gather`, `send` and `receive` for contiguous arrays on
+    the host.
     """
 
-    on_device = False                         # whether arrays of a device stay there
+    on_device = False  # whether arrays of a device stay there
 
     def __init__(self, ring_id: int, rank: int, size: int) -> None:
         self.ring_id, self.rank, self.size = ring_id, rank, size
 
     # ------------------------------------------------------------------ what a transport does
     def _start(self, source: Any, target: Any, how: str) -> Request:
-        """Begin to put the sources of all ranks together into `target`, which may be `source`; both stay untouched until then."""
+        """Begin to put the sources of all ranks together into `target`, which may be `source`; both stay
+        untouched until then.
+        """
         raise AssertionError
 
     def _broadcast(self, array: Any, root: int) -> Any:
@@ -72,10 +81,17 @@ class BaseRing:
 
     # ------------------------------------------------------------------ reductions
     def start_all_reduce(self, source: Any, target: Any, how: str) -> Request:
-        """Begin a reduction ("sum", "max", "min", "prod") into `target`; both belong to the ring until `wait` has returned."""
+        """Begin a reduction ("sum", "max", "min", "prod") into `target`; both belong to the ring until
+        `wait` has returned.
+        """
         array = host(source)
         work, meant = reducible(array, how)
-        if work is array and isinstance(target, np.ndarray) and target.flags.c_contiguous and target.dtype == work.dtype:
+        if (
+            work is array
+            and isinstance(target, np.ndarray)
+            and target.flags.c_contiguous
+            and target.dtype == work.dtype
+        ):
             return self._start(work, target, meant)
         if isinstance(source, np.ndarray) and np.may_share_memory(work, source):
             work = work.copy()
@@ -131,7 +147,9 @@ class BaseRing:
     def check_rank(self, rank: int, what: str) -> None:
         """CommunicatorError where there is no such rank."""
         if not 0 <= rank < self.size:
-            raise CommunicatorError(f"{what} {rank} is none of the ranks of ring {self.ring_id}, which are 0 to {self.size - 1}")
+            raise CommunicatorError(
+                f"{what} {rank} is none of the ranks of ring {self.ring_id}, which are 0 to {self.size - 1}"
+            )
 
     def check_peer(self, peer: int) -> None:
         """CommunicatorError where there is no such other rank."""
@@ -142,13 +160,16 @@ class BaseRing:
     def check_shares(self, value: Any) -> None:
         """ShapeError where the ranks cannot share the rows of a value evenly."""
         if not value.shape or value.shape[0] % self.size:
-            raise ShapeError(f"X is {value.dtype}{list(value.shape)}, whose rows the {self.size} ranks of ring {self.ring_id} cannot "
-                             "share evenly")
+            raise ShapeError(
+                f"X is {value.dtype}{list(value.shape)}, whose rows the {self.size} ranks of ring "
+                f"{self.ring_id} cannot "
+                "share evenly"
+            )
 
     def share(self, value: Any) -> Any:
         """This rank's rows of a value."""
         rows = value.shape[0] // self.size
-        return value[self.rank * rows:(self.rank + 1) * rows].copy()
+        return value[self.rank * rows : (self.rank + 1) * rows].copy()
 
 
 def _contiguous(value: Any) -> Any:
@@ -164,6 +185,7 @@ def _module_of(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return np
     import cupy
+
     return cupy
 
 

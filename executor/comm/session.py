@@ -1,4 +1,5 @@
 """What one process (or one thread that stands for a process) is connected to."""
+
 from __future__ import annotations
 
 import atexit
@@ -31,13 +32,17 @@ class Link(Protocol):
         """Send a message to the server at `endpoint`; its answer, where it has one, is read by `answer`."""
 
     def answer(self, endpoint: str, into: Any = None) -> Any:
-        """The next answer of the server at `endpoint`; it may be read straight into the array `into`, and is `into` then."""
+        """The next answer of the server at `endpoint`; it may be read straight into the array `into`, and
+        is `into` then.
+        """
 
     def listen(self, endpoint: str, trainers: int) -> None:
         """Be the server at `endpoint` from now on, for so many trainers."""
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
-        """For a server: the next message, and what `reply` needs to answer it; None where there is none `within` so many seconds."""
+        """For a server: the next message, and what `reply` needs to answer it; None where there is none
+        `within` so many seconds.
+        """
 
     def reply(self, to: Any, value: Any) -> None:
         """For a server: answer a message."""
@@ -49,11 +54,15 @@ class Session:
     def __init__(self, link: Link | None = None) -> None:
         self.link_or_none = link
         self.rings: dict[int, BaseRing] = {}
-        self.doing: Operator | None = None            # the op that is talking: what a report of a deadlock names
-        self.contacted: dict[str, int] = {}           # endpoint -> the number of the trainer that this process was there
+        self.doing: Operator | None = None  # the op that is talking: what a report of a deadlock names
+        self.contacted: dict[
+            str, int
+        ] = {}  # endpoint -> the number of the trainer that this process was there
         self.by_thread: dict[int, Requests] = {}
-        self.turn = threading.RLock()                 # devices of one trainer talk to its servers one after another
-        self.communicator: Any = None                 # what stands between asynchronous programs and the servers while it runs
+        self.turn = threading.RLock()  # devices of one trainer talk to its servers one after another
+        self.communicator: Any = (
+            None  # what stands between asynchronous programs and the servers while it runs
+        )
 
     @property
     def link(self) -> Link:
@@ -90,8 +99,8 @@ class Session:
             self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
         self.contacted.clear()
 
-    pace = "clock"                                    # when a communicator sends: see `communicator.Pace`
-    lasts = False                                     # whether it is there until the process ends, whoever leaves the servers before
+    pace = "clock"  # when a communicator sends: see `communicator.Pace`
+    lasts = False  # whether it is there until the process ends, whoever leaves the servers before
 
     def on_device(self, ring_id: int) -> bool:
         """Whether a ring reduces arrays of a device without the host."""
@@ -100,17 +109,28 @@ class Session:
     def ring(self, ring_id: int) -> BaseRing:
         """A ring that was joined; CommunicatorError for one that was not."""
         if ring_id not in self.rings:
-            raise CommunicatorError(f"ring {ring_id} is used before it is made: run the startup program, which joins it (c_comm_init); "
-                                    f"joined so far: {sorted(self.rings) or 'none'}")
+            raise CommunicatorError(
+                f"ring {ring_id} is used before it is made: run the startup program, which joins it "
+                f"(c_comm_init); "
+                f"joined so far: {sorted(self.rings) or 'none'}"
+            )
         return self.rings[ring_id]
 
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
-        """The name of a ring: what `make` gives rank 0. `members` are the endpoints of its ranks, and this process is number `rank`."""
-        raise CommunicatorError(f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks")
+        """The name of a ring: what `make` gives rank 0. `members` are the endpoints of its ranks, and this
+        process is number `rank`.
+        """
+        raise CommunicatorError(
+            f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks"
+        )
 
     def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
-        """Make the ring `ring_id` called `name`, in which this process is number `rank` of `size`; without a name, of all processes."""
-        raise CommunicatorError(f"this process cannot join ring {ring_id}: it has no connection to other ranks")
+        """Make the ring `ring_id` called `name`, in which this process is number `rank` of `size`; without
+        a name, of all processes.
+        """
+        raise CommunicatorError(
+            f"this process cannot join ring {ring_id}: it has no connection to other ranks"
+        )
 
     def join_devices(self, ring_id: int) -> None:
         """Make the ring of the devices of one process, or of all processes that have one each."""
@@ -132,16 +152,19 @@ def current() -> Session | None:
 
 
 _of_process: list[Session] = []
-_alone: list[Session] = []                                         # where there are rings of one rank only
+_alone: list[Session] = []  # where there are rings of one rank only
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_of_process.clear)       # the child of a fork is no trainer
+    os.register_at_fork(after_in_child=_of_process.clear)  # the child of a fork is no trainer
 
 
 def of_process(served: bool) -> Session | None:
-    """The session of a whole process, made when it is first needed: MPI under `mpirun`, else TCP, which only `served` ops can use."""
+    """The session of a whole process, made when it is first needed: MPI under `mpirun`, else TCP, which
+    only `served` ops can use.
+    """
     if not _of_process:
         from fluidlite.executor.comm.mpi.world import MpiSession
         from fluidlite.executor.comm.tcp.link import TcpSession
+
         deadline = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
         if under_mpi():
             _of_process.append(MpiSession(deadline))
@@ -154,20 +177,25 @@ def of_process(served: bool) -> Session | None:
 def alone() -> Session:
     """The session of a process that is the only one of its job: its rings have one rank."""
     from fluidlite.executor.comm.local.job import LocalNetwork
+
     _alone.append(LocalNetwork().enter("this process"))
     return _alone[0]
 
 
 def _at_exit() -> None:
-    """A process that ends as it should says goodbye; one that an error ends does not, so that the job does not go on without it unseen."""
-    if hasattr(sys, "last_value") and not hasattr(sys, "ps1"):             # at a prompt an error ends nothing
+    """A process that ends as it should says goodbye; one that an error ends does not, so that the job does
+    not go on without it unseen.
+    """
+    if hasattr(sys, "last_value") and not hasattr(sys, "ps1"):  # at a prompt an error ends nothing
         for session in _of_process:
             session.contacted.clear()
     leave_process()
 
 
 def leave_process() -> None:
-    """Let this process's servers hear that it leaves; connections over TCP end, and under `mpirun` the processes stay together."""
+    """Let this process's servers hear that it leaves; connections over TCP end, and under `mpirun` the
+    processes stay together.
+    """
     for session in list(_of_process):
         if not session.lasts:
             _of_process.remove(session)

@@ -1,4 +1,7 @@
-"""Gradients of loops and branches in a plan: the gradient block runs once for each step that was kept, the last first."""
+"""Gradients of loops and branches in a plan: the gradient block runs once for each step that was kept, the
+last first.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,17 +9,33 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.compile.blocks import Body, Record, block_writer, keep, merge, merge_all, shaped, taken
+from fluidlite.executor.compile.blocks import (
+    Body,
+    Record,
+    block_writer,
+    keep,
+    merge,
+    merge_all,
+    shaped,
+    taken,
+)
 from fluidlite.executor.compile.emitter import Fresh
 from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.flow.control_flow import added, array_result, changed, replaced_names, wanted_gradients, zeros_of
+from fluidlite.ops.flow.control_flow import (
+    added,
+    array_result,
+    changed,
+    replaced_names,
+    wanted_gradients,
+    zeros_of,
+)
 from fluidlite.values.tensor import LoDTensorArray
 
 __all__ = ["Total", "combined", "finish", "zeros"]
 
 
-# ---------------------------------------------------------------------- what the generated source calls for values of any kind
+# ---------- what the generated source calls for values of any kind
 class _Bound:
     """Something that works with the array module of the place that a plan is bound to."""
 
@@ -39,7 +58,9 @@ class ZerosIfNone(_Bound):
 
 
 class StepBack(_Bound):
-    """What the step before gets for a variable whose gradient came in: arrays add up, and so does the total of what was added."""
+    """What the step before gets for a variable whose gradient came in: arrays add up, and so does the
+    total of what was added.
+    """
 
     def __init__(self, xp: Any, carried: bool, replaced: bool) -> None:
         super().__init__(xp)
@@ -64,7 +85,9 @@ def zeros(builder: Any, op: Operator, like: Value, steps: list[Step]) -> Value:
     return value
 
 
-def _or_zeros(builder: Any, op: Operator, made: Value | None, value: Value | None, steps: list[Step]) -> Value | None:
+def _or_zeros(
+    builder: Any, op: Operator, made: Value | None, value: Value | None, steps: list[Step]
+) -> Value | None:
     """`made`, or zeros like `value` where that is None: the gradient of what nobody used."""
     if made is not None and made.known:
         return made
@@ -73,18 +96,30 @@ def _or_zeros(builder: Any, op: Operator, made: Value | None, value: Value | Non
     if made is None and value is None:
         return None
     known = made is not None and shaped(made)
-    found: Value = builder.values.make(made.shape if known and made else None, made.dtype if known and made else None, Storage.LOCAL)
+    found: Value = builder.values.make(
+        made.shape if known and made else None, made.dtype if known and made else None, Storage.LOCAL
+    )
     if known:
         assert made is not None
         text = f"{keep(builder, made)} if {made} is not None else zeros({made.shape}, {str(made.dtype)!r})"
     else:
         text = f"{builder.bind('zeros_if_none', Fresh(ZerosIfNone, ()))}({keep(builder, made) if made else None}, {value})"
-    steps.append(Step(op, [one for one in (made, value) if one is not None], [found], [f"{found} = {text}"], holds=[made] if made else []))
+    steps.append(
+        Step(
+            op,
+            [one for one in (made, value) if one is not None],
+            [found],
+            [f"{found} = {text}"],
+            holds=[made] if made else [],
+        )
+    )
     return found
 
 
 def finish(builder: Any, op: Operator, name: str, made: Value | None, of: str) -> None:
-    """Let `made`, or zeros, be the variable `name`, the gradient of `of`, with the level of detail of that."""
+    """Let `made`, or zeros, be the variable `name`, the gradient of `of`, with the level of detail of
+    that.
+    """
     value = builder._argument(op, of)
     found = _or_zeros(builder, op, made, value, builder.steps)
     if found is None:
@@ -92,7 +127,15 @@ def finish(builder: Any, op: Operator, name: str, made: Value | None, of: str) -
     if value is not None and value.lod and found.lod != value.lod:
         copy = builder.values.make(found.shape, found.dtype, Storage.LOCAL, name=name, maybe=found.maybe)
         copy.lod = f"l{copy.number}"
-        builder.steps.append(Step(op, [found, value], [copy], [f"{copy}, {copy.lod} = {keep(builder, found)}, {value.lod}"], holds=[found]))
+        builder.steps.append(
+            Step(
+                op,
+                [found, value],
+                [copy],
+                [f"{copy}, {copy.lod} = {keep(builder, found)}, {value.lod}"],
+                holds=[found],
+            )
+        )
         found = copy
     builder._assign(op, name, found)
 
@@ -107,22 +150,42 @@ def combined(builder: Any, op: Operator, a: Value | None, b: Value | None, steps
         return value
     value = builder.values.make(None, None, Storage.LOCAL)
     function = builder.bind("added", Fresh(Add, ()))
-    steps.append(Step(op, [a, b], [value], [f"{value} = {function}({keep(builder, a)}, {keep(builder, b)})"], holds=[a, b]))
+    steps.append(
+        Step(
+            op,
+            [a, b],
+            [value],
+            [f"{value} = {function}({keep(builder, a)}, {keep(builder, b)})"],
+            holds=[a, b],
+        )
+    )
     return value
 
 
 class Total:
     """The sum over all steps of what the block finds for one variable that the loop only reads."""
 
-    def __init__(self, body: Body, inner: Value | None, value: Value | None, start: Value | None = None) -> None:
+    def __init__(
+        self, body: Body, inner: Value | None, value: Value | None, start: Value | None = None
+    ) -> None:
         self.value = start
         if inner is None:
             return
         builder, op = body.builder, body.op
-        if start is None and inner.known and value is not None and value.shape == inner.shape and value.dtype == inner.dtype:
+        if (
+            start is None
+            and inner.known
+            and value is not None
+            and value.shape == inner.shape
+            and value.dtype == inner.dtype
+        ):
             self.value = builder.values.make(inner.shape, inner.dtype, Storage.LOCAL, name=inner.name)
-            body.before.append(Step(op, [], [self.value], [f"{self.value} = zeros({inner.shape}, {str(inner.dtype)!r})"]))
-            body.steps.append(Step(op, [self.value, inner], [self.value], [f"add({self.value}, {inner}, out={self.value})"]))
+            body.before.append(
+                Step(op, [], [self.value], [f"{self.value} = zeros({inner.shape}, {str(inner.dtype)!r})"])
+            )
+            body.steps.append(
+                Step(op, [self.value, inner], [self.value], [f"add({self.value}, {inner}, out={self.value})"])
+            )
             return
         self.value = start or body.start("None")
         assert self.value is not None
@@ -134,7 +197,9 @@ class Total:
 
 # ---------------------------------------------------------------------- while
 class _WhileGradient:
-    """One `while_grad`: the gradients that go from each step to the one before, and those that add up over all steps."""
+    """One `while_grad`: the gradients that go from each step to the one before, and those that add up over
+    all steps.
+    """
 
     def __init__(self, builder: Any, op: Operator, record: Record) -> None:
         self.builder, self.op, self.record = builder, op, record
@@ -164,13 +229,17 @@ class _WhileGradient:
                     body.move(name, symbol, body.env.get(name))
                 for index, name in self.wanted:
                     if name not in self.carried:
-                        totals[name] = Total(body, body.env.get(name), builder.env.get(op.input("X")[index]), totals.get(name)).value
+                        totals[name] = Total(
+                            body, body.env.get(name), builder.env.get(op.input("X")[index]), totals.get(name)
+                        ).value
                 body.finish_moves()
             builder.in_gradient = self.nested
             if body.stable:
                 break
             del builder.steps[mark:]
-        body.run(f"for {position} in range({self.record.count} - 1, -1, -1):", [self.record.count], [position])
+        body.run(
+            f"for {position} in range({self.record.count} - 1, -1, -1):", [self.record.count], [position]
+        )
         self._finish(first, totals)
 
     def _entries(self, body: Body) -> dict[str, Value | None]:
@@ -199,28 +268,49 @@ class _WhileGradient:
             total = totals[name] = body.start("None")
             total.maybe = True
             new = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
-            function = self.builder.bind("step_back", Fresh(StepBack, (name in self.carried, name in self.replaced)))
+            function = self.builder.bind(
+                "step_back", Fresh(StepBack, (name in self.carried, name in self.replaced))
+            )
             text = f"{new}, {total} = {function}({symbol}, {keep(self.builder, inner) if inner else None}, {total})"
-            body.steps.append(Step(self.op, [one for one in (symbol, inner, total) if one is not None], [new, total], [text],
-                                   holds=[inner] if inner else []))
+            body.steps.append(
+                Step(
+                    self.op,
+                    [one for one in (symbol, inner, total) if one is not None],
+                    [new, total],
+                    [text],
+                    holds=[inner] if inner else [],
+                )
+            )
             body.move(name, symbol, new)
         return totals
 
     def _finish(self, first: dict[str, Value | None], totals: dict[str, Value | None]) -> None:
         for index, name in self.wanted:
-            made = self._result(name, first[name], totals.get(name)) if name in self.carried else totals.get(name)
+            made = (
+                self._result(name, first[name], totals.get(name))
+                if name in self.carried
+                else totals.get(name)
+            )
             finish(self.builder, self.op, self.op.output("X@GRAD")[index], made, self.op.input("X")[index])
 
     def _result(self, name: str, first: Value | None, total: Value | None) -> Value:
-        """The gradient before the first step. Inside another loop an array comes without what that loop will add itself."""
+        """The gradient before the first step. Inside another loop an array comes without what that loop
+        will add itself.
+        """
         symbol = self.symbols[name]
         if not self.nested or total is None:
             return symbol
         found: Value = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
         function = self.builder.bind("array_result", array_result)
-        self.builder.steps.append(Step(self.op, [one for one in (symbol, total, first) if one is not None], [found],
-                                       [f"{found} = {function}({symbol}, {total}, {keep(self.builder, first) if first else None})"],
-                                       holds=[first] if first else []))
+        self.builder.steps.append(
+            Step(
+                self.op,
+                [one for one in (symbol, total, first) if one is not None],
+                [found],
+                [f"{found} = {function}({symbol}, {total}, {keep(self.builder, first) if first else None})"],
+                holds=[first] if first else [],
+            )
+        )
         return found
 
 
@@ -240,7 +330,10 @@ def _(builder: Any, op: Operator) -> bool:
     if record is None:
         return False
     wanted = wanted_gradients(op, "Input")
-    incoming = {grad_name(name): builder.env.get(outer) for name, outer in zip(op.input("Out"), op.input("Out@GRAD"), strict=False)}
+    incoming = {
+        grad_name(name): builder.env.get(outer)
+        for name, outer in zip(op.input("Out"), op.input("Out@GRAD"), strict=False)
+    }
     head, reads = taken(builder, op)
     body = Body(builder, op, [*incoming, *(name for _, name in wanted)], record=record)
     body.given.update(record.values)

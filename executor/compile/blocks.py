@@ -1,12 +1,14 @@
-"""Sub-blocks in a plan: the ops of loops and branches become steps inside a `while`, `for` or `if` of the generated source.
+"""Sub-blocks in a plan: the ops of loops and branches become steps inside a `while`, `for` or `if` of the
+generated source.
 
-What the interpreter does with frames is settled while the plan is made. An outer variable that a sub-block replaces gets a
-symbol that holds its value from one step of the loop to the next. What the gradient of a loop reads of each step is put
-into lists, one for each variable (`Record`). Arrays that outlive a step of a loop are made anew each time
-(`Storage.FRESH`); all others are buffers of the pool, as in straight lines.
+What the interpreter does with frames is settled while the plan is made. An outer variable that a sub-block
+replaces gets a symbol that holds its value from one step of the loop to the next. What the gradient of a loop
+reads of each step is put into lists, one for each variable (`Record`). Arrays that outlive a step of a loop
+are made anew each time (`Storage.FRESH`); all others are buffers of the pool, as in straight lines.
 
 A sub-block that cannot be written so is left, with its gradient, to the interpreter (`CannotInline`).
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +25,18 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.flow.control_flow import facts_of, has_elements, is_true
 
-__all__ = ["Body", "BuildAgain", "CannotInline", "Choices", "Record", "assignment", "block_writer", "inlined", "keep", "shaped"]
+__all__ = [
+    "Body",
+    "BuildAgain",
+    "CannotInline",
+    "Choices",
+    "Record",
+    "assignment",
+    "block_writer",
+    "inlined",
+    "keep",
+    "shaped",
+]
 
 
 class CannotInline(Exception):
@@ -36,7 +49,9 @@ class BuildAgain(Exception):
 
 @dataclass
 class Choices:
-    """What attempts at a plan found out: ops left to the interpreter, with the reason, and variables whose shape a loop changes."""
+    """What attempts at a plan found out: ops left to the interpreter, with the reason, and variables whose
+    shape a loop changes.
+    """
 
     outside: dict[Operator, str] = field(default_factory=dict)
     unstable: dict[tuple[Operator, str], bool] = field(default_factory=dict)
@@ -45,7 +60,9 @@ class Choices:
 
 @dataclass
 class Record:
-    """What a loop or branch keeps for its gradient. Those of a branch are no lists: it runs once or not at all."""
+    """What a loop or branch keeps for its gradient. Those of a branch are no lists: it runs once or not at
+    all.
+    """
 
     op: Operator
     count: Value
@@ -54,8 +71,12 @@ class Record:
 
     def map(self, change: Callable[[Value], Value]) -> Record:
         """The record with each symbol replaced by what `change` makes of it."""
-        return Record(self.op, change(self.count), {name: change(symbol) for name, symbol in self.values.items()},
-                      {name: record.map(change) for name, record in self.nested.items()})
+        return Record(
+            self.op,
+            change(self.count),
+            {name: change(symbol) for name, symbol in self.values.items()},
+            {name: record.map(change) for name, record in self.nested.items()},
+        )
 
 
 Writer = Callable[[Any, Operator], bool]
@@ -64,16 +85,19 @@ _WRITERS: dict[str, Writer] = {}
 
 def block_writer(*types: str) -> Callable[[Writer], Writer]:
     """Declare how ops with a sub-block are written into a plan; the function says whether it did."""
+
     def declare(writer: Writer) -> Writer:
         _WRITERS.update(dict.fromkeys(types, writer))
         return writer
+
     return declare
 
 
 def inlined(builder: Any, op: Operator) -> bool:
     """Write an op with a sub-block into the plan; False where it is left to the interpreter."""
     from fluidlite.executor.compile import block_gradients, recurrences
-    assert block_gradients and recurrences                # their writers are declared by importing them
+
+    assert block_gradients and recurrences  # their writers are declared by importing them
     writer = _WRITERS.get(op.type)
     if builder.depth:
         if writer is None or not writer(builder, op):
@@ -83,7 +107,10 @@ def inlined(builder: Any, op: Operator) -> bool:
         return False
     try:
         return writer(builder, op)
-    except (CannotInline, FluidError) as reason:          # a mistake in a branch that is never taken must not stop the rest
+    except (
+        CannotInline,
+        FluidError,
+    ) as reason:  # a mistake in a branch that is never taken must not stop the rest
         builder.choices.outside[_forward(builder, op)] = str(reason).split("\n", 1)[0]
         raise BuildAgain from None
 
@@ -112,13 +139,23 @@ def assignment(builder: Any, op: Operator, target: Value, source: Value | None) 
     """`target = source`, with the level of detail where the target has one."""
     text, reads = ("None", []) if source is None else (keep(builder, source), [source])
     if target.lod:
-        return Step(op, reads, [target], [f"{target}, {target.lod} = {text}, {source.lod or '()' if source else '()'}"], holds=reads)
+        return Step(
+            op,
+            reads,
+            [target],
+            [f"{target}, {target.lod} = {text}, {source.lod or '()' if source else '()'}"],
+            holds=reads,
+        )
     return Step(op, reads, [target], [f"{target} = {text}"], holds=reads)
 
 
 def truth(builder: Any, value: Value) -> str:
     """The text for the truth of a condition."""
-    return f"{value}.item()" if value.known and value.size == 1 else f"{builder.bind('is_true', is_true)}({value})"
+    return (
+        f"{value}.item()"
+        if value.known and value.size == 1
+        else f"{builder.bind('is_true', is_true)}({value})"
+    )
 
 
 # ---------------------------------------------------------------------- a sub-block being lowered
@@ -128,18 +165,25 @@ _SCOPED = ("block", "steps", "env", "records", "memory", "needed", "last_read", 
 class Body:
     """One sub-block on its way into a plan.
 
-    `given` are variables that every run of the block starts with, `own` those that belong to it although it does not
-    declare them, `past` is the forward block whose gradient it computes, `records` those of the ops in that.
+    `given` are variables that every run of the block starts with, `own` those that belong to it although it
+    does not declare them, `past` is the forward block whose gradient it computes, `records` those of the ops
+    in that.
     """
 
-    def __init__(self, builder: Any, op: Operator, own: Iterable[str] = (), given: Mapping[str, Value] | None = None,
-                 record: Record | None = None) -> None:
+    def __init__(
+        self,
+        builder: Any,
+        op: Operator,
+        own: Iterable[str] = (),
+        given: Mapping[str, Value] | None = None,
+        record: Record | None = None,
+    ) -> None:
         self.builder, self.op, self.block = builder, op, op.attrs["sub_block"]
         self.own, self.given = frozenset(own), dict(given or {})
         self.past: Block | None = record.op.attrs["sub_block"] if record else None
         self.kept = set(record.values) | set(record.nested) if record else set()
         self.steps: list[Step] = []
-        self.before: list[Step] = []                       # steps ahead of the loop or branch
+        self.before: list[Step] = []  # steps ahead of the loop or branch
         self.carried: dict[str, Value] = {}
         self.moves: list[tuple[Value, Value | None]] = []
         self.stable = True
@@ -149,7 +193,11 @@ class Body:
 
     def hides(self, name: str) -> bool:
         """Whether `name` is another variable inside than outside."""
-        return name in self.own or name in self.given or (name in self.block.vars and not self.block.vars[name].persistable)
+        return (
+            name in self.own
+            or name in self.given
+            or (name in self.block.vars and not self.block.vars[name].persistable)
+        )
 
     def local(self, name: str) -> bool:
         """Whether what the block writes to `name` stays in it."""
@@ -159,7 +207,9 @@ class Body:
 
     def _replaced(self) -> list[str]:
         """Outer variables that the block replaces; persistable ones are changed in place."""
-        found = dict.fromkeys(name for op in self.block.ops for name in sorted(writes(op)) if name != EMPTY_VAR)
+        found = dict.fromkeys(
+            name for op in self.block.ops for name in sorted(writes(op)) if name != EMPTY_VAR
+        )
         return [name for name in found if not self.local(name) and not self._special(name)]
 
     def _special(self, name: str) -> bool:
@@ -172,8 +222,12 @@ class Body:
         leaves_none = self.builder.choices.unstable.get((self.op, name))
         known = shaped(entry) and leaves_none is None
         value: Value = self.builder.values.make(
-            entry.shape if known and entry else None, entry.dtype if known and entry else None, Storage.LOCAL, name=name,
-            maybe=entry is None or entry.maybe or bool(leaves_none))
+            entry.shape if known and entry else None,
+            entry.dtype if known and entry else None,
+            Storage.LOCAL,
+            name=name,
+            maybe=entry is None or entry.maybe or bool(leaves_none),
+        )
         if lod and (not known or (entry is not None and entry.lod)):
             value.lod = f"l{value.number}"
         self.before.append(assignment(self.builder, self.op, value, entry))
@@ -184,12 +238,20 @@ class Body:
         self.carried = {name: self.symbol(name, self.builder.env.get(name)) for name in self.replaced}
 
     def move(self, name: str, symbol: Value, new: Value | None) -> None:
-        """At the end of a step, let `symbol` hold `new`; notes where that does not look like what the symbol stands for."""
+        """At the end of a step, let `symbol` hold `new`; notes where that does not look like what the
+        symbol stands for.
+        """
         if new is symbol:
             return
-        fits = new is not None and (symbol.shape is None or (new.shape == symbol.shape and new.dtype == symbol.dtype))
+        fits = new is not None and (
+            symbol.shape is None or (new.shape == symbol.shape and new.dtype == symbol.dtype)
+        )
         lost = (new is None or new.maybe) and not symbol.maybe
-        if (not fits and symbol.shape is not None) or lost or (new is not None and new.lod and not symbol.lod and symbol.shape is not None):
+        if (
+            (not fits and symbol.shape is not None)
+            or lost
+            or (new is not None and new.lod and not symbol.lod and symbol.shape is not None)
+        ):
             key = (self.op, name)
             self.builder.choices.unstable[key] = self.builder.choices.unstable.get(key, False) or lost
             self.stable = False
@@ -201,7 +263,9 @@ class Body:
         ready = []
         for symbol, new in self.moves:
             if new is not None and new.root in targets and new.root is not symbol:
-                copy = self.builder.values.make(new.shape, new.dtype, Storage.LOCAL, name=new.name, maybe=new.maybe)
+                copy = self.builder.values.make(
+                    new.shape, new.dtype, Storage.LOCAL, name=new.name, maybe=new.maybe
+                )
                 copy.lod = f"l{copy.number}" if new.lod else None
                 self.steps.append(assignment(self.builder, self.op, copy, new))
                 new = copy
@@ -214,10 +278,19 @@ class Body:
         """The builder lowers inside the block; `needed` are variables of it that something outside reads."""
         builder = self.builder
         outer = {name: getattr(builder, name) for name in _SCOPED}
-        self.env = {name: value for name, value in builder.env.items() if not self.hides(name)} | self.given | self.carried
+        self.env = (
+            {name: value for name, value in builder.env.items() if not self.hides(name)}
+            | self.given
+            | self.carried
+        )
         self.renew(self.env)
         self.records = dict(builder.records) | self.records
-        builder.block, builder.steps, builder.env, builder.records = self.block, self.steps, self.env, self.records
+        builder.block, builder.steps, builder.env, builder.records = (
+            self.block,
+            self.steps,
+            self.env,
+            self.records,
+        )
         builder.memory, builder.last_read, builder.depth = dict(builder.memory), {}, builder.depth + 1
         builder.needed = {*self.replaced, *self.own, *needed}
         try:
@@ -229,12 +302,17 @@ class Body:
     def run(self, head: str, reads: list[Value], made: Iterable[Value] = ()) -> None:
         """Append the loop or branch to the plan; behind it, outer variables are what the symbols hold."""
         builder = self.builder
-        builder.steps += [*self.before, Step(self.op, reads, list(made), [head], effect=True, body=self.steps)]
+        builder.steps += [
+            *self.before,
+            Step(self.op, reads, list(made), [head], effect=True, body=self.steps),
+        ]
         builder.env.update(self.carried)
         self.renew(builder.env)
 
     def renew(self, env: dict[str, Value]) -> None:
-        """Persistable variables that the block changes in place: what was known of their content holds no more."""
+        """Persistable variables that the block changes in place: what was known of their content holds no
+        more.
+        """
         for name in sorted(writes(self.op)):
             held = self.builder._held(name) if self.builder._persistable(name) else None
             if held is not None:
@@ -262,7 +340,13 @@ class Body:
         self.steps.append(Step(self.op, [count], [count], [f"{count} += 1"]))
         return self.fill(Record(self.op, count), names, old, self.listed)
 
-    def fill(self, record: Record, names: Iterable[str], old: Mapping[str, Value | None], hold: Callable[[Value], Value]) -> Record:
+    def fill(
+        self,
+        record: Record,
+        names: Iterable[str],
+        old: Mapping[str, Value | None],
+        hold: Callable[[Value], Value],
+    ) -> Record:
         """Let `hold` keep variables of the block, those in `old` as they were before it."""
         for name in names:
             value = old[name] if name in old else self.env.get(name) if self.local(name) else None
@@ -281,7 +365,7 @@ class Body:
     def _entry(self, symbol: Value, position: Value) -> Value:
         """One value out of a list."""
         like = symbol.entry
-        if like is None:                                   # the number of steps
+        if like is None:  # the number of steps
             return symbol
         found = self.alike(like)
         target = f"{found}, {found.lod}" if found.lod else str(found)
@@ -290,7 +374,9 @@ class Body:
 
     def alike(self, like: Value) -> Value:
         """A symbol for values that look like another."""
-        found: Value = self.builder.values.make(like.shape, like.dtype, Storage.LOCAL, name=like.name, maybe=like.maybe, entry=like.entry)
+        found: Value = self.builder.values.make(
+            like.shape, like.dtype, Storage.LOCAL, name=like.name, maybe=like.maybe, entry=like.entry
+        )
         found.lod = f"l{found.number}" if like.lod else None
         return found
 
@@ -301,10 +387,15 @@ def gradient_reads(op: Operator, slot: str) -> list[str]:
 
     def visit(block: Block) -> None:
         for inner in block.ops:
-            updated = [name for one in (inner.definition.updates if inner.definition else ()) for name in inner.output(one)]
+            updated = [
+                name
+                for one in (inner.definition.updates if inner.definition else ())
+                for name in inner.output(one)
+            ]
             names.update(dict.fromkeys([*inner.input_arg_names, *updated]))
             for deeper in inner.sub_blocks():
                 visit(deeper)
+
     for block in op.block.program.blocks:
         for other in block.ops:
             if not frames.isdisjoint(other.input_arg_names):
@@ -314,13 +405,17 @@ def gradient_reads(op: Operator, slot: str) -> list[str]:
 
 
 def kept_names(builder: Any, op: Operator, carried: Iterable[str], slot: str) -> tuple[list[str], list[str]]:
-    """What the gradient of `op` reads, and which of it as it was before a step: of arrays, entries are never replaced."""
+    """What the gradient of `op` reads, and which of it as it was before a step: of arrays, entries are
+    never replaced.
+    """
     names, old = gradient_reads(op, slot), []
     for name in names:
         var = builder.block._find_var_recursive(name)
         if name in carried and var is not None and var.persistable and name in writes(op):
             raise CannotInline(f"its gradient reads {name!r}, a persistable variable that it replaces")
-        if name in carried and not (var is not None and (var.persistable or var.type == VarType.LOD_TENSOR_ARRAY)):
+        if name in carried and not (
+            var is not None and (var.persistable or var.type == VarType.LOD_TENSOR_ARRAY)
+        ):
             old.append(name)
     return names, old
 
@@ -375,8 +470,12 @@ def merge(body: Body, name: str, old: Value | None, new: Value | None) -> Value 
     like = new if new is not None else old
     assert like is not None
     value: Value = body.builder.values.make(
-        like.shape if alike else None, like.dtype if alike else None, Storage.LOCAL, name=name,
-        maybe=old is None or new is None or old.maybe or new.maybe)
+        like.shape if alike else None,
+        like.dtype if alike else None,
+        Storage.LOCAL,
+        name=name,
+        maybe=old is None or new is None or old.maybe or new.maybe,
+    )
     if value.shape is None or any(one is not None and one.lod for one in (old, new)):
         value.lod = f"l{value.number}"
     body.before.append(assignment(body.builder, body.op, value, old))
@@ -413,9 +512,10 @@ def _record_of_branch(body: Body, names: Iterable[str], old: Iterable[str]) -> R
     before = {name: body.builder.env.get(name) for name in old}
 
     def held(value: Value) -> Value:
-        symbol = body.alike(value)                         # None where the branch did not run, but then it is not read
+        symbol = body.alike(value)  # None where the branch did not run, but then it is not read
         target = f"{symbol}, {symbol.lod} = None, ()" if symbol.lod else f"{symbol} = None"
         body.before.append(Step(body.op, [], [symbol], [target]))
         body.steps.append(assignment(body.builder, body.op, symbol, value))
         return symbol
+
     return body.fill(Record(body.op, ran), names, before, held)

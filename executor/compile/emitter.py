@@ -1,9 +1,10 @@
 """Lowering: from the ops of a block to the steps of a plan.
 
-A lowering rule (`fluidlite.executor.compile.lowering`) gets an `Emitter` that stands for one op, reads its inputs as `Value`s of
-known shape, and writes statements. An op without a rule, or with inputs whose shapes are not known, becomes a call of its
-portable kernel.
+A lowering rule (`fluidlite.executor.compile.lowering`) gets an `Emitter` that stands for one op, reads its
+inputs as `Value`s of known shape, and writes statements. An op without a rule, or with inputs whose shapes
+are not known, becomes a call of its portable kernel.
 """
+
 from __future__ import annotations
 
 import math
@@ -31,17 +32,20 @@ class CannotLower(Exception):
 
 def lowering(*types: str) -> Callable[[Rule], Rule]:
     """Declare the lowering rule of op types."""
+
     def declare(rule: Rule) -> Rule:
         for op_type in types:
             assert op_type not in _RULES, op_type
             _RULES[op_type] = rule
         return rule
+
     return declare
 
 
 def rule_for(op: Operator) -> Rule | None:
     """The lowering rule for an op: its own, or the one made from its scalar expression."""
     from fluidlite.executor.compile import lowering as families
+
     families.load()
     if op.type in _RULES:
         return _RULES[op.type]
@@ -54,11 +58,16 @@ _SLOT_OF = {"x": "X", "out": "Out", "dout": "Out@GRAD"}
 
 def _expression_rule(expr: str) -> Rule:
     def rule(e: Emitter) -> None:
-        operands = {name: e.need(_SLOT_OF[name]) if name in _SLOT_OF else e.attr(name.removesuffix("_"))
-                    for name in scalar.parse(expr).names}
+        operands = {
+            name: e.need(_SLOT_OF[name]) if name in _SLOT_OF else e.attr(name.removesuffix("_"))
+            for name in scalar.parse(expr).names
+        }
         first = next(iter(e.op.outputs))
-        template = next((value for value in operands.values() if isinstance(value, Value)), None) or e.need("X")
+        template = next((value for value in operands.values() if isinstance(value, Value)), None) or e.need(
+            "X"
+        )
         e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
+
     return rule
 
 
@@ -75,7 +84,9 @@ class Fresh:
 
 
 class HostCheck:
-    """A check of values that needs them on the host: plans on a device leave it out, since it would stop the stream."""
+    """A check of values that needs them on the host: plans on a device leave it out, since it would stop
+    the stream.
+    """
 
 
 class Emitter:
@@ -85,7 +96,9 @@ class Emitter:
         self.builder = builder
         self.op = op
         self.steps: list[Step] = []
-        self.finals: list[tuple[str, Value]] = []          # (variable, value) pairs to publish when the rule succeeded
+        self.finals: list[
+            tuple[str, Value]
+        ] = []  # (variable, value) pairs to publish when the rule succeeded
 
     @property
     def on_host(self) -> bool:
@@ -106,7 +119,9 @@ class Emitter:
         return definition.attr_defs[name].default
 
     def x(self, slot: str, index: int = 0) -> Value | None:
-        """The value in an input slot, None where the slot is empty; CannotLower where its shape is not known."""
+        """The value in an input slot, None where the slot is empty; CannotLower where its shape is not
+        known.
+        """
         names = self.op.inputs.get(slot) or []
         if index >= len(names) or names[index] == EMPTY_VAR:
             return None
@@ -129,7 +144,9 @@ class Emitter:
     def wants(self, slot: str, index: int = 0) -> bool:
         """Whether an output slot names a variable that somebody reads."""
         names = self.op.outputs.get(slot) or []
-        return index < len(names) and names[index] != EMPTY_VAR and self.builder.is_needed(names[index], self.op)
+        return (
+            index < len(names) and names[index] != EMPTY_VAR and self.builder.is_needed(names[index], self.op)
+        )
 
     def inferred_shape(self, slot: str) -> tuple[int, ...]:
         """The shape of an output by the op's shape rule; CannotLower where it is not known."""
@@ -139,7 +156,14 @@ class Emitter:
         return tuple(specs[0].shape)
 
     # ------------------------------------------------------------------ writing
-    def out(self, slot: str, shape: Sequence[int] | None = None, dtype: Any = None, index: int = 0, inplace: bool = False) -> Value:
+    def out(
+        self,
+        slot: str,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        index: int = 0,
+        inplace: bool = False,
+    ) -> Value:
         """The value of an output: a buffer, or a persistable variable's own array where that is safe.
 
         `inplace` says that the statement may write over an input of the same shape while it reads it.
@@ -179,7 +203,9 @@ class Emitter:
         return value
 
     def remembered(self, key: Any) -> Any:
-        """What an earlier op's rule remembered under `key`, such as an index that forward and backward share; else None."""
+        """What an earlier op's rule remembered under `key`, such as an index that forward and backward
+        share; else None.
+        """
         return self.builder.memory.get(key)
 
     def remember(self, key: Any, thing: Any) -> None:
@@ -197,12 +223,16 @@ class Emitter:
         return name
 
     def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> str:
-        """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by `factory(xp, *arguments)`."""
+        """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by
+        `factory(xp, *arguments)`.
+        """
         return self.bind(hint, Fresh(factory, arguments))
 
     def view(self, base: Value, expression: str, shape: Sequence[int]) -> Value:
         """Another look at a value's memory: `expression` over {}."""
-        value: Value = self.builder.values.make(shape, base.dtype, Storage.VIEW, base=base, expression=expression)
+        value: Value = self.builder.values.make(
+            shape, base.dtype, Storage.VIEW, base=base, expression=expression
+        )
         if base.uniform is not None:
             value.uniform = base.uniform
         self.steps.append(Step(self.op, [base], [value]))
@@ -218,15 +248,38 @@ class Emitter:
         """Let an output be (a view of) an existing value, without a copy."""
         self.builder.alias(self, self.op.outputs[slot][index], value)
 
-    def line(self, text: str, reads: Sequence[Value], writes: Sequence[Value], temps: Sequence[Value] = (), effect: bool = False) -> None:
+    def line(
+        self,
+        text: str,
+        reads: Sequence[Value],
+        writes: Sequence[Value],
+        temps: Sequence[Value] = (),
+        effect: bool = False,
+    ) -> None:
         """A statement; values print as their symbols in `text`, and count as read when it mentions them."""
-        mentioned = [value for value in self.builder.values.mentioned(text) if value not in writes and value not in temps]
-        self.steps.append(Step(self.op, list(dict.fromkeys([*reads, *mentioned])), list(writes), text.split("\n"), list(temps),
-                               effect=effect))
+        mentioned = [
+            value
+            for value in self.builder.values.mentioned(text)
+            if value not in writes and value not in temps
+        ]
+        self.steps.append(
+            Step(
+                self.op,
+                list(dict.fromkeys([*reads, *mentioned])),
+                list(writes),
+                text.split("\n"),
+                list(temps),
+                effect=effect,
+            )
+        )
 
     def call(self, function: str, *operands: Any, out: Value, **extra: Any) -> None:
-        """`function(*operands, out=out)`, for functions that have no problem with other overlaps than exact ones."""
-        text = ", ".join([*map(str, operands), f"out={out}", *(f"{key}={value}" for key, value in extra.items())])
+        """`function(*operands, out=out)`, for functions that have no problem with other overlaps than
+        exact ones.
+        """
+        text = ", ".join(
+            [*map(str, operands), f"out={out}", *(f"{key}={value}" for key, value in extra.items())]
+        )
         self.line(f"{function}({text})", [item for item in operands if isinstance(item, Value)], [out])
         if function in ("dot", "matmul"):
             inner = operands[0].shape[-1] if operands[0].shape else 1
@@ -256,15 +309,24 @@ class Emitter:
         if out is None:
             shapes = [value.shape for value in operands if isinstance(value, Value) and value.uniform is None]
             uniform = [value.shape for value in operands if isinstance(value, Value)]
-            shape = np.broadcast_shapes(*(shapes or uniform or [()]))       # type: ignore[arg-type]
+            shape = np.broadcast_shapes(*(shapes or uniform or [()]))  # type: ignore[arg-type]
             out = self.builder.values.make(shape, self._dtype(function, operands), Storage.BUFFER)
         assert out is not None
-        plain = tuple(item.uniform if isinstance(item, Value) and item.uniform is not None else item for item in operands)
+        plain = tuple(
+            item.uniform if isinstance(item, Value) and item.uniform is not None else item
+            for item in operands
+        )
         if not any(isinstance(item, Value) for item in plain):
             function, plain = "copy", (_evaluate(function, plain, out.dtype),)
             out.uniform = plain[0]
-        self.steps.append(Step(self.op, [item for item in plain if isinstance(item, Value)], [out],
-                               elementwise=Elementwise(function, plain)))
+        self.steps.append(
+            Step(
+                self.op,
+                [item for item in plain if isinstance(item, Value)],
+                [out],
+                elementwise=Elementwise(function, plain),
+            )
+        )
         return out
 
     @staticmethod
@@ -297,4 +359,22 @@ def _evaluate(function: str, numbers: tuple[Any, ...], dtype: Any) -> Any:
         return np.asarray(getattr(np, scalar.FUNCTIONS[function][0])(*numbers), dtype).item()
 
 
-_FLOATING = frozenset(("exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "div", "erf"))
+_FLOATING = frozenset(
+    (
+        "exp",
+        "log",
+        "log1p",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "div",
+        "erf",
+    )
+)

@@ -1,4 +1,7 @@
-"""A plan: the generated Python for one program, feed signature, set of fetches and place, and its binding to a scope."""
+"""A plan: the generated Python for one program, feed signature, set of fetches and place, and its binding
+to a scope.
+"""
+
 from __future__ import annotations
 
 import copy
@@ -59,12 +62,24 @@ class Plan:
     def __post_init__(self) -> None:
         self.text = self.source.text()
         self.code = compile(self.text, self.filename, "exec")
-        linecache.cache[self.filename] = (len(self.text), None, self.text.splitlines(keepends=True), self.filename)
-        self.values = {value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)} | set(self.fetches)
+        linecache.cache[self.filename] = (
+            len(self.text),
+            None,
+            self.text.splitlines(keepends=True),
+            self.filename,
+        )
+        self.values = {
+            value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)
+        } | set(self.fetches)
         self.values |= {value.root for value in self.values}
-        self.capturable = not any(isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values()) and all(
-            value.storage not in (Storage.LOCAL, Storage.FRESH) for value in self.values) and all(step.body is None for step in self.steps)
-        self.single_thread = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in self.bound.values())
+        self.capturable = (
+            not any(isinstance(thing, (KernelCall, BlockCall)) for thing in self.bound.values())
+            and all(value.storage not in (Storage.LOCAL, Storage.FRESH) for value in self.values)
+            and all(step.body is None for step in self.steps)
+        )
+        self.single_thread = not any(
+            isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in self.bound.values()
+        )
         self.params = sorted({value.name for value in self.values if value.storage == Storage.PARAM})
 
     def operator_at(self, error: BaseException) -> Operator | None:
@@ -75,13 +90,24 @@ class Plan:
         return None
 
 
-def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, FeedSpec], fetches: Sequence[str], scope: Scope,
-                 threads: int = 1, timed: bool = False, on_host: bool = True) -> Plan:
+def compile_plan(
+    block: Block,
+    ops: Sequence[Operator],
+    feeds: Mapping[str, FeedSpec],
+    fetches: Sequence[str],
+    scope: Scope,
+    threads: int = 1,
+    timed: bool = False,
+    on_host: bool = True,
+) -> Plan:
     """Lower the ops, run the passes, lay out the memory, write the source."""
     choices = Choices()
     for copy_params in (False, True):
-        builder, steps = lowered(lambda copies=copy_params: PlanBuilder(                                       # type: ignore[misc]
-            block, ops, feeds, fetches, scope, copies, threads if on_host else 0, choices))
+        builder, steps = lowered(
+            lambda copies=copy_params: PlanBuilder(  # type: ignore[misc]
+                block, ops, feeds, fetches, scope, copies, threads if on_host else 0, choices
+            )
+        )
         kept = [builder.fetched(name) for name in fetches]
         if not passes.stale_aliases(steps, kept):
             break
@@ -90,20 +116,38 @@ def compile_plan(block: Block, ops: Sequence[Operator], feeds: Mapping[str, Feed
     passes.settle(live, bound)
     live = wait_where_needed(live)
     scalars = Scalars()
+
     def fused(some: Sequence[Step], wanted: Sequence[Value]) -> list[Step]:
-        grouped = tiles.group(some, wanted, builder.values, scalars, threads, bound) if on_host else cuda.group(some, wanted, bound)
+        grouped = (
+            tiles.group(some, wanted, builder.values, scalars, threads, bound)
+            if on_host
+            else cuda.group(some, wanted, bound)
+        )
         return share_products(grouped, threads if on_host else 1, bound)
+
     live = in_bodies(live, kept, fused)
     layout = assign(live, kept)
     if timed:
         bound["tick"] = Ticker(live)
     source = render(live, builder.feeds, kept, scalars, bound, timed)
-    return Plan(live, builder.feeds, kept, layout, source, bound, len([*flat(steps)]) - len([*flat(live)]), builder.used_rules,
-                builder.absent, choices)
+    return Plan(
+        live,
+        builder.feeds,
+        kept,
+        layout,
+        source,
+        bound,
+        len([*flat(steps)]) - len([*flat(live)]),
+        builder.used_rules,
+        builder.absent,
+        choices,
+    )
 
 
 def lowered(make: Callable[[], PlanBuilder]) -> tuple[PlanBuilder, list[Step]]:
-    """A builder and its steps; made again when a gradient finds that its loop cannot be written into the plan."""
+    """A builder and its steps; made again when a gradient finds that its loop cannot be written into the
+    plan.
+    """
     while True:
         builder = make()
         try:
@@ -116,7 +160,10 @@ class Ticker:
     """Tells the profiler, after each step of a timed plan, which op ran since the last tick."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.names = [(step.op.type if step.op else "view", str(step.op.where) if step.op else "") for step in flat(steps)]
+        self.names = [
+            (step.op.type if step.op else "view", str(step.op.where) if step.op else "")
+            for step in flat(steps)
+        ]
         self.last = 0.0
 
     def start(self) -> None:
@@ -135,7 +182,9 @@ class BoundPlan:
     def __init__(self, plan: Plan, scope: Scope, place: Place, random: Any, switches: bool = True) -> None:
         self.plan, self.scope, self.place, self.random = plan, scope, place, random
         self.xp = array_module(place)
-        self.switch = thread_switch() if switches and plan.single_thread and self.xp is np else None     # of BLAS's threads
+        self.switch = (
+            thread_switch() if switches and plan.single_thread and self.xp is np else None
+        )  # of BLAS's threads
         self.lock = threading.Lock()
         self.buffers = self._buffers()
         self.arrays: dict[str, Any] = {}
@@ -143,29 +192,37 @@ class BoundPlan:
         self.step: Callable[..., Any] = lambda: ()
 
     def _buffers(self) -> dict[int, Any]:
-        """The views of the pool that the prelude names; zeroed so that a first in-place read is no NaN by chance."""
+        """The views of the pool that the prelude names; zeroed so that a first in-place read is no NaN by
+        chance.
+        """
         pool = self.xp.zeros(self.plan.layout.pool_bytes + 64, dtype=np.uint8)
         start = (-pool.ctypes.data) % 64 if self.xp is np else 0
         views = {}
         for value, offset in self.plan.layout.offsets.items():
-            piece = pool[start + offset:start + offset + value.nbytes]
+            piece = pool[start + offset : start + offset + value.nbytes]
             views[value.number] = piece.view(value.dtype).reshape(value.shape)
         return views
 
     def current(self) -> bool:
-        """Whether the scope still holds the arrays that this plan is bound to; binds anew where others of the same form are."""
+        """Whether the scope still holds the arrays that this plan is bound to; binds anew where others of
+        the same form are.
+        """
         if self.seen == rebinds.count:
             return True
-        if any(held is not None and held.is_initialized() for held in map(self.scope.find_var, self.plan.absent)):
+        if any(
+            held is not None and held.is_initialized() for held in map(self.scope.find_var, self.plan.absent)
+        ):
             return False
         arrays = {}
         for name in self.plan.params:
             held = self.scope.find_var(name)
             if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
-                raise UninitializedError(f"variable {name!r} holds no value any more; run the startup program or load it")
+                raise UninitializedError(
+                    f"variable {name!r} holds no value any more; run the startup program or load it"
+                )
             array = on(self.xp, held.value.array)
             if array is not held.value.array:
-                held.value.array = array                  # set from the host: moves to where this plan runs
+                held.value.array = array  # set from the host: moves to where this plan runs
             arrays[name] = array
         if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
             if not self._fits(arrays):
@@ -175,22 +232,31 @@ class BoundPlan:
         return True
 
     def _fits(self, arrays: Mapping[str, Any]) -> bool:
-        return all(arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
-                   for value in self.plan.values if value.storage == Storage.PARAM)
+        return all(
+            arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
+            for value in self.plan.values
+            if value.storage == Storage.PARAM
+        )
 
     def _bind(self, arrays: dict[str, Any]) -> None:
         interpreter = Interpreter(self.place, self.scope, self.random)
         bound = {name: _own(thing, interpreter) for name, thing in self.plan.bound.items()}
         namespace: dict[str, Any] = {}
         exec(self.plan.code, namespace)
-        constants = {value.number: self.xp.asarray(value.constant) for value in self.plan.values if value.storage == Storage.CONST}
+        constants = {
+            value.number: self.xp.asarray(value.constant)
+            for value in self.plan.values
+            if value.storage == Storage.CONST
+        }
         module = np if self.xp is np else cuda.Namespace(self.xp)
         step = namespace["make"](module, self.buffers, arrays, constants, bound, self._load, self._store)
         self.step = cuda.Graph(self.xp, step) if self.xp is not np and self.plan.capturable else step
         self.arrays = arrays
 
     def _load(self, name: str) -> tuple[Any, Any]:
-        """What the scope holds for a persistable variable that is no plain array, with its level of detail."""
+        """What the scope holds for a persistable variable that is no plain array, with its level of
+        detail.
+        """
         held = self.scope.find_var(name)
         if held is None:
             return None, ()
@@ -199,11 +265,15 @@ class BoundPlan:
     def _store(self, name: str, value: Any, lod: Any = None) -> None:
         """Give a persistable variable another array (or a list, or SelectedRows)."""
         held = self.scope.find_var(name) or self.scope.var(name)
-        bound = self.arrays.get(name)             # a later step may write to it in place
+        bound = self.arrays.get(name)  # a later step may write to it in place
         if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
             bound[...] = value
         else:
-            held.set(value.copy() if hasattr(value, "copy") and not isinstance(value, (list, SelectedRows)) else value)
+            held.set(
+                value.copy()
+                if hasattr(value, "copy") and not isinstance(value, (list, SelectedRows))
+                else value
+            )
         if lod is not None and isinstance(held.value, LoDTensor):
             held.value._lod = lod
 
@@ -223,14 +293,18 @@ class BoundPlan:
             op = self.plan.operator_at(error)
             if op is None:
                 raise
-            raise KernelError(f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}") from error
+            raise KernelError(
+                f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}"
+            ) from error
         finally:
             if switch is not None:
                 switch[0](switch[1])
 
 
 def _own(thing: Any, interpreter: Interpreter) -> Any:
-    """What one binding uses for a bound object: calls get its scope, objects with scratch state are made for it."""
+    """What one binding uses for a bound object: calls get its scope, objects with scratch state are made
+    for it.
+    """
     if isinstance(thing, Fresh):
         return thing.make(interpreter.xp)
     if isinstance(thing, HostCheck) and interpreter.xp is not np:

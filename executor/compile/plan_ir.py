@@ -1,4 +1,5 @@
 """What a plan is made of before it is text: values with a storage, and steps that read and write them."""
+
 from __future__ import annotations
 
 import math
@@ -17,32 +18,34 @@ __all__ = ["Elementwise", "Step", "Storage", "Value", "ValueFactory", "flat", "i
 class Storage:
     """Where a value's array comes from."""
 
-    BUFFER = "buffer"          # a piece of the plan's pool, found by liveness
-    PARAM = "param"            # the array of a persistable variable, bound from the scope
-    FEED = "feed"              # an argument of the step function
-    CONST = "const"            # an array made once
-    VIEW = "view"              # an expression over another value, without a copy
-    LOCAL = "local"            # whatever a statement assigned this time
-    FRESH = "fresh"            # an array of its own each time: it outlives the step of a loop that makes it
+    BUFFER = "buffer"  # a piece of the plan's pool, found by liveness
+    PARAM = "param"  # the array of a persistable variable, bound from the scope
+    FEED = "feed"  # an argument of the step function
+    CONST = "const"  # an array made once
+    VIEW = "view"  # an expression over another value, without a copy
+    LOCAL = "local"  # whatever a statement assigned this time
+    FRESH = "fresh"  # an array of its own each time: it outlives the step of a loop that makes it
 
 
 @dataclass(eq=False)
 class Value:
-    """One version of a variable, or a temporary. `shape` is None where it is known only when the step runs."""
+    """One version of a variable, or a temporary. `shape` is None where it is known only when the step
+    runs.
+    """
 
     number: int
     shape: tuple[int, ...] | None
     dtype: np.dtype[Any] | None
     storage: str
-    name: str = ""                              # the program's variable
-    base: Value | None = None                   # of a view
-    expression: str = ""                        # of a view, with {} for the base
-    uniform: float | int | bool | None = None   # every element is this number
-    constant: Any = None                        # the array of a CONST
-    optional: bool = False                      # a name that a statement may leave without an array
-    lod: str | None = None                      # the symbol that holds the level of detail, None where there is none
-    entry: Value | None = None                  # of a list with an entry for each step of a loop: what those look like
-    maybe: bool = False                         # may be None: written in a branch, or in a loop that may run no step
+    name: str = ""  # the program's variable
+    base: Value | None = None  # of a view
+    expression: str = ""  # of a view, with {} for the base
+    uniform: float | int | bool | None = None  # every element is this number
+    constant: Any = None  # the array of a CONST
+    optional: bool = False  # a name that a statement may leave without an array
+    lod: str | None = None  # the symbol that holds the level of detail, None where there is none
+    entry: Value | None = None  # of a list with an entry for each step of a loop: what those look like
+    maybe: bool = False  # may be None: written in a branch, or in a loop that may run no step
 
     @property
     def symbol(self) -> str:
@@ -89,7 +92,7 @@ class Value:
 class Elementwise:
     """One array function over operands (Values or numbers) into the step's only output."""
 
-    function: str                               # a key of fluidlite.ops.scalar.FUNCTIONS
+    function: str  # a key of fluidlite.ops.scalar.FUNCTIONS
     operands: tuple[Any, ...]
 
 
@@ -108,11 +111,11 @@ class Step:
     elementwise: Elementwise | None = None
     effect: bool = False
     note: str = ""
-    products: int = 0          # multiply-adds of the matrix product that it is
-    product: tuple[str, Value, Value, Value] | None = None        # that product: function, operands, result
+    products: int = 0  # multiply-adds of the matrix product that it is
+    product: tuple[str, Value, Value, Value] | None = None  # that product: function, operands, result
     body: list[Step] | None = None
-    holds: list[Value] = field(default_factory=list)              # values that something else refers to from here on
-    starts: str = ""                                              # the reduction that goes on until its result is needed
+    holds: list[Value] = field(default_factory=list)  # values that something else refers to from here on
+    starts: str = ""  # the reduction that goes on until its result is needed
 
     @property
     def is_view(self) -> bool:
@@ -135,9 +138,17 @@ def flat(steps: Iterable[Step]) -> Iterator[Step]:
         yield from flat(step.body or ())
 
 
-def in_bodies(steps: Sequence[Step], kept: Sequence[Value], change: Callable[[Sequence[Step], Sequence[Value]], list[Step]]) -> list[Step]:
-    """`change(steps, kept)`, with the body of each loop and branch changed in the same way before; nothing is kept of those."""
-    inner = [step if step.body is None else replace(step, body=in_bodies(step.body, (), change)) for step in steps]
+def in_bodies(
+    steps: Sequence[Step],
+    kept: Sequence[Value],
+    change: Callable[[Sequence[Step], Sequence[Value]], list[Step]],
+) -> list[Step]:
+    """`change(steps, kept)`, with the body of each loop and branch changed in the same way before; nothing
+    is kept of those.
+    """
+    inner = [
+        step if step.body is None else replace(step, body=in_bodies(step.body, (), change)) for step in steps
+    ]
     return change(inner, kept)
 
 
@@ -153,7 +164,12 @@ class ValueFactory:
 
     def make(self, shape: Sequence[int] | None, dtype: Any, storage: str, **fields: Any) -> Value:
         """A new value."""
-        value = Value(len(self._made), None if shape is None else tuple(shape), None if dtype is None else np.dtype(dtype),
-                      storage, **fields)
+        value = Value(
+            len(self._made),
+            None if shape is None else tuple(shape),
+            None if dtype is None else np.dtype(dtype),
+            storage,
+            **fields,
+        )
         self._made.append(value)
         return value

@@ -1,4 +1,5 @@
 """`recurrent` and its gradient in a plan: a loop over the first dimension of the inputs."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -32,18 +33,31 @@ class _Steps:
     def slice(self, value: Value) -> Value:
         """What a step sees of `value`."""
         known = value.known
-        found: Value = self.builder.values.make(value.shape[1:] if known and value.shape else None, value.dtype if known else None,
-                                                Storage.LOCAL)
+        found: Value = self.builder.values.make(
+            value.shape[1:] if known and value.shape else None, value.dtype if known else None, Storage.LOCAL
+        )
         if ".copy()" in keep(self.builder, value):
             raise CannotInline("it runs over a persistable variable that the program changes")
-        self.body.steps.append(Step(self.op, [value, self.position], [found], [f"{found} = {value}[{self.position}]"], holds=[value]))
+        self.body.steps.append(
+            Step(
+                self.op,
+                [value, self.position],
+                [found],
+                [f"{found} = {value}[{self.position}]"],
+                holds=[value],
+            )
+        )
         return found
 
     def row(self, inner: Value) -> tuple[Value, bool]:
-        """Collects what each step leaves; gives the array, or rows by step (True) where its shape is not known."""
+        """Collects what each step leaves; gives the array, or rows by step (True) where its shape is not
+        known.
+        """
         if inner.known and self.length is not None:
-            whole: Value = self.builder.values.make((self.length, *inner.shape), inner.dtype, Storage.LOCAL)     # type: ignore[misc]
-            self.body.before.append(Step(self.op, [], [whole], [f"{whole} = empty({whole.shape}, {str(whole.dtype)!r})"]))
+            whole: Value = self.builder.values.make((self.length, *inner.shape), inner.dtype, Storage.LOCAL)  # type: ignore[misc]
+            self.body.before.append(
+                Step(self.op, [], [whole], [f"{whole} = empty({whole.shape}, {str(whole.dtype)!r})"])
+            )
             text = f"{whole}[{self.position}] = {inner}"
         else:
             whole = self.body.start("{}")
@@ -57,7 +71,14 @@ class _Steps:
         if not rows:
             return whole
         found: Value = self.builder.values.make(None, None, Storage.LOCAL)
-        self.builder.steps.append(Step(self.op, [whole], [found], [f"{found} = {self.builder.bind('stack', Fresh(Stack, ()))}({whole})"]))
+        self.builder.steps.append(
+            Step(
+                self.op,
+                [whole],
+                [found],
+                [f"{found} = {self.builder.bind('stack', Fresh(Stack, ()))}({whole})"],
+            )
+        )
         return found
 
 
@@ -90,8 +111,12 @@ def _(builder: Any, op: Operator) -> bool:
         body = Body(builder, op, [*outputs, *op.input("inputs"), *ex_states])
         position = builder.values.make(None, None, Storage.LOCAL)
         steps = _Steps(builder, op, body, position, length)
-        body.given.update((name, steps.slice(value)) for name, value in zip(op.input("inputs"), inputs, strict=True))
-        memory = {name: body.symbol(name, value, lod=False) for name, value in zip(ex_states, initial, strict=True)}
+        body.given.update(
+            (name, steps.slice(value)) for name, value in zip(op.input("inputs"), inputs, strict=True)
+        )
+        memory = {
+            name: body.symbol(name, value, lod=False) for name, value in zip(ex_states, initial, strict=True)
+        }
         body.given.update(memory)
         body.carry()
         with body.entered([*names, *states]):
@@ -129,16 +154,27 @@ class _Gradient:
         self.builder, self.op, self.record = builder, op, record
         self.slices = [name for _, name in wanted_gradients(op, "inputs")]
         self.shared = wanted_gradients(op, "parameters")
-        self.outputs = {grad_name(name): builder.env[outer] for name, outer in
-                        zip(op.input("outputs"), op.input("outputs@GRAD"), strict=False) if outer in builder.env}
-        self.pairs = [(grad_name(ex), grad_name(state), state) for ex, state in zip(op.attrs["ex_states"], op.attrs["states"], strict=True)]
+        self.outputs = {
+            grad_name(name): builder.env[outer]
+            for name, outer in zip(op.input("outputs"), op.input("outputs@GRAD"), strict=False)
+            if outer in builder.env
+        }
+        self.pairs = [
+            (grad_name(ex), grad_name(state), state)
+            for ex, state in zip(op.attrs["ex_states"], op.attrs["states"], strict=True)
+        ]
         self.length = _length(_values(builder, op, "inputs"))[0]
 
     def write(self) -> None:
         """Write the loop, then what it found."""
         builder, op = self.builder, self.op
-        own = [*self.slices, *(name for _, name in self.shared), *(ex for ex, _, _ in self.pairs), *self.outputs,
-               *(state for _, state, _ in self.pairs)]
+        own = [
+            *self.slices,
+            *(name for _, name in self.shared),
+            *(ex for ex, _, _ in self.pairs),
+            *self.outputs,
+            *(state for _, state, _ in self.pairs),
+        ]
         while True:
             body = Body(builder, op, own, record=self.record)
             body.carry()
@@ -149,9 +185,17 @@ class _Gradient:
             with body.entered():
                 builder.in_gradient, nested = True, builder.in_gradient
                 builder.lower(body.block.ops)
-                totals = {name: Total(body, body.env.get(name), builder._argument(op, op.input("parameters")[index])).value
-                          for index, name in self.shared}
-                rows = {name: steps.row(inner) for name in self.slices if (inner := body.env.get(name)) is not None}
+                totals = {
+                    name: Total(
+                        body, body.env.get(name), builder._argument(op, op.input("parameters")[index])
+                    ).value
+                    for index, name in self.shared
+                }
+                rows = {
+                    name: steps.row(inner)
+                    for name in self.slices
+                    if (inner := body.env.get(name)) is not None
+                }
                 for ex, symbol in memory.items():
                     body.move(ex, symbol, body.env.get(ex))
                 for name, symbol in body.carried.items():
@@ -168,11 +212,20 @@ class _Gradient:
         if not self.op.attrs.get("reverse"):
             return number
         position: Value = self.builder.values.make(None, None, Storage.LOCAL)
-        body.steps.append(Step(self.op, [number, self.record.count], [position], [f"{position} = {self.record.count} - 1 - {number}"]))
+        body.steps.append(
+            Step(
+                self.op,
+                [number, self.record.count],
+                [position],
+                [f"{position} = {self.record.count} - 1 - {number}"],
+            )
+        )
         return position
 
     def _incoming(self, body: Body, steps: _Steps) -> dict[str, Value]:
-        """What a step's gradient starts with: its rows of what came in, and what the step behind it found for its memory."""
+        """What a step's gradient starts with: its rows of what came in, and what the step behind it found
+        for its memory.
+        """
         body.given.update((name, steps.slice(value)) for name, value in self.outputs.items())
         memory: dict[str, Value] = {}
         for ex, state, name in self.pairs:
@@ -180,19 +233,25 @@ class _Gradient:
             start = None
             if kept is not None and kept.entry is not None and kept.entry.known:
                 start = self.builder.values.make(kept.entry.shape, kept.entry.dtype, Storage.LOCAL)
-                body.before.append(Step(self.op, [], [start], [f"{start} = zeros({start.shape}, {str(start.dtype)!r})"]))
+                body.before.append(
+                    Step(self.op, [], [start], [f"{start} = zeros({start.shape}, {str(start.dtype)!r})"])
+                )
             memory[ex] = body.symbol(ex, start, lod=False)
             total = combined(self.builder, self.op, body.given.get(state), memory[ex], body.steps)
             if total is not None:
                 body.given[state] = total
         return memory
 
-    def _finish(self, totals: Mapping[str, Value | None], rows: Mapping[str, Value], memory: Mapping[str, Value]) -> None:
+    def _finish(
+        self, totals: Mapping[str, Value | None], rows: Mapping[str, Value], memory: Mapping[str, Value]
+    ) -> None:
         op = self.op
         ends = dict(zip(op.input("initial_states"), (memory[ex] for ex, _, _ in self.pairs), strict=True))
-        for slot, found in (("initial_states", ends),
-                            ("parameters", {name: totals.get(grad_name(name)) for name in op.input("parameters")}),
-                            ("inputs", {name: rows.get(grad_name(name)) for name in op.input("inputs")})):
+        for slot, found in (
+            ("initial_states", ends),
+            ("parameters", {name: totals.get(grad_name(name)) for name in op.input("parameters")}),
+            ("inputs", {name: rows.get(grad_name(name)) for name in op.input("inputs")}),
+        ):
             for name, gradient in zip(op.input(slot), op.output(grad_name(slot)), strict=False):
                 if gradient != EMPTY_VAR:
                     finish(self.builder, op, gradient, found[name], name)
@@ -200,7 +259,9 @@ class _Gradient:
 
 @block_writer("recurrent_grad")
 def _(builder: Any, op: Operator) -> bool:
-    record = next((builder.records[name] for name in op.input("step_scopes") if name in builder.records), None)
+    record = next(
+        (builder.records[name] for name in op.input("step_scopes") if name in builder.records), None
+    )
     if record is None:
         return False
     _Gradient(builder, op, record).write()

@@ -1,4 +1,5 @@
 """The last half of compiling: steps become the source of a Python function."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +37,9 @@ class Source:
 
 
 class Scalars:
-    """Numbers in element-wise steps, made 0-d arrays of the operands' dtype once: a Python number costs a conversion a call."""
+    """Numbers in element-wise steps, made 0-d arrays of the operands' dtype once: a Python number costs a
+    conversion a call.
+    """
 
     def __init__(self) -> None:
         self.symbols: dict[tuple[str, str], str] = {}
@@ -61,8 +64,12 @@ def elementwise_lines(step: Step, names: Mapping[Value, str], scalars: Scalars) 
     kind, out = step.elementwise, step.writes[0]
     assert kind is not None
     target = names.get(out, out.symbol)
-    items = [names.get(item, item.symbol) if isinstance(item, Value) else scalars.symbol(item, _operand_dtype(kind.operands, out))
-             for item in kind.operands]
+    items = [
+        names.get(item, item.symbol)
+        if isinstance(item, Value)
+        else scalars.symbol(item, _operand_dtype(kind.operands, out))
+        for item in kind.operands
+    ]
     if kind.function == "copy":
         if isinstance(kind.operands[0], Value):
             return [f"copyto({target}, {items[0]})"]
@@ -79,12 +86,20 @@ def _operand_dtype(operands: Iterable[Any], out: Value) -> Any:
     return max(numeric, key=lambda dtype: (dtype.kind == "f", dtype.itemsize)) if numeric else out.dtype
 
 
-_FUNCTIONS = sorted({function for function, _ in FUNCTIONS.values()} - {"erf"} | {
-    "copyto", "dot", "matmul", "take", "array", "concatenate", "reciprocal", "empty", "zeros"})
+_FUNCTIONS = sorted(
+    {function for function, _ in FUNCTIONS.values()} - {"erf"}
+    | {"copyto", "dot", "matmul", "take", "array", "concatenate", "reciprocal", "empty", "zeros"}
+)
 
 
-def render(steps: Sequence[Step], feeds: Mapping[str, Value], fetches: Sequence[Value], scalars: Scalars,
-           bound: Iterable[str], timed: bool = False) -> Source:
+def render(
+    steps: Sequence[Step],
+    feeds: Mapping[str, Value],
+    fetches: Sequence[Value],
+    scalars: Scalars,
+    bound: Iterable[str],
+    timed: bool = False,
+) -> Source:
     """`make(...)` binds arrays and returns `step(feeds...)`, the straight line that runs once a step.
 
     `timed` adds a call of `tick(number)` behind the lines of each step, for the profiler.
@@ -121,7 +136,14 @@ def _body(steps: Sequence[Step], fetches: Sequence[Value], scalars: Scalars, tim
     return body
 
 
-def _write(steps: Sequence[Step], body: Source, defined: set[Value], scalars: Scalars, numbers: Mapping[int, int], indent: int) -> None:
+def _write(
+    steps: Sequence[Step],
+    body: Source,
+    defined: set[Value],
+    scalars: Scalars,
+    numbers: Mapping[int, int],
+    indent: int,
+) -> None:
     """The lines of some steps; what a loop or branch defines is not taken for defined behind it."""
     for step in steps:
         for value in (*step.reads, *step.writes):
@@ -148,7 +170,9 @@ def _comment(step: Step) -> str:
 
 
 def _define(value: Value, step: Step | None, body: Source, defined: set[Value], indent: int) -> None:
-    """Views of arrays that differ from step to step, and arrays made anew each time, are made where they are first used."""
+    """Views of arrays that differ from step to step, and arrays made anew each time, are made where they
+    are first used.
+    """
     if value.storage not in (Storage.VIEW, Storage.FRESH) or value.fixed or value in defined:
         return
     if value.storage == Storage.FRESH:

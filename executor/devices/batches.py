@@ -1,4 +1,5 @@
 """A batch in parts, one a device, and what the devices fetched put together again."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +23,11 @@ Feeds = list[dict[str, Any]]
 
 # ---------------------------------------------------------------------- into parts
 def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) -> Feeds:
-    """What each device is fed: device i of N has rows (or sequences) i * B // N to (i + 1) * B // N of a dict, or dict i of a list.
+    """What each device is fed: device i of N has rows (or sequences) i * B // N to (i + 1) * B // N of a
+    dict, or dict i of a list.
 
-    A program that only looks forward runs on fewer devices where there are fewer rows; one that `trains` needs a row for each.
+    A program that only looks forward runs on fewer devices where there are fewer rows; one that `trains`
+    needs a row for each.
     """
     if feed is None or feed == {} or feed == []:
         return [{} for _ in places]
@@ -39,7 +42,9 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
     split = {name: count for name, count in counts.items() if count is not None}
     parts = min([len(places), *split.values()])
     if parts < len(places) and (trains or parts == 0):
-        raise FeedError(_too_few(next(name for name, count in split.items() if count == parts), parts, places))
+        raise FeedError(
+            _too_few(next(name for name, count in split.items() if count == parts), parts, places)
+        )
     shares: Feeds = [{} for _ in range(parts)]
     for name, value in feed.items():
         for index, share in enumerate(shares):
@@ -50,9 +55,13 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
 def _too_few(name: str, count: int, places: Sequence[Place]) -> str:
     variable = "CUDA_VISIBLE_DEVICES" if isinstance(places[0], CUDAPlace) else "CPU_NUM"
     kind = "GPU" if isinstance(places[0], CUDAPlace) else "CPU"
-    return (f"The number({count}) of samples[{name}] of current batch is less than the count({len(places)}) of devices({kind}), currently, "
-            f"it is not allowed. You should set the environment variable {variable} in the system to determine the number of devices you "
-            "need.")
+    return (
+        f"The number({count}) of samples[{name}] of current batch is less than the count({len(places)}) of "
+        f"devices({kind}), currently, "
+        f"it is not allowed. You should set the environment variable {variable} in the system to determine "
+        f"the number of devices you "
+        "need."
+    )
 
 
 def _listed(block: Block, feed: Sequence[Any], places: Sequence[Place], trains: bool) -> Feeds:
@@ -62,14 +71,19 @@ def _listed(block: Block, feed: Sequence[Any], places: Sequence[Place], trains: 
         for name, value in item.items():
             _check(_variable(block, name), value, 1)
     if len(feed) > len(places) or (trains and len(feed) < len(places)):
-        raise FeedError(f"The feed data number {len(feed)} does not match the device number {len(places)}. A DataLoader gives fewer "
-                        "batches than devices at the end of the data: set drop_last=True when defining it")
+        raise FeedError(
+            f"The feed data number {len(feed)} does not match the device number {len(places)}. A DataLoader "
+            f"gives fewer "
+            "batches than devices at the end of the data: set drop_last=True when defining it"
+        )
     return [dict(item) for item in feed]
 
 
 def _check(variable: Variable, value: Any, places: int) -> None:
     """Hold what is fed to a `fluid.data` variable against its declaration, before any device begins."""
-    if hasattr(value, "dtype") or (isinstance(value, LoDTensor) and value.array is not None and not value._lod):
+    if hasattr(value, "dtype") or (
+        isinstance(value, LoDTensor) and value.array is not None and not value._lod
+    ):
         check_feed_shape_type(variable, value, places)
 
 
@@ -81,7 +95,9 @@ def _variable(block: Block, name: str) -> Variable:
 
 
 def _rows(variable: Variable, value: Any) -> int | None:
-    """How many rows or sequences there are to share; None for what every device gets whole: a parameter, or a number."""
+    """How many rows or sequences there are to share; None for what every device gets whole: a parameter,
+    or a number.
+    """
     if isinstance(value, LoDTensor):
         if value.array is None:
             raise FeedError(f"the LoDTensor fed to {variable.name!r} holds no data")
@@ -99,17 +115,19 @@ def _part(variable: Variable, value: Any, index: int, count: int) -> Any:
         return _part_of_tensor(value, index, count)
     if not hasattr(value, "dtype"):
         value = np.asarray(value, to_numpy(variable.dtype))
-    return value[index * len(value) // count:(index + 1) * len(value) // count]
+    return value[index * len(value) // count : (index + 1) * len(value) // count]
 
 
 def _part_of_tensor(tensor: LoDTensor, index: int, count: int) -> LoDTensor:
     if not tensor._lod:
-        return LoDTensor(tensor.array[index * len(tensor.array) // count:(index + 1) * len(tensor.array) // count])
+        return LoDTensor(
+            tensor.array[index * len(tensor.array) // count : (index + 1) * len(tensor.array) // count]
+        )
     sequences = len(tensor._lod[0]) - 1
     start, stop = index * sequences // count, (index + 1) * sequences // count
     levels = []
     for level in tensor._lod:
-        levels.append(tuple(offset - level[start] for offset in level[start:stop + 1]))
+        levels.append(tuple(offset - level[start] for offset in level[start : stop + 1]))
         start, stop = level[start], level[stop]
     return LoDTensor(tensor.array[start:stop], tuple(levels))
 
@@ -125,15 +143,23 @@ def _merge(name: str, values: Sequence[Any]) -> Any:
         return values[0]
     if all(isinstance(value, list) for value in values):
         if len({len(value) for value in values}) > 1:
-            raise EnforceNotMet(f"cannot merge what the devices fetched of {name!r}: arrays of {[len(value) for value in values]} tensors; "
-                                "pass return_merged=False")
+            raise EnforceNotMet(
+                f"cannot merge what the devices fetched of {name!r}: arrays of "
+                f"{[len(value) for value in values]} tensors; "
+                "pass return_merged=False"
+            )
         return LoDTensorArray([_merge(name, items) for items in zip(*values, strict=True)])
     if not all(isinstance(value, LoDTensor) for value in values):
         return list(values)
-    arrays = [host(value.array).reshape(-1) if value.array.ndim == 0 else host(value.array) for value in values]
+    arrays = [
+        host(value.array).reshape(-1) if value.array.ndim == 0 else host(value.array) for value in values
+    ]
     if len({array.shape[1:] for array in arrays}) > 1:
-        raise EnforceNotMet(f"cannot merge what the devices fetched of {name!r}: the shapes {[list(array.shape) for array in arrays]} "
-                            "differ in more than the first dimension; pass return_merged=False")
+        raise EnforceNotMet(
+            f"cannot merge what the devices fetched of {name!r}: the shapes "
+            f"{[list(array.shape) for array in arrays]} "
+            "differ in more than the first dimension; pass return_merged=False"
+        )
     return LoDTensor(np.concatenate(arrays), _joined([value._lod for value in values]))
 
 

@@ -1,4 +1,7 @@
-"""What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way of a batch through them."""
+"""What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way
+of a batch through them.
+"""
+
 from __future__ import annotations
 
 import math
@@ -8,14 +11,28 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.errors import CommunicatorError, FeedError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.base.errors import (
+    CommunicatorError,
+    FeedError,
+    NotFoundError,
+    UninitializedError,
+    did_you_mean,
+)
 from fluidlite.base.place import Place
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
 from fluidlite.executor.executor import as_numpy, present, split_fetches
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.devices.programs import Division, divide, kept_apart, loss_gradients, needs_all, readers_of, split_readers
+from fluidlite.transpiler.devices.programs import (
+    Division,
+    divide,
+    kept_apart,
+    loss_gradients,
+    needs_all,
+    readers_of,
+    split_readers,
+)
 from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
@@ -35,29 +52,42 @@ class _NextBatch:
 
 
 class Runner:
-    """A program on several devices, in one scope; with `shared`, on the variables that each device of another program has."""
+    """A program on several devices, in one scope; with `shared`, on the variables that each device of
+    another program has.
+    """
 
-    def __init__(self, program: Program, build: BuildStrategy, execution: ExecutionStrategy, places: Sequence[Place], scope: Scope,
-                 shared: Runner | None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        build: BuildStrategy,
+        execution: ExecutionStrategy,
+        places: Sequence[Place],
+        scope: Scope,
+        shared: Runner | None,
+    ) -> None:
         self.shared = shared
         self.program, self.build, self.scope = program, build, scope
         self.steps, self.dry = max(1, execution.num_iteration_per_run), execution._dry_run
         self.trains = needs_all(program, build)
-        scopes = [Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))]
+        scopes = [
+            Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))
+        ]
         self.devices: Devices = Devices(places, scopes)
-        self.one_memory = len(set(places)) == 1         # CPU places, or the same CUDA device again and again
+        self.one_memory = len(set(places)) == 1  # CPU places, or the same CUDA device again and again
         self.division = Division((program,))
-        self.own: list[list[str]] = []                  # for each device the variables of which it has its own
+        self.own: list[list[str]] = []  # for each device the variables of which it has its own
         self.readers: dict[str, list[_NextBatch]] = {}
         self.version = -1
-        self.seen = (-1, -1, -1)                       # how often the user's variables may have been changed from outside
-        self.held: dict[str, tuple[Any, int]] = {}      # what they held when the devices were given copies
+        self.seen = (-1, -1, -1)  # how often the user's variables may have been changed from outside
+        self.held: dict[str, tuple[Any, int]] = {}  # what they held when the devices were given copies
 
     def close(self) -> None:
         """End the devices' threads."""
         self.devices.close()
 
-    def run(self, executor: Any, feed: Any, fetch_list: Any, return_numpy: bool, return_merged: bool) -> list[Any]:
+    def run(
+        self, executor: Any, feed: Any, fetch_list: Any, return_numpy: bool, return_merged: bool
+    ) -> list[Any]:
         """A step (or as many as the strategy says, all with this batch); the fetches of the last."""
         names, _ = split_fetches(fetch_list)
         self._check(names, feed)
@@ -80,15 +110,23 @@ class Runner:
         parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
         for name in loss_gradients(self.program) if customized else ():
             if not all(isinstance(part, Mapping) and name in part for part in parts):
-                raise UninitializedError(f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device is fed where "
-                                         "the gradient of the loss starts from")
+                raise UninitializedError(
+                    f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device "
+                    f"is fed where "
+                    "the gradient of the loss starts from"
+                )
         for name in names:
             if block._find_var_recursive(name) is None:
-                raise NotFoundError(f"Cannot find fetched variable({name}) in current computation graph: the program has no such variable"
-                                    f"{did_you_mean(name, list(block.vars))}")
+                raise NotFoundError(
+                    f"Cannot find fetched variable({name}) in current computation graph: the program has no "
+                    f"such variable"
+                    f"{did_you_mean(name, list(block.vars))}"
+                )
 
     def _keep(self, feeds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Put what was fed to persistable variables where they live, for this run and later ones; the other feeds."""
+        """Put what was fed to persistable variables where they live, for this run and later ones; the
+        other feeds.
+        """
         kept = persistable_feeds(self.program, feeds)
         for index, feed in enumerate(feeds):
             for name in kept & feed.keys():
@@ -100,17 +138,23 @@ class Runner:
         return [{name: value for name, value in feed.items() if name not in kept} for feed in feeds]
 
     def _read(self, count: int) -> None:
-        """Take a batch for each device, before any of them begins: at the end of the data none has done half a step."""
+        """Take a batch for each device, before any of them begins: at the end of the data none has done
+        half a step.
+        """
         for name, batches in self.readers.items():
             held = self.scope.find_var(name)
             if held is None or not hasattr(held.value, "read_next"):
-                raise UninitializedError(f"reader {name!r} is not there: run the startup program, which makes it")
+                raise UninitializedError(
+                    f"reader {name!r} is not there: run the startup program, which makes it"
+                )
             for batch in batches[:count]:
                 batch.batch = held.value.read_next()
 
     # ------------------------------------------------------------------ getting ready
     def prepare(self) -> None:
-        """Make the devices' programs and scopes, again where the program has changed; give them what the user has changed."""
+        """Make the devices' programs and scopes, again where the program has changed; give them what the
+        user has changed.
+        """
         if self.shared is not None:
             self.shared.prepare()
         if self.version != self.program.version:
@@ -118,9 +162,13 @@ class Runner:
             if makers is not None:
                 self.devices.executors[0].run(makers, scope=self.scope)
             self.division = divide(program, self.build, len(self.devices.places), self.one_memory)
-            self.own = [[name for name in names if not self._shares(index, name)]
-                        for index, names in enumerate(kept_apart(self.division, self.one_memory))]
-            self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)}
+            self.own = [
+                [name for name in names if not self._shares(index, name)]
+                for index, names in enumerate(kept_apart(self.division, self.one_memory))
+            ]
+            self.readers = {
+                name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)
+            }
             self.version = self.program.version
             self._declare()
             self._join()
@@ -129,7 +177,9 @@ class Runner:
             self._note()
 
     def _shares(self, index: int, name: str) -> bool:
-        """Whether the program with which this one shares its variables has one of this name for device `index`."""
+        """Whether the program with which this one shares its variables has one of this name for device
+        `index`.
+        """
         return index > 0 and self.shared is not None and name in self.shared.own[index]
 
     def _state(self) -> tuple[int, int, int]:
@@ -155,8 +205,11 @@ class Runner:
             return
         outer = current() or of_process(served=False)
         if outer is None:
-            raise CommunicatorError(f"num_trainers is {self.build.num_trainers}, but this process is connected to no others: start the job "
-                                    "with mpirun, or as roles of a local cluster")
+            raise CommunicatorError(
+                f"num_trainers is {self.build.num_trainers}, but this process is connected to no others: "
+                f"start the job "
+                "with mpirun, or as roles of a local cluster"
+            )
         if 0 not in outer.rings:
             outer.join(0, self.build.trainer_id, self.build.num_trainers)
         ring = outer.ring(0)
@@ -166,12 +219,18 @@ class Runner:
                 held.value.set(ring.broadcast(host(held.value.array), 0))
 
     def _hand_out(self) -> None:
-        """Give the other devices copies of those of their own variables that the user, or another program, has changed."""
+        """Give the other devices copies of those of their own variables that the user, or another program,
+        has changed.
+        """
         everything = self.seen[2] != self.scope.runs
         for index, scope in enumerate(self.devices.scopes[1:], 1):
             for name in self.own[index]:
                 held = self.scope.find_var(name)
-                if held is not None and held.is_initialized() and (everything or self.held.get(name) != _mark(held.value)):
+                if (
+                    held is not None
+                    and held.is_initialized()
+                    and (everything or self.held.get(name) != _mark(held.value))
+                ):
                     _copy(held.value, scope.var(name))
 
     def _note(self) -> None:
@@ -187,17 +246,27 @@ def persistable_feeds(program: Program, feeds: Iterable[Mapping[str, Any]]) -> s
     """The persistable dense variables that are fed."""
     block = program.global_block()
     fed = {name for feed in feeds for name in feed}
-    return {name for name in fed if (var := block._find_var_recursive(name)) is not None and var.persistable
-            and var.type == VarType.LOD_TENSOR and var.lod_level == 0}
+    return {
+        name
+        for name in fed
+        if (var := block._find_var_recursive(name)) is not None
+        and var.persistable
+        and var.type == VarType.LOD_TENSOR
+        and var.lod_level == 0
+    }
 
 
 def _of_declared_size(program: Program, name: str, value: Any) -> Any:
-    """A fed array in the declared type; FeedError where it has another number of elements than the variable."""
+    """A fed array in the declared type; FeedError where it has another number of elements than the
+    variable.
+    """
     var = program.global_block()._var_recursive(name)
     array = np.asarray(value.array if isinstance(value, LoDTensor) else value, to_numpy(var.dtype))
     if var.spec.static and array.size != math.prod(var.shape):
-        raise FeedError(f"variable {name!r} is persistable and of shape {list(var.shape)}, but is fed an array of shape "
-                        f"{list(array.shape)} on each device")
+        raise FeedError(
+            f"variable {name!r} is persistable and of shape {list(var.shape)}, but is fed an array of shape "
+            f"{list(array.shape)} on each device"
+        )
     return array
 
 

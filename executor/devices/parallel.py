@@ -1,4 +1,5 @@
 """Running a program on several devices of one process: a thread, a scope and plans for each of them."""
+
 from __future__ import annotations
 
 import contextlib
@@ -43,7 +44,8 @@ def _end(inboxes: Sequence[queue.SimpleQueue[Task | None]]) -> None:
 
 
 class Threads:
-    """`threads(task)` runs task(0) here and task(1) ... task(count - 1) on standing threads, and returns when all are done.
+    """`threads(task)` runs task(0) here and task(1) ... task(count - 1) on standing threads, and returns when
+    all are done.
 
     Tasks raise nothing. The threads end with `close`, or when this object is collected.
     """
@@ -55,10 +57,19 @@ class Threads:
 
     def _start(self) -> None:
         """Start the threads; in a forked process, which has none of its parent's, again."""
-        self._inboxes: list[queue.SimpleQueue[Task | None]] = [queue.SimpleQueue() for _ in range(self.count - 1)]
+        self._inboxes: list[queue.SimpleQueue[Task | None]] = [
+            queue.SimpleQueue() for _ in range(self.count - 1)
+        ]
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._threads = [threading.Thread(target=_work, args=(index + 1, inbox, self._done), daemon=True, name=f"fluidlite-device-{index + 1}")
-                         for index, inbox in enumerate(self._inboxes)]
+        self._threads = [
+            threading.Thread(
+                target=_work,
+                args=(index + 1, inbox, self._done),
+                daemon=True,
+                name=f"fluidlite-device-{index + 1}",
+            )
+            for index, inbox in enumerate(self._inboxes)
+        ]
         for thread in self._threads:
             thread.start()
         self._ending = weakref.finalize(self, _end, self._inboxes)
@@ -98,9 +109,15 @@ class Devices:
     What is persistable and not in a device's own scope is shared by all.
     """
 
-    def __init__(self, places: Sequence[Place], scopes: Sequence[Scope], seconds: float | None = None) -> None:
+    def __init__(
+        self, places: Sequence[Place], scopes: Sequence[Scope], seconds: float | None = None
+    ) -> None:
         self.places, self.scopes = list(places), list(scopes)
-        limit = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0 if seconds is None else seconds
+        limit = (
+            flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
+            if seconds is None
+            else seconds
+        )
         self.meeting = Meeting(len(places), limit)
         self.threads = Threads(len(places))
         self.executors = [self._executor(place) for place in places]
@@ -109,25 +126,39 @@ class Devices:
 
     def _executor(self, place: Place) -> Executor:
         executor = Executor(place)
-        executor.threads = 1 if len(self.places) > 1 else None       # the devices are the threads
+        executor.threads = 1 if len(self.places) > 1 else None  # the devices are the threads
         return executor
 
     def sessions(self) -> list[DeviceSession]:
         """The connections of each device, beyond which lie those of the calling thread or process."""
         outer = current() or (of_process(False) if under_mpi() else None)
         if self._sessions is None or self._sessions[0] is not outer:
-            self._sessions = outer, [DeviceSession(self.meeting, index, outer) for index in range(len(self.places))]
+            self._sessions = (
+                outer,
+                [DeviceSession(self.meeting, index, outer) for index in range(len(self.places))],
+            )
         return self._sessions[1]
 
-    def run(self, programs: Sequence[Program], feeds: Sequence[Mapping[str, Any]], fetches: list[str], naive: bool = False) -> list[list[Any]]:
-        """Device i runs programs[i] with feeds[i], for as many devices as there are feeds; each one's fetches as LoDTensors.
+    def run(
+        self,
+        programs: Sequence[Program],
+        feeds: Sequence[Mapping[str, Any]],
+        fetches: list[str],
+        naive: bool = False,
+    ) -> list[list[Any]]:
+        """Device i runs programs[i] with feeds[i], for as many devices as there are feeds; each one's fetches
+        as LoDTensors.
 
         The first error of a device stops all of them, and is raised with the number of that device.
         """
+
         def step(index: int) -> list[Any]:
             executor = self.executors[index]
             executor.naive = naive
-            return executor._run(programs[index], dict(feeds[index]), fetches, self.scopes[index], False, None)
+            return executor._run(
+                programs[index], dict(feeds[index]), fetches, self.scopes[index], False, None
+            )
+
         return self.each(step, len(feeds))
 
     def each(self, work: Callable[[int], Any], count: int | None = None) -> list[Any]:
@@ -145,9 +176,10 @@ class Devices:
                     with use(sessions[index]), self._device(index):
                         results[index] = work(index)
                         sessions[index].finish()
-                except BaseException as error:           # raised below, in the caller's thread
+                except BaseException as error:  # raised below, in the caller's thread
                     errors.append((index, error))
                     self.meeting.stop()
+
             with _one_blas_thread(len(self.places)):
                 self.threads(task, self.meeting.stop)
             if errors:
@@ -160,7 +192,11 @@ class Devices:
     def _device(self, index: int) -> Any:
         """What makes a CUDA device the one that a thread works on."""
         place = self.places[index]
-        return self.executors[index].xp.cuda.Device(place.device_id) if isinstance(place, CUDAPlace) else contextlib.nullcontext()
+        return (
+            self.executors[index].xp.cuda.Device(place.device_id)
+            if isinstance(place, CUDAPlace)
+            else contextlib.nullcontext()
+        )
 
     def _first(self, errors: list[tuple[int, BaseException]]) -> BaseException:
         """The error that stopped the others, with its device."""
@@ -187,7 +223,9 @@ class Devices:
 
 @contextlib.contextmanager
 def _one_blas_thread(devices: int) -> Iterator[None]:
-    """Inside the `with`, BLAS uses the threads that call it and no others: where there are several devices, they are the threads."""
+    """Inside the `with`, BLAS uses the threads that call it and no others: where there are several
+    devices, they are the threads.
+    """
     switch = thread_switch() if devices > 1 else None
     if switch is not None:
         switch[0](1)

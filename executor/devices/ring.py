@@ -1,4 +1,7 @@
-"""How the devices of one process reduce together: they share memory, so each sums its piece of everybody's buffers."""
+"""How the devices of one process reduce together: they share memory, so each sums its piece of everybody's
+buffers.
+"""
+
 from __future__ import annotations
 
 import queue
@@ -15,7 +18,7 @@ from fluidlite.executor.comm.session import Ring, Session, of_process
 
 __all__ = ["DeviceRing", "DeviceSession", "Meeting", "Stopped"]
 
-LEAST_PIECE = 4096            # elements from which it pays that every device sums a piece of its own
+LEAST_PIECE = 4096  # elements from which it pays that every device sums a piece of its own
 
 
 class Stopped(CommunicatorError):
@@ -23,25 +26,32 @@ class Stopped(CommunicatorError):
 
 
 class Meeting:
-    """Where the threads of all devices meet: nobody leaves before everybody has come, and a time limit ends every wait.
+    """Where the threads of all devices meet: nobody leaves before everybody has come, and a time limit ends
+    every wait.
 
-    In each round a device tells one other that it and all those it has heard of are there; after log2(devices) rounds all know.
+    In each round a device tells one other that it and all those it has heard of are there; after
+    log2(devices) rounds all know.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds = count, seconds
-        self.doing = [""] * count                                        # what each device waits in
+        self.doing = [""] * count  # what each device waits in
         # for each ring what each device has brought: (what for, array, array that is to be written)
-        self.boards: defaultdict[int, list[list[tuple[str, Any, Any]]]] = defaultdict(lambda: [[] for _ in range(count)])
+        self.boards: defaultdict[int, list[list[tuple[str, Any, Any]]]] = defaultdict(
+            lambda: [[] for _ in range(count)]
+        )
         self._open()
 
     def _open(self) -> None:
         steps = [1 << number for number in range((self.count - 1).bit_length())]
         self._rounds: list[tuple[int, list[queue.SimpleQueue[bool]]]] = [
-            (step, [queue.SimpleQueue() for _ in range(self.count)]) for step in steps]
+            (step, [queue.SimpleQueue() for _ in range(self.count)]) for step in steps
+        ]
 
     def wait(self, rank: int) -> None:
-        """Return when all devices have called this; Stopped where one has failed, CommunicatorError where one does not come."""
+        """Return when all devices have called this; Stopped where one has failed, CommunicatorError where
+        one does not come.
+        """
         for step, boxes in self._rounds:
             boxes[(rank + step) % self.count].put(True)
             try:
@@ -52,8 +62,11 @@ class Meeting:
                 raise Stopped(f"device {rank} was stopped because another one failed")
 
     def _late(self, rank: int) -> str:
-        others = "; ".join(f"device {index} waits in {what}" if what else f"device {index} is in no op that communicates"
-                           for index, what in enumerate(self.doing) if index != rank)
+        others = "; ".join(
+            f"device {index} waits in {what}" if what else f"device {index} is in no op that communicates"
+            for index, what in enumerate(self.doing)
+            if index != rank
+        )
         return f"waited for {self.seconds:.0f} s for the other devices: {others} (FLAGS_rpc_deadline is the limit)"
 
     def stop(self) -> None:
@@ -85,9 +98,13 @@ class _Posted:
 
 
 class DeviceRing(BaseRing):
-    """The ranks are the devices of this process. `outer` is the ring of the processes, where there are several."""
+    """The ranks are the devices of this process. `outer` is the ring of the processes, where there are
+    several.
+    """
 
-    def __init__(self, meeting: Meeting, ring_id: int, rank: int, doing: Callable[[], str], outer: Ring | None = None) -> None:
+    def __init__(
+        self, meeting: Meeting, ring_id: int, rank: int, doing: Callable[[], str], outer: Ring | None = None
+    ) -> None:
         super().__init__(ring_id, rank, meeting.count)
         self.meeting, self.doing, self.outer = meeting, doing, outer
         self.board = meeting.boards[ring_id]
@@ -110,12 +127,17 @@ class DeviceRing(BaseRing):
         return _Posted(self, self.posted)
 
     def finish(self, number: int) -> None:
-        """Do what was posted, one after the other, up to number `number`: devices may wait for it at different ops."""
+        """Do what was posted, one after the other, up to number `number`: devices may wait for it at
+        different ops.
+        """
         while self.finished < number:
             self._meet()
             posts = self._posts()
             how = posts[0][0].split()[1]
-            sources, targets = [post[1].reshape(-1) for post in posts], [post[2].reshape(-1) for post in posts]
+            sources, targets = (
+                [post[1].reshape(-1) for post in posts],
+                [post[2].reshape(-1) for post in posts],
+            )
             if self.outer is None:
                 self._reduce(sources, targets, how)
             else:
@@ -155,8 +177,15 @@ class DeviceRing(BaseRing):
             return super().reduce(value, how, root)
         self.check_rank(root, "root")
         found = np.empty_like(value, order="C")
-        self._exchange(said(f"reduce {how}", value), np.ascontiguousarray(value).reshape(-1),
-                       lambda values: reduce_part(values, [found.reshape(-1)], how, slice(0, value.size)) if self.rank == root else None)
+        self._exchange(
+            said(f"reduce {how}", value),
+            np.ascontiguousarray(value).reshape(-1),
+            lambda values: (
+                reduce_part(values, [found.reshape(-1)], how, slice(0, value.size))
+                if self.rank == root
+                else None
+            ),
+        )
         return found if self.rank == root else value
 
     # ------------------------------------------------------------------ moving
@@ -174,7 +203,9 @@ class DeviceRing(BaseRing):
         return found if self.outer is None else self._from_first(lambda outer: outer.broadcast(found, 0))
 
     def _all_gather(self, array: Any) -> list[Any]:
-        found: list[Any] = self._exchange("all-gather", array, lambda values: [value.copy() for value in values])
+        found: list[Any] = self._exchange(
+            "all-gather", array, lambda values: [value.copy() for value in values]
+        )
         if self.outer is None:
             return found
         heard: list[Any] = self._from_first(lambda outer: outer.all_gather(np.concatenate(found)))
@@ -195,11 +226,15 @@ class DeviceRing(BaseRing):
 
     def send(self, value: Any, peer: int) -> None:
         """CommunicatorError: the devices of one process run the same program."""
-        raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")
+        raise CommunicatorError(
+            "the devices of one process do not send to each other: every device runs the same program"
+        )
 
     def receive(self, peer: int) -> Any:
         """CommunicatorError: the devices of one process run the same program."""
-        raise CommunicatorError("the devices of one process do not send to each other: every device runs the same program")
+        raise CommunicatorError(
+            "the devices of one process do not send to each other: every device runs the same program"
+        )
 
 
 class _Rings(dict[int, BaseRing]):
@@ -233,7 +268,9 @@ class DeviceSession(Session):
         return found
 
     def _make(self, ring_id: int) -> BaseRing:
-        """The ring of all devices, and of those of the other processes where the process has joined a ring of that number."""
+        """The ring of all devices, and of those of the other processes where the process has joined a ring
+        of that number.
+        """
         beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
         return DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
 

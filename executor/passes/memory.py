@@ -1,4 +1,7 @@
-"""Where the buffers of a plan lie: a liveness scan over its steps places them in one pool, in place where that is safe."""
+"""Where the buffers of a plan lie: a liveness scan over its steps places them in one pool, in place where
+that is safe.
+"""
+
 from __future__ import annotations
 
 import sys
@@ -13,12 +16,14 @@ from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 __all__ = ["Arrays", "Layout", "assign"]
 
 ALIGN = 64
-MOST = 1 << 28            # bytes of one value's arrays that are kept for later runs
+MOST = 1 << 28  # bytes of one value's arrays that are kept for later runs
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Byte offset of each buffer in the pool, the pool's size, and what the buffers would take without sharing."""
+    """Byte offset of each buffer in the pool, the pool's size, and what the buffers would take without
+    sharing.
+    """
 
     offsets: dict[Value, int]
     pool_bytes: int
@@ -26,7 +31,9 @@ class Layout:
 
 
 def _references(made: list[Any], index: int) -> int:
-    """How often an array of the list is referred to; how many of those are this function's own depends on the Python."""
+    """How often an array of the list is referred to; how many of those are this function's own depends on
+    the Python.
+    """
     array = made[index]
     return sys.getrefcount(array)
 
@@ -63,7 +70,7 @@ class _Pool:
     """First-fit allocation in an address space that grows as needed."""
 
     def __init__(self) -> None:
-        self.live: list[tuple[int, int]] = []          # (offset, size), ascending
+        self.live: list[tuple[int, int]] = []  # (offset, size), ascending
         self.peak = 0
 
     def take(self, nbytes: int) -> int:
@@ -84,7 +91,11 @@ class _Pool:
 
 def _touched(step: Step) -> set[Value]:
     """Buffers that a step reads or writes."""
-    return {value.root for value in (*step.all_reads(), *step.all_writes()) if value.root.storage == Storage.BUFFER}
+    return {
+        value.root
+        for value in (*step.all_reads(), *step.all_writes())
+        if value.root.storage == Storage.BUFFER
+    }
 
 
 def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
@@ -95,18 +106,28 @@ def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
     return last
 
 
-def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed: dict[Value, int]) -> Value | None:
+def _reusable(
+    step: Step, out: Value, index: int, last: dict[Value, int], placed: dict[Value, int]
+) -> Value | None:
     """An input that dies in this element-wise step and whose memory the output can take over."""
     if step.elementwise is None:
         return None
     operands = step.elementwise.operands
-    if step.elementwise.function == "where":           # written as two copies: only the last operand may be overwritten
+    if (
+        step.elementwise.function == "where"
+    ):  # written as two copies: only the last operand may be overwritten
         operands = operands[2:]
     for value in operands:
-        if (isinstance(value, Value) and value.root in placed and last.get(value.root) == index and value.shape == out.shape
-                and value.dtype == out.dtype and value.nbytes == value.root.nbytes
-                and sum(isinstance(item, Value) and item.root is value.root for item in step.elementwise.operands)
-                == sum(item is value for item in step.elementwise.operands)):
+        if (
+            isinstance(value, Value)
+            and value.root in placed
+            and last.get(value.root) == index
+            and value.shape == out.shape
+            and value.dtype == out.dtype
+            and value.nbytes == value.root.nbytes
+            and sum(isinstance(item, Value) and item.root is value.root for item in step.elementwise.operands)
+            == sum(item is value for item in step.elementwise.operands)
+        ):
             return value.root
     return None
 
@@ -121,7 +142,9 @@ def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
 
 
 def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: dict[Value, int]) -> None:
-    """Place the buffers of a list of steps. Those of a body live within one run of it, beside all that is live around it."""
+    """Place the buffers of a list of steps. Those of a body live within one run of it, beside all that is
+    live around it.
+    """
     last = _last_use(steps, kept)
     placed: dict[Value, int] = {}
     for index, step in enumerate(steps):

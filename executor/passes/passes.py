@@ -1,4 +1,5 @@
 """Passes over the steps of a plan: each takes steps and gives steps."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -10,11 +11,13 @@ from fluidlite.executor.passes.memory import Arrays
 
 __all__ = ["drop_dead", "settle", "stale_aliases"]
 
-RECYCLED = 4096           # bytes from which taking an array again is cheaper than a new one
+RECYCLED = 4096  # bytes from which taking an array again is cheaper than a new one
 
 
 def drop_dead(steps: Sequence[Step], kept: Iterable[Value]) -> list[Step]:
-    """Leave out steps whose results nobody reads: not a later step, not a fetch, not a persistable variable."""
+    """Leave out steps whose results nobody reads: not a later step, not a fetch, not a persistable
+    variable.
+    """
     needed: set[Value] = set()
     for value in kept:
         _need(value, needed)
@@ -33,7 +36,9 @@ def _sweep(steps: Sequence[Step], needed: set[Value]) -> list[Step]:
         elif step.is_view:
             stays = step.writes[0] in needed
         else:
-            stays = step.effect or any(value.root in needed or value.root.storage == Storage.PARAM for value in step.writes)
+            stays = step.effect or any(
+                value.root in needed or value.root.storage == Storage.PARAM for value in step.writes
+            )
         if stays:
             result.append(step)
             for value in step.reads:
@@ -42,7 +47,9 @@ def _sweep(steps: Sequence[Step], needed: set[Value]) -> list[Step]:
 
 
 def _sweep_again(body: Sequence[Step], needed: set[Value]) -> list[Step]:
-    """A body swept until nothing new is needed: what one step of a loop reads, the step before may have to leave."""
+    """A body swept until nothing new is needed: what one step of a loop reads, the step before may have to
+    leave.
+    """
     while True:
         before = len(needed)
         result = _sweep(body, needed)
@@ -69,13 +76,18 @@ def settle(steps: Sequence[Step], bound: dict[str, object]) -> None:
 
 
 def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:
-    """Whether a step or a fetch would read an old version of a persistable variable after a newer one was written."""
+    """Whether a step or a fetch would read an old version of a persistable variable after a newer one was
+    written.
+    """
     newest: dict[str, int] = {}
+
     def stale(value: Value) -> bool:
         root = value.root
         return root.storage == Storage.PARAM and newest.get(root.name, -1) > root.number
 
-    twice = [item for step in steps for item in [*flat([step])] * (1 if step.body is None else 2)]     # a loop comes back to its start
+    twice = [
+        item for step in steps for item in [*flat([step])] * (1 if step.body is None else 2)
+    ]  # a loop comes back to its start
     for step in twice:
         if any(stale(value) for value in step.reads):
             return True

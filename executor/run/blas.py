@@ -1,4 +1,7 @@
-"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves (`fluidlite.executor.run.team`)."""
+"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves
+(`fluidlite.executor.run.team`).
+"""
+
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +17,9 @@ __all__ = ["thread_switch"]
 
 @functools.cache
 def thread_switch() -> tuple[Callable[[int], Any], int] | None:
-    """(set the number of threads, the number now) of the OpenBLAS that NumPy's wheel brings; None with another BLAS."""
+    """(set the number of threads, the number now) of the OpenBLAS that NumPy's wheel brings; None with
+    another BLAS.
+    """
     folder = pathlib.Path(np.__file__).parent
     places = [folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"]
     for path in [found for place in places for found in place.glob("lib*openblas*")]:

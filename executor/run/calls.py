@@ -1,4 +1,5 @@
 """Callables that generated plans use for ops without a lowering rule."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ __all__ = ["Absent", "BlockCall", "KernelCall"]
 
 
 class KernelCall:
-    """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods) by position out.
+    """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods)
+    by position out.
 
-    `likes` are the levels of detail of the variables that the outputs are gradients of. The call itself is generated: it
-    names each of the kernel's parameters, so that nothing is looked up by name when it runs.
+    `likes` are the levels of detail of the variables that the outputs are gradients of. The call itself is
+    generated: it names each of the kernel's parameters, so that nothing is looked up by name when it runs.
     """
 
     def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -42,22 +44,42 @@ class KernelCall:
 
     def bind(self, interpreter: Interpreter) -> None:
         """Fix scope, place and random source."""
-        context = Context(self.op, interpreter.xp, interpreter.scope, interpreter.place, interpreter.random,
-                          Frame(self.op.block, interpreter.scope))
+        context = Context(
+            self.op,
+            interpreter.xp,
+            interpreter.scope,
+            interpreter.place,
+            interpreter.random,
+            Frame(self.op.block, interpreter.scope),
+        )
         context.interpreter = interpreter
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
-        namespace.update(xp=interpreter.xp, ctx=context, ndarray=np.ndarray, function=self.kernel.function, failed=self._failed,
-                         finish=self._finish_one if self._has_one_output() else self._finish_each if self.picks else self._finish)
+        namespace.update(
+            xp=interpreter.xp,
+            ctx=context,
+            ndarray=np.ndarray,
+            function=self.kernel.function,
+            failed=self._failed,
+            finish=self._finish_one
+            if self._has_one_output()
+            else self._finish_each
+            if self.picks
+            else self._finish,
+        )
         exec(self._source(), namespace)
         self.call = namespace["call"]
 
     # ------------------------------------------------------------------ on the way in
     def _source(self) -> str:
         """The generated call: `finish(function(X=values[0], ...), values, lods, likes)`."""
-        arguments = ", ".join(f"{name}={self._text(name, kind, key)}" for name, kind, key in self.kernel.arguments)
-        return (f"def call(values, lods=(), likes=()):\n    try:\n        returned = function({arguments})\n"
-                f"    except Exception as error:\n        failed(error, values)\n{self._shortcut()}"
-                "    return finish(returned, values, lods, likes)\n")
+        arguments = ", ".join(
+            f"{name}={self._text(name, kind, key)}" for name, kind, key in self.kernel.arguments
+        )
+        return (
+            f"def call(values, lods=(), likes=()):\n    try:\n        returned = function({arguments})\n"
+            f"    except Exception as error:\n        failed(error, values)\n{self._shortcut()}"
+            "    return finish(returned, values, lods, likes)\n"
+        )
 
     def _shortcut(self) -> str:
         """What is left to do for most ops, which return one array of their own."""
@@ -76,16 +98,24 @@ class KernelCall:
         if kind not in ("in", "out", "lod"):
             return f"c_{name}"
         source, absent = ("lods", "()") if kind == "lod" else ("values", "None")
-        items = [absent if index < 0 or (kind == "lod" and not self.with_lod) else f"{source}[{index}]" for index in self.slots.get(key, ())]
+        items = [
+            absent if index < 0 or (kind == "lod" and not self.with_lod) else f"{source}[{index}]"
+            for index in self.slots.get(key, ())
+        ]
         if (definition.inputs.get(key) or definition.outputs[key]).many:
             return f"[{', '.join(items or ['()'] * (kind == 'lod'))}]"
         return items[0] if items else absent
 
     def _failed(self, error: Exception, values: Sequence[Any]) -> NoReturn:
-        """The error of the kernel, with the op, the shapes it ran with and the user's line where it does not know them itself."""
+        """The error of the kernel, with the op, the shapes it ran with and the user's line where it does
+        not know them itself.
+        """
         if isinstance(error, (FluidError, EOFException)):
             raise error
-        by_slot = {slot: [values[index] if index >= 0 else None for index in indices] for slot, indices in self.slots.items()}
+        by_slot = {
+            slot: [values[index] if index >= 0 else None for index in indices]
+            for slot, indices in self.slots.items()
+        }
         raise KernelError(self.kernel.failure(error, by_slot)) from error
 
     # ------------------------------------------------------------------ on the way out
@@ -93,9 +123,16 @@ class KernelCall:
         """Whether the op writes one variable, in its first slot."""
         definition, (_, first) = self.kernel.definition, self.shared
         named = [(slot, name) for slot, names in self.op.outputs.items() for name in names]
-        return len(named) == 1 and named[0][0] == first and not definition.outputs[str(first)].many and named[0][1] != EMPTY_VAR
+        return (
+            len(named) == 1
+            and named[0][0] == first
+            and not definition.outputs[str(first)].many
+            and named[0][1] != EMPTY_VAR
+        )
 
-    def _finish_one(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+    def _finish_one(
+        self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
+    ) -> Sequence[Any]:
         value, lod = returned, None
         if type(returned) is WithLod:
             value, lod = returned
@@ -110,18 +147,28 @@ class KernelCall:
         return value, lod
 
     def _picks(self) -> list[tuple[int, int, bool]]:
-        """For each output the position of its slot, that of its old value (or -1), and whether it is in the first slot.
+        """For each output the position of its slot, that of its old value (or -1), and whether it is in the
+        first slot.
 
         Nothing where a slot may hold many variables, or one variable is in two slots.
         """
         slots = list(self.kernel.definition.outputs)
-        where = [(name, slots.index(slot)) for slot, names in self.op.outputs.items() for name in names if name != EMPTY_VAR]
-        if sorted(name for name, _ in where) != sorted(self.outputs) or any(slot.many for slot in self.kernel.definition.outputs.values()):
+        where = [
+            (name, slots.index(slot))
+            for slot, names in self.op.outputs.items()
+            for name in names
+            if name != EMPTY_VAR
+        ]
+        if sorted(name for name, _ in where) != sorted(self.outputs) or any(
+            slot.many for slot in self.kernel.definition.outputs.values()
+        ):
             return []
         position = dict(where)
         return [(position[name], self.before.get(name, -1), position[name] == 0) for name in self.outputs]
 
-    def _finish_each(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+    def _finish_each(
+        self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
+    ) -> Sequence[Any]:
         if type(returned) is not tuple:
             return self._finish(returned, values, lods, likes)
         found: list[Any] = []
@@ -132,12 +179,20 @@ class KernelCall:
             if value is None:
                 value, lod = (values[before], lods[before] if lods else ()) if before >= 0 else (None, ())
             elif lod is None:
-                lod = (lods[shared[0]] if shared[0] >= 0 else ()) if first and shared else likes[number] if likes else ()
+                lod = (
+                    (lods[shared[0]] if shared[0] >= 0 else ())
+                    if first and shared
+                    else likes[number]
+                    if likes
+                    else ()
+                )
             found.append(detach(value, values) if value is not None else None)
             found_lods.append(lod)
         return found + found_lods if self.with_lod else found
 
-    def _finish(self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]) -> Sequence[Any]:
+    def _finish(
+        self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
+    ) -> Sequence[Any]:
         inherited = dict(zip(self.outputs, likes, strict=False))
         by_slot = self.kernel.listed(returned)
         found: dict[str, Any] = {}
@@ -149,8 +204,10 @@ class KernelCall:
                     value, lod = unpack(item)
                     found[name] = detach(value, values)
                     shared = self.slots.get(shared_from or "") if slot == first and lods else None
-                    if lod is None:              # a gradient has the level of detail of its variable
-                        lod = (lods[shared[0]] if shared[0] >= 0 else ()) if shared else inherited.get(name, ())
+                    if lod is None:  # a gradient has the level of detail of its variable
+                        lod = (
+                            (lods[shared[0]] if shared[0] >= 0 else ()) if shared else inherited.get(name, ())
+                        )
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:
@@ -170,7 +227,9 @@ class Absent:
 
 
 class BlockCall:
-    """`call(values[, lods])` runs an op with sub-blocks in the interpreter, in a frame that holds `values`."""
+    """`call(values[, lods])` runs an op with sub-blocks in the interpreter, in a frame that holds
+    `values`.
+    """
 
     def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.op, self.inputs, self.outputs = op, list(inputs), list(outputs)

@@ -1,7 +1,10 @@
-"""The CUDA side of plans: runs of element-wise steps as one kernel each, a NumPy-shaped namespace over CuPy, graph capture.
+"""The CUDA side of plans: runs of element-wise steps as one kernel each, a NumPy-shaped namespace over CuPy,
+graph capture.
 
-Kernels are text made from the same scalar expressions as the CPU's calls; NVRTC compiles them, with or without a GPU.
+Kernels are text made from the same scalar expressions as the CPU's calls; NVRTC compiles them, with or
+without a GPU.
 """
+
 from __future__ import annotations
 
 import math
@@ -17,11 +20,19 @@ from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 
 __all__ = ["FusedKernel", "Graph", "Namespace", "group", "kernel_text"]
 
-C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long", "bool": "bool", "uint8": "unsigned char",
-           "int8": "signed char", "int16": "short"}
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long long",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+}
 THREADS = 256
 MAX_BLOCKS = 4096
-MAX_POINTERS = 400                                # a launch takes 4 KB of arguments
+MAX_POINTERS = 400  # a launch takes 4 KB of arguments
 _FLOAT_ONLY = frozenset(("mod", "floordiv", "fmod", "pow"))
 
 
@@ -49,14 +60,20 @@ def group(steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -
 
 
 def _side_by_side(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
-    """Steps with the updates of many parameters in few launches: what knows nothing of each other goes side by side."""
+    """Steps with the updates of many parameters in few launches: what knows nothing of each other goes
+    side by side.
+    """
     result: list[Step] = []
     updates: list[Step] = []
     for step in [*steps, None]:
         if step is not None and _is_update(step, bound):
             updates.append(step)
             continue
-        if step is not None and step.is_view and not any(step.reads[0].root is value.root for other in updates for value in other.writes):
+        if (
+            step is not None
+            and step.is_view
+            and not any(step.reads[0].root is value.root for other in updates for value in other.writes)
+        ):
             result.append(step)
             continue
         for level in _levels(updates):
@@ -70,7 +87,14 @@ def _levels(steps: Sequence[Step]) -> list[list[Step]]:
     """The steps by how many others must have run before them."""
     levels: list[list[Step]] = []
     for step in steps:
-        depth = next((number for number in range(len(levels), 0, -1) if not all(_independent(other, step) for other in levels[number - 1])), 0)
+        depth = next(
+            (
+                number
+                for number in range(len(levels), 0, -1)
+                if not all(_independent(other, step) for other in levels[number - 1])
+            ),
+            0,
+        )
         levels += [[]] * (depth == len(levels))
         levels[depth] = [*levels[depth], step]
     return levels
@@ -81,7 +105,11 @@ def _in_launches(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
     result: list[Step] = []
     for step in steps:
         last = result[-1] if result else None
-        if last is not None and sum(len(found) for each in (last, step) for found in (each.reads, each.writes)) <= MAX_POINTERS:
+        if (
+            last is not None
+            and sum(len(found) for each in (last, step) for found in (each.reads, each.writes))
+            <= MAX_POINTERS
+        ):
             result[-1] = _merged(last, step, bound)
         else:
             result.append(step)
@@ -97,10 +125,17 @@ def _is_update(step: Step, bound: dict[str, Any]) -> bool:
 
 def _independent(first: Step, second: Step) -> bool:
     """Whether two launches may run at the same time."""
-    def roots(values: Sequence[Value]) -> set[Any]:
-        return {(value.root.storage, value.root.name) if value.root.storage == Storage.PARAM else value.root for value in values}
 
-    return not (roots(first.writes) & roots([*second.reads, *second.writes]) or roots(second.writes) & roots(first.reads))
+    def roots(values: Sequence[Value]) -> set[Any]:
+        return {
+            (value.root.storage, value.root.name) if value.root.storage == Storage.PARAM else value.root
+            for value in values
+        }
+
+    return not (
+        roots(first.writes) & roots([*second.reads, *second.writes])
+        or roots(second.writes) & roots(first.reads)
+    )
 
 
 def _merged(first: Step, second: Step, bound: dict[str, Any]) -> Step:
@@ -110,12 +145,20 @@ def _merged(first: Step, second: Step, bound: dict[str, Any]) -> Step:
     reads, writes = list(dict.fromkeys([*first.reads, *second.reads])), [*first.writes, *second.writes]
     arguments = ", ".join(str(value) for part in parts for value in (*part.inputs, *part.outputs))
     kinds = ", ".join(dict.fromkeys(step.op.type for step in (first, second) if step.op is not None))
-    return Step(first.op, reads, writes, [f"{names[0]}({arguments})"], effect=first.effect or second.effect,
-                note=f"{len(parts)} updates side by side ({kinds})")
+    return Step(
+        first.op,
+        reads,
+        writes,
+        [f"{names[0]}({arguments})"],
+        effect=first.effect or second.effect,
+        note=f"{len(parts)} updates side by side ({kinds})",
+    )
 
 
 def _contiguous(value: Value) -> bool:
-    """Whether a value is laid out in C order as far as the plan can tell: views are, when they only reshape."""
+    """Whether a value is laid out in C order as far as the plan can tell: views are, when they only
+    reshape.
+    """
     while value.base is not None:
         if not value.expression.startswith("{}.reshape("):
             return False
@@ -128,7 +171,9 @@ def _fusible(step: Step) -> bool:
     if kind is None or step.writes[0].shape is None or not step.writes[0].size:
         return False
     values = [item for item in (*kind.operands, step.writes[0]) if isinstance(item, Value)]
-    if kind.function in _FLOAT_ONLY and any(value.dtype is None or value.dtype.kind != "f" for value in values):
+    if kind.function in _FLOAT_ONLY and any(
+        value.dtype is None or value.dtype.kind != "f" for value in values
+    ):
         return False
     return all(str(value.dtype) in C_TYPES and _contiguous(value) for value in values)
 
@@ -136,16 +181,26 @@ def _fusible(step: Step) -> bool:
 def _launch(run: list[Step], steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -> Step:
     """One step that launches the kernel of a run."""
     inside = {id(step) for step in run}
-    needed = {value.root for step in steps if id(step) not in inside for value in step.all_reads()} | {value.root for value in kept}
+    needed = {value.root for step in steps if id(step) not in inside for value in step.all_reads()} | {
+        value.root for value in kept
+    }
     made = {step.writes[0] for step in run}
-    outputs = [step.writes[0] for step in run if step.writes[0] in needed or step.writes[0].storage == Storage.PARAM]
+    outputs = [
+        step.writes[0] for step in run if step.writes[0] in needed or step.writes[0].storage == Storage.PARAM
+    ]
     inputs = list(dict.fromkeys(value for step in run for value in step.reads if value not in made))
     name = f"fused_{run[0].writes[0].number}"
     bound[name] = FusedKernel(name, [Part(tuple(run), tuple(inputs), tuple(outputs))])
     arguments = ", ".join(map(str, [*inputs, *outputs]))
     kinds = ", ".join(dict.fromkeys(step.op.type for step in run if step.op is not None))
-    return Step(run[0].op, inputs, outputs, [f"{name}({arguments})"], effect=any(step.effect for step in run),
-                note=f"{len(run)} element-wise steps fused ({kinds})")
+    return Step(
+        run[0].op,
+        inputs,
+        outputs,
+        [f"{name}({arguments})"],
+        effect=any(step.effect for step in run),
+        note=f"{len(run)} element-wise steps fused ({kinds})",
+    )
 
 
 @dataclass(frozen=True)
@@ -168,8 +223,10 @@ class Part:
 
     def parameters(self, suffix: str) -> list[str]:
         """The declarations of the pointers."""
-        return [*(f"const {C_TYPES[str(value.dtype)]}* p{value.number}{suffix}" for value in self.inputs),
-                *(f"{C_TYPES[str(value.dtype)]}* q{value.number}{suffix}" for value in self.outputs)]
+        return [
+            *(f"const {C_TYPES[str(value.dtype)]}* p{value.number}{suffix}" for value in self.inputs),
+            *(f"{C_TYPES[str(value.dtype)]}* q{value.number}{suffix}" for value in self.outputs),
+        ]
 
     def loop(self, suffix: str) -> list[str]:
         """One thread an element, in a grid-stride loop over this part's blocks."""
@@ -182,16 +239,31 @@ class Part:
         for step in self.run:
             out = step.writes[0]
             lines.append(f"      const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(step)};")
-        return [*lines, *(f"      q{value.number}{suffix}[i] = v{value.number};" for value in self.outputs), "    }"]
+        return [
+            *lines,
+            *(f"      q{value.number}{suffix}[i] = v{value.number};" for value in self.outputs),
+            "    }",
+        ]
 
 
 def kernel_text(name: str, parts: Sequence[Part]) -> str:
     """CUDA C of one kernel for all parts: each has blocks of its own, behind those of the parts before it."""
     suffixes = [""] if len(parts) == 1 else [f"_{number}" for number in range(len(parts))]
-    parameters = [text for part, suffix in zip(parts, suffixes, strict=True) for text in part.parameters(suffix)]
-    lines = [f'extern "C" __global__ void {name}({", ".join(parameters)}) {{', "  long long block = blockIdx.x;"]
+    parameters = [
+        text for part, suffix in zip(parts, suffixes, strict=True) for text in part.parameters(suffix)
+    ]
+    lines = [
+        f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
+        "  long long block = blockIdx.x;",
+    ]
     for part, suffix in zip(parts, suffixes, strict=True):
-        lines += [f"  if (block < {part.blocks}LL) {{", *part.loop(suffix), "    return;", "  }", f"  block -= {part.blocks}LL;"]
+        lines += [
+            f"  if (block < {part.blocks}LL) {{",
+            *part.loop(suffix),
+            "    return;",
+            "  }",
+            f"  block -= {part.blocks}LL;",
+        ]
     return "\n".join([*lines, "}", ""])
 
 
@@ -219,7 +291,10 @@ def _expression(step: Step) -> str:
     common = np.result_type(*dtypes) if kind.function in PREDICATES else out.dtype
     operands = [_operand(item, common) for item in kind.operands]
     if kind.function == "where":
-        operands = [_operand(kind.operands[0], np.dtype(bool)), *(_operand(item, out.dtype) for item in kind.operands[1:])]
+        operands = [
+            _operand(kind.operands[0], np.dtype(bool)),
+            *(_operand(item, out.dtype) for item in kind.operands[1:]),
+        ]
     text = FUNCTIONS[kind.function][1].format(*operands)
     return f"({C_TYPES[str(out.dtype)]})({text})"
 
@@ -235,7 +310,9 @@ def _operand(item: Any, dtype: Any) -> str:
 
 
 class FusedKernel:
-    """A generated kernel; compiled when a plan is first bound on a device, launched by calling it with arrays."""
+    """A generated kernel; compiled when a plan is first bound on a device, launched by calling it with
+    arrays.
+    """
 
     def __init__(self, name: str, parts: Sequence[Part]) -> None:
         self.name, self.parts = name, list(parts)
@@ -279,7 +356,9 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cupy, name)
 
-    def take(self, array: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip") -> Any:
+    def take(
+        self, array: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip"
+    ) -> Any:
         """`take`; CuPy has no `mode`, and wraps what is outside."""
         return self._cupy.take(array, indices, axis=axis, out=out)
 
@@ -287,8 +366,8 @@ class Namespace:
 class Graph:
     """A whole step captured into a CUDA graph: one launch instead of one for each kernel.
 
-    The first run goes op by op, so that libraries set up what they need; the second is captured. Where capture fails,
-    because something in the step needs the host, steps go on op by op.
+    The first run goes op by op, so that libraries set up what they need; the second is captured. Where
+    capture fails, because something in the step needs the host, steps go on op by op.
     """
 
     def __init__(self, cupy: Any, step: Any) -> None:
@@ -325,7 +404,9 @@ class Graph:
                 self.cupy.copyto(place, item)
 
     def _pin(self, number: int, item: Any) -> Any:
-        """A copy in page-locked memory, which the device fetches by itself; the step before has ended, so nobody reads the old one."""
+        """A copy in page-locked memory, which the device fetches by itself; the step before has ended, so
+        nobody reads the old one.
+        """
         if number not in self.pinned:
             memory = self.cupy.cuda.alloc_pinned_memory(max(item.nbytes, 1))
             self.pinned[number] = np.frombuffer(memory, item.dtype, item.size).reshape(item.shape)
@@ -338,7 +419,7 @@ class Graph:
             self.result = self.step(*self.inputs)
         except Exception:
             self.stream.end_capture()
-            self.runs = 2                     # never again: something in this step needs the host
+            self.runs = 2  # never again: something in this step needs the host
             self.result = self.step(*self.inputs)
             return
         self.graph = self.stream.end_capture()

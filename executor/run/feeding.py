@@ -1,4 +1,5 @@
 """Feeds: checking them once by name, turning each into the array and level of detail that a plan takes."""
+
 from __future__ import annotations
 
 import functools
@@ -20,7 +21,7 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Signature", "blas_threads"]
 
-MAX_FORMS = 16            # shapes of one program's feeds that get a plan of their own
+MAX_FORMS = 16  # shapes of one program's feeds that get a plan of their own
 Form = tuple[tuple[Any, Any, bool], ...]
 
 
@@ -31,16 +32,26 @@ class Signature:
         known = {name: var for name in names if (var := _variable(block, name)) is not None}
         self.names, self.variables = list(known), list(known.values())
         self.fetches, self.xp = list(fetches), xp
-        self.dtypes = [to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None for var in self.variables]
+        self.dtypes = [
+            to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
+            for var in self.variables
+        ]
         self.forms: set[Form] = set()
 
     def arguments(self, feed: Mapping[str, Any]) -> tuple[list[Any], Form]:
-        """The plan's arguments, and their form (shape, dtype, whether there is a level of detail): the key of a plan."""
+        """The plan's arguments, and their form (shape, dtype, whether there is a level of detail): the key
+        of a plan.
+        """
         arguments: list[Any] = []
         form: list[tuple[Any, Any, bool]] = []
         for name, var, dtype in zip(self.names, self.variables, self.dtypes, strict=True):
             value = feed[name]
-            if type(value) is np.ndarray and value.dtype is dtype and self.xp is np and not var.need_check_feed:
+            if (
+                type(value) is np.ndarray
+                and value.dtype is dtype
+                and self.xp is np
+                and not var.need_check_feed
+            ):
                 arguments.append(value)
                 form.append((value.shape, dtype, False))
                 continue
@@ -53,7 +64,9 @@ class Signature:
         return arguments, self._settle(tuple(form))
 
     def _settle(self, form: Form) -> Form:
-        """The form itself, or without shapes once feeds have come in so many shapes that a plan for each does not pay."""
+        """The form itself, or without shapes once feeds have come in so many shapes that a plan for each
+        does not pay.
+        """
         if form in self.forms:
             return form
         if len(self.forms) < MAX_FORMS:
@@ -79,7 +92,10 @@ class Signature:
         else:
             array = _from_python(var, value)
         if array.dtype == object:
-            raise FeedError(f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor (fluid.create_lod_tensor)")
+            raise FeedError(
+                f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor "
+                f"(fluid.create_lod_tensor)"
+            )
         if dtype is not None and array.dtype != dtype and not var.need_check_feed:
             array = array.astype(dtype)
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
@@ -93,30 +109,41 @@ def _variable(block: Block, name: str) -> Variable | None:
     var = block._find_var_recursive(name)
     if var is None:
         near = did_you_mean(name, list(block.vars)) if isinstance(name, str) else ""
-        warnings.warn(f"The variable {name} is not found in program. It is not declared or is pruned.{near}", stacklevel=2)
+        warnings.warn(
+            f"The variable {name} is not found in program. It is not declared or is pruned.{near}",
+            stacklevel=2,
+        )
     return var
 
 
 def _from_python(var: Variable, value: Any) -> Any:
-    """An array from numbers and lists of them, in the variable's dtype; a bare number becomes one of shape [1]."""
+    """An array from numbers and lists of them, in the variable's dtype; a bare number becomes one of shape
+    [1].
+    """
     wanted = to_numpy(var.dtype) if var._dtype is not None else None
     try:
         if value is None:
             raise TypeError("there is no value")
         return np.asarray([value] if np.isscalar(value) else value, dtype=wanted)
     except (ValueError, TypeError) as error:
-        raise FeedError(f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with {type(value).__name__}: "
-                        f"{error}") from None
+        raise FeedError(
+            f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with "
+            f"{type(value).__name__}: "
+            f"{error}"
+        ) from None
 
 
-# ------------------------------------------------------------------------------------------------ checks, under fluid's names
+# ---------- checks, under fluid's names
 def dimension_is_compatible_with(first: Sequence[int], second: Sequence[int]) -> bool:
     """Whether two shapes can be the same, where a negative dimension stands for any."""
-    return len(first) == len(second) and all(a == b or a < 0 or b < 0 for a, b in zip(first, second, strict=True))
+    return len(first) == len(second) and all(
+        a == b or a < 0 or b < 0 for a, b in zip(first, second, strict=True)
+    )
 
 
 def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool:
-    """True where what is fed to a `fluid.data` variable on `num_places` devices fits it; ValueError otherwise.
+    """True where what is fed to a `fluid.data` variable on `num_places` devices fits it; ValueError
+    otherwise.
 
     As in 1.8.5, trailing dimensions may be missing: [N] fits a variable of shape [-1, 1].
     """
@@ -126,11 +153,16 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
     shape, declared = list(array.shape), list(var.shape)
     if shape and num_places > 1:
         shape[0] = -(-shape[0] // num_places)
-    if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[:len(shape)]):
-        raise FeedError(f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
-                        f"but received fed shape {shape} on each device")
+    if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[: len(shape)]):
+        raise FeedError(
+            f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
+            f"but received fed shape {shape} on each device"
+        )
     if array.dtype != to_numpy(var.dtype):
-        raise FeedError(f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received '{array.dtype}'")
+        raise FeedError(
+            f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received "
+            f"'{array.dtype}'"
+        )
     return True
 
 
@@ -150,13 +182,17 @@ def _has_operators(block: Block, kind: str, slot: str, wanted: Sequence[str], ho
 
 
 def has_feed_operators(block: Block, feed_targets: Mapping[str, Any], feed_holder_name: str) -> bool:
-    """Whether the block has feed ops; an Exception where they are not for exactly the names in `feed_targets`."""
+    """Whether the block has feed ops; an Exception where they are not for exactly the names in
+    `feed_targets`.
+    """
     return _has_operators(block, "feed", "Out", list(feed_targets), feed_holder_name)
 
 
 def has_fetch_operators(block: Block, fetch_targets: Sequence[Any], fetch_holder_name: str) -> bool:
     """Whether the block has fetch ops; an Exception where they are not for exactly `fetch_targets`."""
-    return _has_operators(block, "fetch", "X", [_to_name_str(target) for target in fetch_targets], fetch_holder_name)
+    return _has_operators(
+        block, "fetch", "X", [_to_name_str(target) for target in fetch_targets], fetch_holder_name
+    )
 
 
 def _to_name_str(var: Any) -> str:
@@ -176,8 +212,11 @@ def _get_program_cache_key(feed: Mapping[str, Any] | None, fetch_list: Sequence[
 def _as_lodtensor(data: Any, place: Place, dtype: DTypeLike | None = None) -> LoDTensor:
     """What fluid 1.8 makes of a value that is fed; a bare number needs a dtype, and a list is an error."""
     if isinstance(data, list):
-        raise RuntimeError("Some of your feed data hold LoD information. They can not be completely cast from a list of Python "
-                           "ndarray to LoDTensor. Please convert data to LoDTensor directly before feeding the data.")
+        raise RuntimeError(
+            "Some of your feed data hold LoD information. They can not be completely cast from a list of "
+            "Python "
+            "ndarray to LoDTensor. Please convert data to LoDTensor directly before feeding the data."
+        )
     if np.isscalar(data):
         assert dtype is not None, "dtype should be given when casting python scalar to tensor"
         data = np.array([data]).astype(to_numpy(dtype))

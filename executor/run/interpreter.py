@@ -1,4 +1,5 @@
 """The naive interpreter: one op at a time, a fresh array per result. It defines what a program means."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -18,14 +19,21 @@ __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
 
 class Frame:
-    """The values of one run of a block: persistable variables live in the scope, others here, outer ones in the parent.
+    """The values of one run of a block: persistable variables live in the scope, others here, outer ones in
+    the parent.
 
-    `forward` is the frame of the run whose gradient this one computes: its values are seen before the parent's. `own`
-    are names that belong here although the block does not declare them.
+    `forward` is the frame of the run whose gradient this one computes: its values are seen before the
+    parent's. `own` are names that belong here although the block does not declare them.
     """
 
-    def __init__(self, block: Block, scope: Scope, parent: Frame | None = None, forward: Frame | None = None,
-                 own: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        block: Block,
+        scope: Scope,
+        parent: Frame | None = None,
+        forward: Frame | None = None,
+        own: frozenset[str] = frozenset(),
+    ) -> None:
         self.block = block
         self.scope = scope
         self.parent = parent
@@ -83,7 +91,13 @@ class Frame:
         if self._persistable(name):
             held = self.scope.find_var(name) or self.scope.var(name)
             old = held.value.array if isinstance(held.value, LoDTensor) else None
-            if old is not None and hasattr(value, "shape") and old.shape == value.shape and old.dtype == value.dtype and _writable(old):
+            if (
+                old is not None
+                and hasattr(value, "shape")
+                and old.shape == value.shape
+                and old.dtype == value.dtype
+                and _writable(old)
+            ):
                 if old is not value:
                     old[...] = value
             else:
@@ -130,19 +144,27 @@ class Interpreter:
     def run_op(self, op: Operator, frame: Frame) -> None:
         """Run one op: read its inputs from the frame, write its outputs back."""
         kernel = self.kernel(op)
-        values = {slot: [self._read(op, slot, name, frame) for name in names] for slot, names in op.inputs.items()}
-        values.update((slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates)
+        values = {
+            slot: [self._read(op, slot, name, frame) for name in names] for slot, names in op.inputs.items()
+        }
+        values.update(
+            (slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates
+        )
         lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
         context = Context(op, self.xp, self.scope, self.place, self.random, frame)
         context.interpreter = self
         returned = kernel(context, values, lods)
         shared = lods.get(kernel.definition.lod or "") or [()]
-        in_place = [value for slot, names in op.inputs.items() for name, value in zip(names, values[slot], strict=True)
-                    if name != EMPTY_VAR and frame._persistable(name)]
+        in_place = [
+            value
+            for slot, names in op.inputs.items()
+            for name, value in zip(names, values[slot], strict=True)
+            if name != EMPTY_VAR and frame._persistable(name)
+        ]
         for slot, names in op.outputs.items():
             for name, item in zip(names, returned.get(slot, ()), strict=False):
                 value, lod = unpack(item)
-                value = detach(value, in_place)             # a later op changes the array of a persistable variable
+                value = detach(value, in_place)  # a later op changes the array of a persistable variable
                 if value is not None and name != EMPTY_VAR:
                     if self.check_values:
                         check_finite(op, name, value)
@@ -163,19 +185,26 @@ class Interpreter:
     def _may_be_missing(op: Operator, slot: str, name: str) -> bool:
         definition = op.definition
         assert definition is not None
-        return slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
+        return (
+            slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
+        )
 
 
 def check_finite(op: Operator, name: str, value: Any) -> None:
-    """NanInfError, with the op and the user's line, where a floating-point result holds a NaN or an infinity."""
+    """NanInfError, with the op and the user's line, where a floating-point result holds a NaN or an
+    infinity.
+    """
     array = value.array if isinstance(value, SelectedRows) else value
     if getattr(getattr(array, "dtype", None), "kind", "") != "f":
         return
     array = host(array)
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
-        raise NanInfError(f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of {name!r} are no finite "
-                          f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}")
+        raise NanInfError(
+            f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of {name!r} are no "
+            f"finite "
+            f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}"
+        )
 
 
 def _like_variable(name: str, frame: Frame) -> Lod:
@@ -190,11 +219,15 @@ def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedEr
     where = f"\n  {op.call_text()}\n  built at {op.where}"
     if var is None:
         known = list(frame.block.visible_names())
-        return NotFoundError(f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}"
-                             f"{where}")
+        return NotFoundError(
+            f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}"
+            f"{where}"
+        )
     if var.persistable:
-        return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value; run the startup program "
-                                  f"(exe.run(fluid.default_startup_program())) or load it first{where}")
+        return UninitializedError(
+            f"op {op.type!r}: variable {name!r} holds no value; run the startup program "
+            f"(exe.run(fluid.default_startup_program())) or load it first{where}"
+        )
     hint = "feed it" if var.is_data else "no op before this one writes it"
     return UninitializedError(f"op {op.type!r}: variable {name!r} holds no value: {hint}{where}")
 
@@ -205,4 +238,6 @@ def not_fetched(block: Block, name: str) -> UninitializedError | NotFoundError:
     if var is None:
         hint = did_you_mean(name, list(block.visible_names()))
         return NotFoundError(f"cannot fetch {name!r}: the program has no such variable{hint}")
-    return UninitializedError(f"cannot fetch {name!r}: no op of the program writes it and the scope holds no value for it")
+    return UninitializedError(
+        f"cannot fetch {name!r}: no op of the program writes it and the scope holds no value for it"
+    )

@@ -1,4 +1,7 @@
-"""Calling one op's kernel on arrays: what the interpreter does for every op, and a plan for those it cannot lower."""
+"""Calling one op's kernel on arrays: what the interpreter does for every op, and a plan for those it
+cannot lower.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +19,9 @@ __all__ = ["Context", "Kernel", "detach", "unpack"]
 
 
 class Context:
-    """What a kernel may ask of its run (`fluidlite.base.registry.KernelContext`), plus the frame that sub-blocks run in."""
+    """What a kernel may ask of its run (`fluidlite.base.registry.KernelContext`), plus the frame that
+    sub-blocks run in.
+    """
 
     def __init__(self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None) -> None:
         self.op = op
@@ -32,7 +37,9 @@ class Context:
         return np.random.default_rng(seed) if seed else self.random
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all ranks on ring 0, in order; the value alone where this process has no such ring."""
+        """The values of all ranks on ring 0, in order; the value alone where this process has no such
+        ring.
+        """
         session = current() or of_process(served=False)
         if session is None or 0 not in session.rings:
             return [value]
@@ -55,19 +62,28 @@ class Kernel:
         self.op, self.definition = op, definition
         self.function: Callable[..., Any] = definition.compute or carry_out
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)
-        self.constants = {name: op.attrs.get(key, definition.attr_defs[key].default)
-                          for name, kind, key in self.arguments if kind == "attr"}
+        self.constants = {
+            name: op.attrs.get(key, definition.attr_defs[key].default)
+            for name, kind, key in self.arguments
+            if kind == "attr"
+        }
         self.constants.update({name: self.wants() for name, kind, _ in self.arguments if kind == "wants"})
 
     def wants(self) -> frozenset[str]:
         """Output slots that name a variable."""
-        return frozenset(slot for slot, names in self.op.outputs.items() if any(name != EMPTY_VAR for name in names))
+        return frozenset(
+            slot for slot, names in self.op.outputs.items() if any(name != EMPTY_VAR for name in names)
+        )
 
-    def __call__(self, context: Context, values: Mapping[str, list[Any]], lods: Mapping[str, list[Lod]]) -> dict[str, list[Any]]:
-        """Values (or `WithLod`s) of the outputs by slot, one for each name; None where a value was not computed."""
+    def __call__(
+        self, context: Context, values: Mapping[str, list[Any]], lods: Mapping[str, list[Lod]]
+    ) -> dict[str, list[Any]]:
+        """Values (or `WithLod`s) of the outputs by slot, one for each name; None where a value was not
+        computed.
+        """
         arguments = dict(self.constants)
         for name, kind, key in self.arguments:
-            if kind in ("in", "out"):                    # an output slot gives the value that it will replace
+            if kind in ("in", "out"):  # an output slot gives the value that it will replace
                 arguments[name] = _slot_value(self.definition, key, values)
             elif kind == "lod":
                 found = lods.get(key) or [()] * max(1, len(values.get(key) or ()))
@@ -87,16 +103,24 @@ class Kernel:
     def listed(self, returned: Any) -> dict[str, list[Any]]:
         """What the kernel returned, as a list for each output slot."""
         definition = self.definition
-        return {slot: list(value) if definition.outputs[slot].many else [value]
-                for slot, value in definition.by_slot(returned).items() if value is not None}
+        return {
+            slot: list(value) if definition.outputs[slot].many else [value]
+            for slot, value in definition.by_slot(returned).items()
+            if value is not None
+        }
 
     def failure(self, error: Exception, values: Mapping[str, list[Any]]) -> str:
         """The message for an exception inside the kernel: op, shapes found, the user's line."""
+
         def show(value: Any) -> str:
             return f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+
         shapes = ", ".join(f"{slot}={' '.join(map(show, found))}" for slot, found in values.items() if found)
-        return (f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with {shapes}\n"
-                f"  built at {self.op.where}")
+        return (
+            f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with "
+            f"{shapes}\n"
+            f"  built at {self.op.where}"
+        )
 
 
 def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> Any:
@@ -112,13 +136,17 @@ def unpack(value: Any) -> tuple[Any, Lod | None]:
 
 
 def detach(value: Any, inputs: Sequence[Any]) -> Any:
-    """`value`, copied where it shows the memory of an input, which may be used for something else or change later.
+    """`value`, copied where it shows the memory of an input, which may be used for something else or change
+    later.
 
-    Views of one array have it as their base, however they were made, so that comparing identities finds all candidates.
+    Views of one array have it as their base, however they were made, so that comparing identities finds all
+    candidates.
     """
     if type(value) is np.ndarray:
         owner = value.base if value.base is not None else value
         for item in inputs:
-            if (item is owner or getattr(item, "base", None) is owner) and (item is value or np.may_share_memory(value, item)):
+            if (item is owner or getattr(item, "base", None) is owner) and (
+                item is value or np.may_share_memory(value, item)
+            ):
                 return value.copy()
     return value

@@ -1,8 +1,10 @@
 """A small team of parked threads, and how plans share large work among it.
 
-While a plan runs, BLAS keeps to one thread and large products, convolutions and element-wise loops are split over the
-team instead: its threads sleep when idle, where BLAS's own threads spin and slow down everything else on a busy machine.
+While a plan runs, BLAS keeps to one thread and large products, convolutions and element-wise loops are split
+over the team instead: its threads sleep when idle, where BLAS's own threads spin and slow down everything
+else on a busy machine.
 """
+
 from __future__ import annotations
 
 import os
@@ -16,8 +18,8 @@ from fluidlite.executor.compile.plan_ir import Step
 
 __all__ = ["Team", "pieces", "share_products", "team_of"]
 
-LARGE_PRODUCT = 1 << 22       # multiply-adds from which waking a second thread pays
-LARGE_RESULT = 1 << 18        # and elements of the result, for products whose time goes into writing them
+LARGE_PRODUCT = 1 << 22  # multiply-adds from which waking a second thread pays
+LARGE_RESULT = 1 << 18  # and elements of the result, for products whose time goes into writing them
 
 
 class Team:
@@ -29,11 +31,15 @@ class Team:
 
     def start(self) -> None:
         """Start the threads; again in a forked process, which has none of its parent's."""
-        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [queue.SimpleQueue() for _ in range(self.size - 1)]
+        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [
+            queue.SimpleQueue() for _ in range(self.size - 1)
+        ]
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._busy = threading.Lock()
         for index, inbox in enumerate(self._inboxes):
-            threading.Thread(target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}").start()
+            threading.Thread(
+                target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}"
+            ).start()
 
     def _work(self, index: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
         with np.errstate(all="ignore"):
@@ -93,7 +99,9 @@ def share_products(steps: Sequence[Step], threads: int, bound: dict[str, object]
 
 
 def _is_large(step: Step) -> bool:
-    return step.product is not None and (step.products >= LARGE_PRODUCT or step.product[3].size >= LARGE_RESULT)
+    return step.product is not None and (
+        step.products >= LARGE_PRODUCT or step.product[3].size >= LARGE_RESULT
+    )
 
 
 def _shared(step: Step, threads: int, bound: dict[str, object]) -> Step:
@@ -107,6 +115,9 @@ def _shared(step: Step, threads: int, bound: dict[str, object]) -> Step:
     cut = f"[{rows} * t // {threads}:{rows} * (t + 1) // {threads}]"
     batched = function == "matmul" and y.shape is not None and len(y.shape) > 2
     name = f"rows_{out.number}"
-    step.lines = [f"def {name}(t):", f"    {function}({x}{cut}, {y}{cut if batched else ''}, out={out}{cut})", f"team({name})"]
+    step.lines = [
+        f"def {name}(t):",
+        f"    {function}({x}{cut}, {y}{cut if batched else ''}, out={out}{cut})",
+        f"team({name})",
+    ]
     return step
-

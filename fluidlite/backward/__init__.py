@@ -1,8 +1,11 @@
-"""Gradients: `append_backward` and `gradients` write the ops that compute them into the program, as Paddle 1.8 does.
+"""Gradients: `append_backward` and `gradients` write the ops that compute them into the program, as Paddle
+1.8 does.
 
-Each op on the way from the loss back emits its gradient ops (`rules`), on the path that `paths` finds; partial
-gradients are summed and dead branches cut (`edits`); the ops are written and their variables declared (`walk`).
+Each op on the way from the loss back emits its gradient ops (`rules`), on the path that `paths` finds;
+partial gradients are summed and dead branches cut (`edits`); the ops are written and their variables declared
+(`walk`).
 """
+
 from __future__ import annotations
 
 import math
@@ -54,22 +57,29 @@ __all__ = ["append_backward", "gradients"]
 ParamsGrads = list[tuple[Variable, Variable | None]]
 
 
-def append_backward(loss: Variable, parameter_list: Iterable[Variable | str] | None = None,
-                    no_grad_set: Iterable[Variable | str] | None = None, callbacks: list[Callback] | None = None,
-                    checkpoints: list[Variable] | None = None) -> ParamsGrads:
+def append_backward(
+    loss: Variable,
+    parameter_list: Iterable[Variable | str] | None = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+    callbacks: list[Callback] | None = None,
+    checkpoints: list[Variable] | None = None,
+) -> ParamsGrads:
     """Append the gradient ops of `loss`, a Variable of shape [1]; returns (parameter, gradient) pairs.
 
-    The pairs are in the order of `parameter_list`, by default that of all trainable parameters; a parameter that the
-    loss does not depend on is left out. `callbacks` are called as `callback(block=..., context=...)` after each op.
-    With `checkpoints`, only these variables are kept for the backward pass and the rest is computed again.
+    The pairs are in the order of `parameter_list`, by default that of all trainable parameters; a parameter
+    that the loss does not depend on is left out. `callbacks` are called as `callback(block=..., context=...)`
+    after each op. With `checkpoints`, only these variables are kept for the backward pass and the rest is
+    computed again.
     """
     check_type(loss, "loss", Variable, "fluid.backward.append_backward")
     if callbacks is not None:
         check_type(callbacks, "callbacks", list, "fluid.backward.append_backward")
         _check_callable(callbacks)
     if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
-        raise ShapeError(f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
-                         "apply layers.mean to it")
+        raise ShapeError(
+            f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
+            "apply layers.mean to it"
+        )
     program, loss_op = loss.block.program, _find_loss_op_(loss)
     loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
     current = program.current_block()
@@ -77,7 +87,7 @@ def append_backward(loss: Variable, parameter_list: Iterable[Variable | str] | N
         program._appending_grad_times += 1
     backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
     target, start = current, len(current.ops)
-    if current.idx != 0:                                 # inside a branch the gradient ops get a block beside it
+    if current.idx != 0:  # inside a branch the gradient ops get a block beside it
         target, start = program._create_block(current.parent_idx), 0
         target._set_forward_block_idx(current.idx)
     _fill_loss_gradient(loss, loss_op, target)
@@ -121,7 +131,10 @@ def _names(given: Iterable[Variable | str] | None, what: str) -> list[str]:
         raise TypeError(f"The type of {what} should be set or list or tuple, but received {type(given)}")
     for item in given:
         if not isinstance(item, (Variable, str)):
-            raise TypeError(f"The type of {what}'s member must be paddle.fluid.Variable or str, but received {type(item)}.")
+            raise TypeError(
+                f"The type of {what}'s member must be paddle.fluid.Variable or str, but received "
+                f"{type(item)}."
+            )
     return [item if isinstance(item, str) else item.name for item in given]
 
 
@@ -139,13 +152,21 @@ def _no_grad(program: Program, no_grad_set: Iterable[Variable | str] | None) -> 
 
 def _fill_loss_gradient(loss: Variable, loss_op: Operator, target: Block) -> None:
     """The gradient of the loss with respect to itself is one."""
-    attrs = {"shape": [1], "value": 1.0, "dtype": int(loss.dtype), "force_cpu": False,
-             ROLE_ATTR: int(OpRole.Backward | OpRole.Loss), DEVICE_ATTR: loss_op.attrs.get(DEVICE_ATTR, "")}
+    attrs = {
+        "shape": [1],
+        "value": 1.0,
+        "dtype": int(loss.dtype),
+        "force_cpu": False,
+        ROLE_ATTR: int(OpRole.Backward | OpRole.Loss),
+        DEVICE_ATTR: loss_op.attrs.get(DEVICE_ATTR, ""),
+    }
     op = helper_op(target, loss_op, "fill_constant", {}, {"Out": [grad_name(loss.name)]}, attrs)
     target.adopt(len(target.ops), op)
 
 
-def _append_block(backward: Backward, block: Block, loss: Variable, target: Block, checkpoints: list[Variable] | None) -> None:
+def _append_block(
+    backward: Backward, block: Block, loss: Variable, target: Block, checkpoints: list[Variable] | None
+) -> None:
     no_grad = backward.no_grad[block.idx]
     stops = {forward_name(name) for name in no_grad}
     path = find_path(block, [loss], [], stops)
@@ -184,22 +205,33 @@ def _mark_role(param: Variable, grad: Variable, target: Block) -> None:
 
 
 # ---------------------------------------------------------------------- gradients of anything
-def gradients(targets: Variable | list[Variable], inputs: Variable | list[Variable],
-              target_gradients: Variable | list[Variable | None] | None = None,
-              no_grad_set: Iterable[Variable | str] | None = None) -> list[Variable | None]:
-    """Append the ops for the gradients of `targets` with respect to `inputs`; None for an input without influence.
+def gradients(
+    targets: Variable | list[Variable],
+    inputs: Variable | list[Variable],
+    target_gradients: Variable | list[Variable | None] | None = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+) -> list[Variable | None]:
+    """Append the ops for the gradients of `targets` with respect to `inputs`; None for an input without
+    influence.
 
     `target_gradients` are what comes in from above, by default ones; gradients of several targets add up.
     """
-    for name, value, kinds in (("targets", targets, (Variable, list)), ("inputs", inputs, (Variable, list)),
-                               ("target_gradients", target_gradients, (Variable, list, type(None)))):
+    for name, value, kinds in (
+        ("targets", targets, (Variable, list)),
+        ("inputs", inputs, (Variable, list)),
+        ("target_gradients", target_gradients, (Variable, list, type(None))),
+    ):
         check_type(value, name, kinds, "fluid.backward.gradients")
     found = calc_gradient(targets, inputs, target_gradients, no_grad_set)
     return found if isinstance(found, list) else _as_list(found)
 
 
-def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None,
-                  no_grad_set: Iterable[Variable | str] | None = None) -> Any:
+def calc_gradient(
+    targets: Any,
+    inputs: Any,
+    target_gradients: Any = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+) -> Any:
     """`gradients`, but a single gradient comes without a list."""
     targets, inputs = _as_list(targets), _as_list(inputs)
     incoming: list[Variable | None] = _as_list(target_gradients) or [None] * len(targets)
@@ -236,7 +268,9 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _start_from(block: Block, targets: Sequence[Variable], incoming: Sequence[Variable | None]) -> tuple[set[str], dict[str, str]]:
+def _start_from(
+    block: Block, targets: Sequence[Variable], incoming: Sequence[Variable | None]
+) -> tuple[set[str], dict[str, str]]:
     """Make the targets' gradients: which gradients exist then, and how given ones are called."""
     given: set[str] = set()
     renamed: dict[str, str] = {}
@@ -256,9 +290,17 @@ def _start_from(block: Block, targets: Sequence[Variable], incoming: Sequence[Va
 def _fill_ones(block: Block, target: Variable) -> set[str]:
     shape, gradient = target.name + "_shape", grad_name(target.name)
     like = target.op if target.op is not None else Operator(block, type="shape")
-    ops = [helper_op(block, like, "shape", {"Input": [target.name]}, {"Out": [shape]}, {}),
-           helper_op(block, like, "fill_constant", {"ShapeTensor": [shape]}, {"Out": [gradient]},
-                     {"shape": list(target.shape), "value": 1.0, "dtype": int(target.dtype)})]
+    ops = [
+        helper_op(block, like, "shape", {"Input": [target.name]}, {"Out": [shape]}, {}),
+        helper_op(
+            block,
+            like,
+            "fill_constant",
+            {"ShapeTensor": [shape]},
+            {"Out": [gradient]},
+            {"shape": list(target.shape), "value": 1.0, "dtype": int(target.dtype)},
+        ),
+    ]
     for op in ops:
         block.adopt(len(block.ops), op)
     return {shape, gradient}

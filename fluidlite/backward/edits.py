@@ -1,4 +1,7 @@
-"""Edits of a list of gradient ops: add up partial gradients, cut dead branches and what hangs in the air, keep old values."""
+"""Edits of a list of gradient ops: add up partial gradients, cut dead branches and what hangs in the air,
+keep old values.
+"""
+
 from __future__ import annotations
 
 from collections import defaultdict, deque
@@ -26,12 +29,14 @@ class _Partials:
 
 
 class _Accumulator:
-    """Goes through gradient ops in order, gives every further writer of a gradient its own name, and sums before a reader."""
+    """Goes through gradient ops in order, gives every further writer of a gradient its own name, and sums
+    before a reader.
+    """
 
     def __init__(self, ops: list[Operator], block_idx: int) -> None:
         self.ops, self.block_idx = ops, block_idx
         self.partials: dict[str, _Partials] = defaultdict(_Partials)
-        self.sums: list[tuple[int, Operator]] = []            # (position, op)
+        self.sums: list[tuple[int, Operator]] = []  # (position, op)
 
     def run(self) -> list[Operator]:
         """The ops with the sums among them."""
@@ -51,7 +56,9 @@ class _Accumulator:
 
     def _sum(self, name: str, index: int) -> None:
         like = self.ops[min(index, len(self.ops) - 1)]
-        op = helper_op(like.block, like, "sum", {"X": self.partials[name].names}, {"Out": [name]}, {"use_mkldnn": False})
+        op = helper_op(
+            like.block, like, "sum", {"X": self.partials[name].names}, {"Out": [name]}, {"use_mkldnn": False}
+        )
         self.sums.append((index, op))
 
     def _merged(self) -> list[Operator]:
@@ -70,7 +77,7 @@ class _Accumulator:
         if len(partials.names) == 1:
             new = self._next(name)
             partials.names[0] = new
-            rename(self.ops[partials.first:index], name, new)
+            rename(self.ops[partials.first : index], name, new)
             rename([op for _, op in self.sums], name, new)
             self._rename_earlier_outputs(self.ops[index], slot, position, name, new)
         new = self._next(name)
@@ -93,7 +100,9 @@ class _Accumulator:
 
 
 def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
-    """Rename gradients that several ops write to `x@GRAD@RENAME@block0@0`, ... and sum them where they are needed."""
+    """Rename gradients that several ops write to `x@GRAD@RENAME@block0@0`, ... and sum them where they are
+    needed.
+    """
     return _Accumulator(ops, block_idx).run()
 
 
@@ -110,12 +119,18 @@ def _is_dead(op: Operator, no_grad: set[str]) -> bool:
 
 
 def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operator]:
-    """Without the ops that only make gradients in `no_grad`, or make theirs from such; the others read zeros instead."""
+    """Without the ops that only make gradients in `no_grad`, or make theirs from such; the others read
+    zeros instead.
+    """
     kept: list[Operator] = []
     for op in [op for op in ops if not _is_dead(op, no_grad)]:
         for name in reads_of(op):
             if name in no_grad:
-                kept.append(helper_op(op.block, op, "fill_zeros_like", {"X": [forward_name(name)]}, {"Out": [name]}, {}))
+                kept.append(
+                    helper_op(
+                        op.block, op, "fill_zeros_like", {"X": [forward_name(name)]}, {"Out": [name]}, {}
+                    )
+                )
         kept.append(op)
     return kept
 
@@ -153,7 +168,9 @@ def _lone_part(head: _Node) -> set[_Node]:
     return part
 
 
-def cut_disconnected(ops: Sequence[Operator], forward: Iterable[Operator], given: Iterable[str] = ()) -> list[Operator]:
+def cut_disconnected(
+    ops: Sequence[Operator], forward: Iterable[Operator], given: Iterable[str] = ()
+) -> list[Operator]:
     """Without the parts that start from gradients that no op makes and that touch nothing else.
 
     `given` are gradients known to exist. If nothing would be left, everything is kept.
@@ -177,7 +194,12 @@ def _overwriters(block: Block) -> dict[str, list[int]]:
     for index, op in enumerate(block.ops):
         for name in set(op.output_arg_names):
             var = block.vars.get(name)
-            plain = var is not None and not var.persistable and var.type == VarType.LOD_TENSOR and is_float(var.dtype)
+            plain = (
+                var is not None
+                and not var.persistable
+                and var.type == VarType.LOD_TENSOR
+                and is_float(var.dtype)
+            )
             if plain and not is_gradient(name):
                 writers[name].append(index)
     return writers
@@ -186,8 +208,9 @@ def _overwriters(block: Block) -> dict[str, list[int]]:
 def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[Operator, Operator]) -> int:
     """Let gradient ops read the values that their forward ops saw, where a later op overwrites a variable.
 
-    A loop overwrites its loop variables. An `assign` in front of it keeps the value; returns how many were inserted.
-    (Ops with sub-blocks keep what they need themselves. Paddle reads the new value and gives wrong gradients.)
+    A loop overwrites its loop variables. An `assign` in front of it keeps the value; returns how many were
+    inserted. (Ops with sub-blocks keep what they need themselves. Paddle reads the new value and gives wrong
+    gradients.)
     """
     writers = _overwriters(block)
     position = {op: index for index, op in enumerate(block.ops)}
@@ -204,7 +227,11 @@ def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[
                 op._rename_input(name, copies[key])
     for (index, name), copy in sorted(copies.items(), reverse=True):
         like, var = block.ops[index], block.vars[name]
-        block.create_var(name=copy, shape=var.shape, dtype=var.dtype, lod_level=var.lod_level, stop_gradient=True)
-        keeper = helper_op(block, like, "assign", {"X": [name]}, {"Out": [copy]}, {ROLE_ATTR: int(OpRole.Forward)})
+        block.create_var(
+            name=copy, shape=var.shape, dtype=var.dtype, lod_level=var.lod_level, stop_gradient=True
+        )
+        keeper = helper_op(
+            block, like, "assign", {"X": [name]}, {"Out": [copy]}, {ROLE_ATTR: int(OpRole.Forward)}
+        )
         block.adopt(index, keeper)
     return len(copies)

@@ -1,4 +1,5 @@
 """Which ops lie between inputs and targets, and which variables on the way get no gradient."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,10 @@ __all__ = ["dead_ends", "encloses", "find_path", "names_in", "stopped_gradients"
 
 def stopped_gradients(program: Program) -> dict[int, set[str]]:
     """For each block the gradients of its variables that are marked `stop_gradient`."""
-    return {block.idx: {grad_name(var.name) for var in block.vars.values() if var.stop_gradient} for block in program.blocks}
+    return {
+        block.idx: {grad_name(var.name) for var in block.vars.values() if var.stop_gradient}
+        for block in program.blocks
+    }
 
 
 def encloses(outer: Block, inner: Block) -> bool:
@@ -38,15 +42,20 @@ def names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
         for op in reversed(inner.ops):
             if not names.isdisjoint(op.output_arg_names):
                 names.update(op.input_arg_names)
-                found.update(name for name in op.input_arg_names if name not in inner.vars and name in outer.vars)
+                found.update(
+                    name for name in op.input_arg_names if name not in inner.vars and name in outer.vars
+                )
         inner, names = outer, found
     return names
 
 
-def find_path(block: Block, targets: Sequence[Variable], inputs: Iterable[Variable], no_grad: set[str]) -> list[Operator]:
+def find_path(
+    block: Block, targets: Sequence[Variable], inputs: Iterable[Variable], no_grad: set[str]
+) -> list[Operator]:
     """The ops of `block` between `inputs` (none: everything) and `targets` that a gradient can go through.
 
-    `no_grad` are names of variables where it stops; with `inputs`, stopped variables beside the path are added to it.
+    `no_grad` are names of variables where it stops; with `inputs`, stopped variables beside the path are
+    added to it.
     """
     from_inputs = {var.name for var in inputs}
     ops = list(block.ops)
@@ -82,25 +91,40 @@ def _reaching(ops: Sequence[Operator], names: set[str], no_grad: set[str]) -> li
     return found[::-1]
 
 
-def dead_ends(block: Block, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]) -> set[str]:
-    """Variables written on the path that the targets do not depend on. What a sub-block writes is never among them."""
+def dead_ends(
+    block: Block, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]
+) -> set[str]:
+    """Variables written on the path that the targets do not depend on. What a sub-block writes is never
+    among them.
+    """
     needed, found = names_in(block, targets), set()
     for op in reversed(path):
         if not op.has_attr("sub_block"):
             for name in op.output_arg_names:
                 var = block._find_var_recursive(name)
-                if name not in needed and name not in op.input_arg_names and var is not None and not var.stop_gradient:
+                if (
+                    name not in needed
+                    and name not in op.input_arg_names
+                    and var is not None
+                    and not var.stop_gradient
+                ):
                     found.add(name)
         needed.update(name for name in op.input_arg_names if name not in no_grad)
     return found
 
 
 def sub_block_path(block: Block, op: Operator, no_grad: set[str]) -> list[Operator]:
-    """The ops of `op`'s sub-block that get gradients: all in a loop; in a branch, those that its results depend on."""
+    """The ops of `op`'s sub-block that get gradients: all in a loop; in a branch, those that its results
+    depend on.
+    """
     if op.type != "conditional_block":
         return block.ops
-    exits = [inner for name in op.output_arg_names for inner in block.ops
-             if inner.type == "assign" and name in inner.output_arg_names]
+    exits = [
+        inner
+        for name in op.output_arg_names
+        for inner in block.ops
+        if inner.type == "assign" and name in inner.output_arg_names
+    ]
     results = [block.vars[name] for inner in exits for name in inner.input_arg_names if name in block.vars]
     path = find_path(block, results, [], no_grad)
     return path + [inner for inner in dict.fromkeys(exits) if inner not in path]

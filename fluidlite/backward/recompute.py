@@ -1,4 +1,7 @@
-"""Backward with checkpoints: variables between two checkpoints are computed a second time instead of being kept."""
+"""Backward with checkpoints: variables between two checkpoints are computed a second time instead of being
+kept.
+"""
+
 from __future__ import annotations
 
 import itertools
@@ -19,7 +22,7 @@ from fluidlite.ir.variable import Variable
 
 __all__ = ["append_with_checkpoints"]
 
-Segment = tuple[int, int]                     # the ops [first, last) of the path
+Segment = tuple[int, int]  # the ops [first, last) of the path
 
 
 class _Usage:
@@ -36,7 +39,9 @@ class _Usage:
                 self.writes[name].append(index)
 
     def ordered(self, names: Iterable[str]) -> list[str]:
-        """The `names` that occur on the path, in the order in which they are finished; what is fed comes first."""
+        """The `names` that occur on the path, in the order in which they are finished; what is fed comes
+        first.
+        """
         used = [name for name in dict.fromkeys(names) if name in self.reads or name in self.writes]
         return sorted(used, key=lambda name: max(self.writes.get(name, ()), default=-1))
 
@@ -60,25 +65,36 @@ class _Usage:
         first, stop = segment
         names = set[str]()
         for op in self.path[first:stop]:
-            names.update(name for name in op.output_arg_names if any(at >= stop for at in self.reads.get(name, ())))
-            names.update(name for name in op.input_arg_names if any(at < first for at in self.writes.get(name, ())))
+            names.update(
+                name for name in op.output_arg_names if any(at >= stop for at in self.reads.get(name, ()))
+            )
+            names.update(
+                name for name in op.input_arg_names if any(at < first for at in self.writes.get(name, ()))
+            )
         return names
 
     def given(self) -> set[str]:
-        """Variables that no op of the path computes, and those that it must not compute twice: seeds and what a reader gives."""
+        """Variables that no op of the path computes, and those that it must not compute twice: seeds and
+        what a reader gives.
+        """
         names = {name for name in self.reads if name not in self.writes}
         names.update(name for op in self.path if op.type in ("seed", "read") for name in op.output_arg_names)
         return names
 
 
-def append_with_checkpoints(backward: Backward, block: Block, path: Sequence[Operator], checkpoints: Sequence[Variable]) -> None:
+def append_with_checkpoints(
+    backward: Backward, block: Block, path: Sequence[Operator], checkpoints: Sequence[Variable]
+) -> None:
     """Write the gradient ops of `path` into `block`, each stretch behind a second run of its forward ops.
 
-    The copies write variables called `x.subprog_0`, ...; dropout gets its seed from an op, so that both runs agree.
+    The copies write variables called `x.subprog_0`, ...; dropout gets its seed from an op, so that both runs
+    agree.
     """
     for op in path:
         if op.has_attr("sub_block"):
-            raise ProgramEditError(f"recompute does not support ops with a sub-block, such as {op.type!r} built at {op.where}")
+            raise ProgramEditError(
+                f"recompute does not support ops with a sub-block, such as {op.type!r} built at {op.where}"
+            )
     path = _seed_dropouts(block, path)
     usage = _Usage(path)
     names = usage.ordered(var.name for var in checkpoints)
@@ -126,7 +142,11 @@ class _Writer:
                 for name in (*op.input_arg_names, *op.output_arg_names):
                     if not self._stays(name):
                         renamed.setdefault(name, f"{name}.subprog_{number}")
-            copies = [copy_operator(op, self.block) for op in segment if not all(map(self._stays, op.output_arg_names))]
+            copies = [
+                copy_operator(op, self.block)
+                for op in segment
+                if not all(map(self._stays, op.output_arg_names))
+            ]
             gradients = self._gradients(segment)
             for name, new in renamed.items():
                 rename([*copies, *gradients], name, new)

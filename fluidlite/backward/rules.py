@@ -1,4 +1,5 @@
 """From one forward op to its gradient ops: what a gradient rule is given, and what it gives."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,9 @@ def is_gradient(name: str) -> bool:
 
 
 def forward_name(name: str) -> str:
-    """What `name` is a gradient of: the part in front of the first @GRAD, the name itself where there is none."""
+    """What `name` is a gradient of: the part in front of the first @GRAD, the name itself where there is
+    none.
+    """
     return name.partition(GRAD_SUFFIX)[0]
 
 
@@ -39,19 +42,31 @@ def rename(ops: Sequence[Operator], old: str, new: str) -> None:
         op._rename_output(old, new)
 
 
-def helper_op(block: Block, like: Operator, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
-              attrs: Mapping[str, Any]) -> Operator:
+def helper_op(
+    block: Block,
+    like: Operator,
+    type: str,
+    inputs: Mapping[str, list[str]],
+    outputs: Mapping[str, list[str]],
+    attrs: Mapping[str, Any],
+) -> Operator:
     """An op that the backward pass needs besides gradients, as if written where `like` was."""
-    common = {ROLE_ATTR: int(OpRole.Backward), DEVICE_ATTR: "", NAMESCOPE_ATTR: like.attrs.get(NAMESCOPE_ATTR, "/")}
+    common = {
+        ROLE_ATTR: int(OpRole.Backward),
+        DEVICE_ATTR: "",
+        NAMESCOPE_ATTR: like.attrs.get(NAMESCOPE_ATTR, "/"),
+    }
     op = Operator(block, type=type, inputs=inputs, outputs=outputs, attrs={**common, **attrs})
     op.where = like.where
     return op
 
 
 class Context:
-    """The `GradContext` of one forward op; afterwards `ops` holds its gradient ops and `grad_of` what they make.
+    """The `GradContext` of one forward op; afterwards `ops` holds its gradient ops and `grad_of` what they
+    make.
 
-    `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's sub-block.
+    `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's
+    sub-block.
     """
 
     def __init__(self, op: Operator, no_grad: set[str], grad_block: Block | None = None) -> None:
@@ -87,15 +102,35 @@ class Context:
                 self.grad_of[grad_name(name)] = name
         return names
 
-    def emit(self, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
-             attrs: Mapping[str, Any] | None = None) -> Operator:
-        """Add a gradient op with the forward op's attributes, or with `attrs` and the forward op's device and scope."""
+    def emit(
+        self,
+        type: str,
+        inputs: Mapping[str, list[str]],
+        outputs: Mapping[str, list[str]],
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Operator:
+        """Add a gradient op with the forward op's attributes, or with `attrs` and the forward op's device
+        and scope.
+        """
         if attrs is None:
             attrs = {**self.op.attrs, ROLE_VAR_ATTR: []}
         else:
-            attrs = {**{name: self.op.attrs[name] for name in (DEVICE_ATTR, NAMESCOPE_ATTR) if name in self.op.attrs}, **attrs}
+            attrs = {
+                **{
+                    name: self.op.attrs[name]
+                    for name in (DEVICE_ATTR, NAMESCOPE_ATTR)
+                    if name in self.op.attrs
+                },
+                **attrs,
+            }
         outputs = {slot: self._alone(names) for slot, names in outputs.items()}
-        op = Operator(self.op.block, type=type, inputs=inputs, outputs=outputs, attrs={**attrs, ROLE_ATTR: int(OpRole.Backward)})
+        op = Operator(
+            self.op.block,
+            type=type,
+            inputs=inputs,
+            outputs=outputs,
+            attrs={**attrs, ROLE_ATTR: int(OpRole.Backward)},
+        )
         op.where = self.op.where
         op.attr_types = {name: kind for name, kind in self.op.attr_types.items() if name in op.attrs}
         self.ops.append(op)
@@ -107,11 +142,15 @@ class Context:
         return [] if list(names) == [EMPTY_VAR] else list(names)
 
     def default(self) -> Operator:
-        """Add the declared gradient op: forward inputs, forward outputs and output gradients, as far as it reads them."""
+        """Add the declared gradient op: forward inputs, forward outputs and output gradients, as far as it
+        reads them.
+        """
         assert self.op.definition is not None
         gradient = registry.get(self.op.definition.grad_type)
         inputs = {slot: names for slot in gradient.inputs if (names := self._source(slot))}
-        outputs = {grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.input(slot)}
+        outputs = {
+            grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.input(slot)
+        }
         return self.emit(gradient.type, inputs, outputs)
 
     def _source(self, slot: str) -> list[str]:

@@ -1,4 +1,5 @@
 """Writing the gradient ops of a block into a program, and declaring the variables that they make."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from fluidlite.ir.program import Program
 __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
 
 Callback = Callable[..., Any]
-_WRITES_FROM_NOTHING = "rnn_memory_helper_grad"       # its input is put in place by recurrent_grad while it runs
+_WRITES_FROM_NOTHING = "rnn_memory_helper_grad"  # its input is put in place by recurrent_grad while it runs
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Backward:
     given: set[str] | None = None
     grad_of: dict[str, Any] = field(default_factory=dict)
     forward_of: dict[Operator, Operator] = field(default_factory=dict)
-    added: dict[Block, int] = field(default_factory=dict)          # how many forward ops were put into a block
+    added: dict[Block, int] = field(default_factory=dict)  # how many forward ops were put into a block
 
     def append(self, block: Block, path: Sequence[Operator], target: Block) -> None:
         """Write the gradient ops of `path`, ops of `block`, into `target`."""
@@ -74,7 +75,7 @@ class Backward:
         forward = op._block_attr("sub_block")
         target = self.program._create_block()
         target._set_forward_block_idx(forward.idx)
-        given, self.given = self.given, None             # inside a loop a gradient may come from the next round
+        given, self.given = self.given, None  # inside a loop a gradient may come from the next round
         self.append(forward, sub_block_path(forward, op, self.no_grad[forward.idx]), target)
         self.given = given
         self.program._rollback()
@@ -101,7 +102,7 @@ class Backward:
             ops = []
             for op in context.ops:
                 read = reads_of(op)
-                if not read:                             # made from nothing, as the gradient of increment is
+                if not read:  # made from nothing, as the gradient of increment is
                     break
                 if not self.given.isdisjoint(read):
                     ops.append(op)
@@ -113,8 +114,12 @@ class Backward:
         return ops
 
 
-def rename_known_gradients(block: Block, start: int, grad_of: dict[str, Any], renamed: Mapping[str, str]) -> None:
-    """From op `start` on, give new names to gradients that `block` has already, and apply `renamed` to what is read."""
+def rename_known_gradients(
+    block: Block, start: int, grad_of: dict[str, Any], renamed: Mapping[str, str]
+) -> None:
+    """From op `start` on, give new names to gradients that `block` has already, and apply `renamed` to
+    what is read.
+    """
     names = dict(renamed)
     for op in block.ops[start:]:
         for name in op.input_arg_names:
@@ -130,7 +135,9 @@ def rename_known_gradients(block: Block, start: int, grad_of: dict[str, Any], re
 
 
 # ---------------------------------------------------------------------- declarations
-def declare_gradients(block: Block, start: int, grad_of: Mapping[str, Any], found: dict[str, tuple[str, Block]]) -> None:
+def declare_gradients(
+    block: Block, start: int, grad_of: Mapping[str, Any], found: dict[str, tuple[str, Block]]
+) -> None:
     """Declare what the ops from `start` on write, and drop ops that compute from gradients that do not exist.
 
     `found` receives for each variable the name of its gradient and the block that has it.
@@ -143,10 +150,13 @@ def declare_gradients(block: Block, start: int, grad_of: Mapping[str, Any], foun
             block._remove_op(op.idx)
             lost.update(op.output_arg_names)
             continue
-        if op.type == "sum":                             # of partial gradients, some of which turned out to be none
+        if op.type == "sum":  # of partial gradients, some of which turned out to be none
             op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
-        new = [name for name in dict.fromkeys(op.output_arg_names)
-               if name != EMPTY_VAR and block._find_var_recursive(name) is None]
+        new = [
+            name
+            for name in dict.fromkeys(op.output_arg_names)
+            if name != EMPTY_VAR and block._find_var_recursive(name) is None
+        ]
         for name in new:
             block.create_var(name=name)
             if name in grad_of:
@@ -155,7 +165,9 @@ def declare_gradients(block: Block, start: int, grad_of: Mapping[str, Any], foun
 
 
 def _carried_by_loop(block: Block) -> set[str]:
-    """Names that the op running `block` both reads and writes: they exist although nothing declares them yet."""
+    """Names that the op running `block` both reads and writes: they exist although nothing declares them
+    yet.
+    """
     for other in block.program.blocks:
         for op in other.ops:
             if any(sub_block is block for sub_block in op.sub_blocks()):
@@ -182,7 +194,9 @@ def _infer(op: Operator, new: Sequence[str]) -> None:
 
 
 def like_forward(gradient: str, block: Block) -> None:
-    """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to, float32 without one."""
+    """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to,
+    float32 without one.
+    """
     var, forward = block.vars[gradient], block._find_var_recursive(forward_name(gradient))
     if forward is None:
         var.dtype = VarType.FP32

@@ -1,4 +1,5 @@
 """Paddle's numbering of data types and variable kinds, and their NumPy counterparts."""
+
 from __future__ import annotations
 
 import enum
@@ -8,14 +9,25 @@ import numpy as np
 
 from fluidlite.base.errors import ArgumentError
 
-__all__ = ["Array", "DTypeLike", "VarType", "convert_np_dtype_to_dtype_", "is_float", "is_integer", "to_numpy", "to_vartype"]
+__all__ = [
+    "Array",
+    "DTypeLike",
+    "VarType",
+    "convert_np_dtype_to_dtype_",
+    "is_float",
+    "is_integer",
+    "to_numpy",
+    "to_vartype",
+]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 """A NumPy array, or a CuPy array of the same interface."""
 
 
 class VarType(enum.IntEnum):
-    """`VarDesc.VarType` of Paddle's framework.proto: element types and kinds of variables in one enumeration."""
+    """`VarDesc.VarType` of Paddle's framework.proto: element types and kinds of variables in one
+    enumeration.
+    """
 
     BOOL = 0
     INT16 = 1
@@ -54,14 +66,21 @@ class VarType(enum.IntEnum):
 DTypeLike: TypeAlias = "VarType | str | np.dtype[Any] | type"
 
 _TO_NUMPY: dict[VarType, np.dtype[Any]] = {
-    VarType.BOOL: np.dtype(np.bool_), VarType.INT16: np.dtype(np.int16), VarType.INT32: np.dtype(np.int32),
-    VarType.INT64: np.dtype(np.int64), VarType.FP16: np.dtype(np.float16), VarType.FP32: np.dtype(np.float32),
-    VarType.FP64: np.dtype(np.float64), VarType.SIZE_T: np.dtype(np.uint64), VarType.UINT8: np.dtype(np.uint8),
-    VarType.INT8: np.dtype(np.int8), VarType.COMPLEX64: np.dtype(np.complex64),
+    VarType.BOOL: np.dtype(np.bool_),
+    VarType.INT16: np.dtype(np.int16),
+    VarType.INT32: np.dtype(np.int32),
+    VarType.INT64: np.dtype(np.int64),
+    VarType.FP16: np.dtype(np.float16),
+    VarType.FP32: np.dtype(np.float32),
+    VarType.FP64: np.dtype(np.float64),
+    VarType.SIZE_T: np.dtype(np.uint64),
+    VarType.UINT8: np.dtype(np.uint8),
+    VarType.INT8: np.dtype(np.int8),
+    VarType.COMPLEX64: np.dtype(np.complex64),
     VarType.COMPLEX128: np.dtype(np.complex128),
 }
 _TO_VARTYPE = {dtype: vartype for vartype, dtype in _TO_NUMPY.items()}
-_TO_VARTYPE[np.dtype(np.uint16)] = VarType.INT16              # as in 1.8
+_TO_VARTYPE[np.dtype(np.uint16)] = VarType.INT16  # as in 1.8
 
 
 def to_numpy(dtype: DTypeLike) -> np.dtype[Any]:
@@ -74,7 +93,9 @@ def to_numpy(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def to_vartype(dtype: DTypeLike) -> VarType:
-    """The `VarType` of a NumPy dtype, a name such as "float32", a number of the enumeration, or a `VarType`."""
+    """The `VarType` of a NumPy dtype, a name such as "float32", a number of the enumeration, or a
+    `VarType`.
+    """
     if isinstance(dtype, VarType):
         return dtype
     if isinstance(dtype, int) and not isinstance(dtype, bool):

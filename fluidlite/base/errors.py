@@ -1,42 +1,61 @@
 """Every error that FluidLite raises on purpose.
 
-    FluidError
-    ├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
-    │   ├── ShapeError           shapes or dtypes do not fit an op
-    │   ├── SlotError            also ValueError, TypeError, AssertionError: an op's slots or attributes are not those of its type
-    │   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
-    │   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
-    │   ├── UninitializedError   a variable is read before anything wrote it
-    │   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
-    │   ├── NanInfError          check_nan_inf found a NaN or an infinity
-    │   ├── AssertError          also ValueError: an `assert` op found its condition false
-    │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
-    │   ├── CommunicatorError    an op needs other processes, and the run has no connection to any
-    │   ├── TranspilerError      also ValueError: a program, or the job it should be transpiled for, does not allow it
-    │   ├── ReaderError          the user's generator that feeds a program raised
-    │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
-    │   ├── FormatError          also ValueError: a file or message is not what it should be
-    │   └── KernelError          an op's kernel raised
-    ├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or cannot be meant
-    ├── MissingExtraError        also ImportError: an optional dependency is not installed
-    └── EOFException             a reader has no more data
+FluidError
+├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
+│   ├── ShapeError           shapes or dtypes do not fit an op
+│   ├── SlotError            also ValueError, TypeError, AssertionError: an op's slots or attributes are not those of its type
+│   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
+│   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
+│   ├── UninitializedError   a variable is read before anything wrote it
+│   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
+│   ├── NanInfError          check_nan_inf found a NaN or an infinity
+│   ├── AssertError          also ValueError: an `assert` op found its condition false
+│   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
+│   ├── CommunicatorError    an op needs other processes, and the run has no connection to any
+│   ├── TranspilerError      also ValueError: a program, or the job it should be transpiled for, does not allow it
+│   ├── ReaderError          the user's generator that feeds a program raised
+│   ├── FeedError            also ValueError and TypeError: what was fed does not fit
+│   ├── FormatError          also ValueError: a file or message is not what it should be
+│   └── KernelError          an op's kernel raised
+├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or cannot be meant
+├── MissingExtraError        also ImportError: an optional dependency is not installed
+└── EOFException             a reader has no more data
 """
+
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
 __all__ = [
-    "ArgumentError", "AssertError", "CommunicatorError", "EOFException", "EnforceNotMet", "FeedError", "FluidError", "FormatError", "KernelError",
-    "MissingExtraError", "MissingFileError", "NanInfError", "NotFoundError", "ProgramEditError", "ReaderError", "ShapeError",
-    "SlotError", "TranspilerError", "UninitializedError", "UnknownOpError", "did_you_mean",
+    "ArgumentError",
+    "AssertError",
+    "CommunicatorError",
+    "EOFException",
+    "EnforceNotMet",
+    "FeedError",
+    "FluidError",
+    "FormatError",
+    "KernelError",
+    "MissingExtraError",
+    "MissingFileError",
+    "NanInfError",
+    "NotFoundError",
+    "ProgramEditError",
+    "ReaderError",
+    "ShapeError",
+    "SlotError",
+    "TranspilerError",
+    "UninitializedError",
+    "UnknownOpError",
+    "did_you_mean",
 ]
 
 
 class FluidError(Exception):
     """Root of all errors raised by FluidLite."""
 
-    def __str__(self) -> str:          # KeyError would print the repr of its argument
+    def __str__(self) -> str:  # KeyError would print the repr of its argument
         return str(self.args[0]) if self.args else ""
 
 
@@ -105,7 +124,9 @@ class FormatError(EnforceNotMet, ValueError):
 
 
 class ArgumentError(FluidError, ValueError, TypeError, AssertionError):
-    """An argument is missing, or has a type or value that cannot be meant (Paddle raises one or another of these)."""
+    """An argument is missing, or has a type or value that cannot be meant (Paddle raises one or another of
+    these).
+    """
 
 
 class MissingExtraError(FluidError, ImportError):

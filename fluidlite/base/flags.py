@@ -1,4 +1,7 @@
-"""Global switches: `FLAGS_*` by name, from the environment or `set_flags`, and the version check of old programs."""
+"""Global switches: `FLAGS_*` by name, from the environment or `set_flags`, and the version check of old
+programs.
+"""
+
 from __future__ import annotations
 
 import os
@@ -12,25 +15,60 @@ __all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_
 FLUID_VERSION = "1.8.5"
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
-    "FLAGS_check_nan_inf": False, "FLAGS_selected_gpus": "", "FLAGS_rpc_deadline": 180000, "FLAGS_rpc_retry_times": 3,
-    "FLAGS_rpc_server_wait": 0, "FLAGS_rpc_lost_trainer": "stop", "FLAGS_rpc_lost_trainer_wait": 10000,
-    "FLAGS_communicator_max_merge_var_num": 20, "FLAGS_communicator_send_queue_size": 20, "FLAGS_communicator_send_wait_times": 5,
-    "FLAGS_communicator_min_send_grad_num_before_recv": 20, "FLAGS_communicator_independent_recv_thread": True,
-    "FLAGS_communicator_is_sgd_optimizer": True, "FLAGS_communicator_merge_sparse_grad": True, "FLAGS_communicator_fake_rpc": False,
+    "FLAGS_check_nan_inf": False,
+    "FLAGS_selected_gpus": "",
+    "FLAGS_rpc_deadline": 180000,
+    "FLAGS_rpc_retry_times": 3,
+    "FLAGS_rpc_server_wait": 0,
+    "FLAGS_rpc_lost_trainer": "stop",
+    "FLAGS_rpc_lost_trainer_wait": 10000,
+    "FLAGS_communicator_max_merge_var_num": 20,
+    "FLAGS_communicator_send_queue_size": 20,
+    "FLAGS_communicator_send_wait_times": 5,
+    "FLAGS_communicator_min_send_grad_num_before_recv": 20,
+    "FLAGS_communicator_independent_recv_thread": True,
+    "FLAGS_communicator_is_sgd_optimizer": True,
+    "FLAGS_communicator_merge_sparse_grad": True,
+    "FLAGS_communicator_fake_rpc": False,
     # kept so that programs can set and read them: they steer memory, threads and libraries that are not here
     "FLAGS_communicator_thread_pool_size": 5,
-    "FLAGS_allocator_strategy": "auto_growth", "FLAGS_benchmark": False, "FLAGS_conv_workspace_size_limit": 512,
-    "FLAGS_cpu_deterministic": False, "FLAGS_cudnn_batchnorm_spatial_persistent": False, "FLAGS_cudnn_deterministic": False,
-    "FLAGS_cudnn_exhaustive_search": False, "FLAGS_eager_delete_tensor_gb": 0.0, "FLAGS_enable_cublas_tensor_op_math": False,
-    "FLAGS_enable_parallel_graph": False, "FLAGS_enable_rpc_profiler": False, "FLAGS_fast_eager_deletion_mode": True,
-    "FLAGS_fraction_of_cpu_memory_to_use": 1.0, "FLAGS_fraction_of_gpu_memory_to_use": 0.92, "FLAGS_free_idle_chunk": False,
-    "FLAGS_free_when_no_cache_hit": False, "FLAGS_fuse_parameter_groups_size": 1, "FLAGS_fuse_parameter_memory_size": -1.0,
-    "FLAGS_gpu_memory_limit_mb": 0, "FLAGS_init_allocated_mem": False, "FLAGS_initial_cpu_memory_in_mb": 500,
-    "FLAGS_initial_gpu_memory_in_mb": 0, "FLAGS_inner_op_parallelism": 0, "FLAGS_max_inplace_grad_add": 0,
-    "FLAGS_memory_fraction_of_eager_deletion": 1.0, "FLAGS_multiple_of_cupti_buffer_size": 1, "FLAGS_paddle_num_threads": 1,
-    "FLAGS_pe_profile_fname": "", "FLAGS_print_sub_graph_dir": "", "FLAGS_reader_queue_speed_test_mode": False,
-    "FLAGS_reallocate_gpu_memory_in_mb": 0, "FLAGS_sort_sum_gradient": False, "FLAGS_sync_nccl_allreduce": True,
-    "FLAGS_tracer_profile_fname": "xxgperf", "FLAGS_use_mkldnn": False, "FLAGS_use_ngraph": False, "FLAGS_use_pinned_memory": True,
+    "FLAGS_allocator_strategy": "auto_growth",
+    "FLAGS_benchmark": False,
+    "FLAGS_conv_workspace_size_limit": 512,
+    "FLAGS_cpu_deterministic": False,
+    "FLAGS_cudnn_batchnorm_spatial_persistent": False,
+    "FLAGS_cudnn_deterministic": False,
+    "FLAGS_cudnn_exhaustive_search": False,
+    "FLAGS_eager_delete_tensor_gb": 0.0,
+    "FLAGS_enable_cublas_tensor_op_math": False,
+    "FLAGS_enable_parallel_graph": False,
+    "FLAGS_enable_rpc_profiler": False,
+    "FLAGS_fast_eager_deletion_mode": True,
+    "FLAGS_fraction_of_cpu_memory_to_use": 1.0,
+    "FLAGS_fraction_of_gpu_memory_to_use": 0.92,
+    "FLAGS_free_idle_chunk": False,
+    "FLAGS_free_when_no_cache_hit": False,
+    "FLAGS_fuse_parameter_groups_size": 1,
+    "FLAGS_fuse_parameter_memory_size": -1.0,
+    "FLAGS_gpu_memory_limit_mb": 0,
+    "FLAGS_init_allocated_mem": False,
+    "FLAGS_initial_cpu_memory_in_mb": 500,
+    "FLAGS_initial_gpu_memory_in_mb": 0,
+    "FLAGS_inner_op_parallelism": 0,
+    "FLAGS_max_inplace_grad_add": 0,
+    "FLAGS_memory_fraction_of_eager_deletion": 1.0,
+    "FLAGS_multiple_of_cupti_buffer_size": 1,
+    "FLAGS_paddle_num_threads": 1,
+    "FLAGS_pe_profile_fname": "",
+    "FLAGS_print_sub_graph_dir": "",
+    "FLAGS_reader_queue_speed_test_mode": False,
+    "FLAGS_reallocate_gpu_memory_in_mb": 0,
+    "FLAGS_sort_sum_gradient": False,
+    "FLAGS_sync_nccl_allreduce": True,
+    "FLAGS_tracer_profile_fname": "xxgperf",
+    "FLAGS_use_mkldnn": False,
+    "FLAGS_use_ngraph": False,
+    "FLAGS_use_pinned_memory": True,
     "FLAGS_use_system_allocator": False,
 }
 
@@ -41,7 +79,10 @@ def _from_text(text: str, default: Any) -> Any:
     return type(default)(text)
 
 
-_values = {name: _from_text(os.environ[name], default) if name in os.environ else default for name, default in _DEFAULTS.items()}
+_values = {
+    name: _from_text(os.environ[name], default) if name in os.environ else default
+    for name, default in _DEFAULTS.items()
+}
 
 
 def known_flags() -> list[str]:
@@ -60,7 +101,9 @@ def set_flags(flags: Mapping[str, Any]) -> None:
         raise TypeError("flags in set_flags should be a dict")
     for name, value in flags.items():
         if name not in _values:
-            raise ValueError(f"Flag {name} cannot set its value through this function{did_you_mean(name, _values)}")
+            raise ValueError(
+                f"Flag {name} cannot set its value through this function{did_you_mean(name, _values)}"
+            )
         kind = type(_DEFAULTS[name])
         if not isinstance(value, str if kind is str else (bool, int, float)):
             raise TypeError(f"Flag {name} takes a {kind.__name__}, not {value!r}")
@@ -74,7 +117,9 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
     names = [flags] if isinstance(flags, str) else list(flags)
     for name in names:
         if name not in _values:
-            raise ValueError(f"Flag {name} cannot get its value through this function{did_you_mean(name, _values)}")
+            raise ValueError(
+                f"Flag {name} cannot get its value through this function{did_you_mean(name, _values)}"
+            )
     return {name: _values[name] for name in names}
 
 
@@ -86,19 +131,34 @@ def check_nan_inf() -> bool:
 def _parts(name: str, version: str) -> tuple[int, ...]:
     pieces = version.split(".")
     if not 1 <= len(pieces) <= 4 or not all(piece.isdecimal() for piece in pieces):
-        raise ValueError(f"The value of '{name}' in require_version must be in format '\\d+(\\.\\d+){{0,3}}', like '1.5.2.0', "
-                         f"but received {version}")
+        raise ValueError(
+            f"The value of '{name}' in require_version must be in format '\\d+(\\.\\d+){{0,3}}', like "
+            f"'1.5.2.0', "
+            f"but received {version}"
+        )
     return tuple(int(piece) for piece in pieces) + (0,) * (4 - len(pieces))
 
 
 def require_version(min_version: str, max_version: str | None = None) -> None:
-    """Exception unless fluid 1.8.5, which this library stands for, lies between the two versions (both included)."""
+    """Exception unless fluid 1.8.5, which this library stands for, lies between the two versions (both
+    included).
+    """
     if not isinstance(min_version, str):
-        raise TypeError(f"The type of 'min_version' in require_version must be {str}, but received {type(min_version)}.")
+        raise TypeError(
+            f"The type of 'min_version' in require_version must be {str}, but received {type(min_version)}."
+        )
     if not isinstance(max_version, (str, type(None))):
-        raise TypeError(f"The type of 'max_version' in require_version must be {str} or {type(None)}, but received {type(max_version)}.")
+        raise TypeError(
+            f"The type of 'max_version' in require_version must be {str} or {type(None)}, but received "
+            f"{type(max_version)}."
+        )
     low, mine = _parts("min_version", min_version), _parts("version", FLUID_VERSION)
     high = None if max_version is None else _parts("max_version", max_version)
     if mine < low or (high is not None and mine > high):
-        wanted = f"in [{min_version}, {max_version}]" if max_version is not None else f"{min_version} or higher"
-        raise Exception(f"VersionError: PaddlePaddle version {wanted} is required, and this library stands for {FLUID_VERSION}.")
+        wanted = (
+            f"in [{min_version}, {max_version}]" if max_version is not None else f"{min_version} or higher"
+        )
+        raise Exception(
+            f"VersionError: PaddlePaddle version {wanted} is required, and this library stands for "
+            f"{FLUID_VERSION}."
+        )

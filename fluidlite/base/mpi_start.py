@@ -1,4 +1,5 @@
 """Whether `mpirun` started this process, and what an error of it does to the others. Imports no MPI."""
+
 from __future__ import annotations
 
 import os
@@ -8,12 +9,14 @@ from typing import Any
 __all__ = ["stop_all_on_error", "under_mpi"]
 
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
-_OTHERS_TOO = 0.3                     # seconds for the others to say what is wrong, where all have found the same
+_OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have found the same
 
 
 def under_mpi() -> bool:
     """Whether `mpirun` started this process as one of several."""
-    return any(os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES)
+    return any(
+        os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES
+    )
 
 
 def stop_all_on_error() -> None:
@@ -28,13 +31,17 @@ def stop_all_on_error() -> None:
             return
         import time
         import traceback
+
         text = "".join(traceback.format_exception(kind, error, trace))
-        sys.stderr.write(f"process {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} failed, and stops the others:\n{text}")
+        sys.stderr.write(
+            f"process {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} failed, and stops the others:\n{text}"
+        )
         sys.stderr.flush()
         sys.stdout.flush()
         if not MPI.Is_finalized():
             time.sleep(_OTHERS_TOO)
             MPI.COMM_WORLD.Abort(1)
+
     sys.excepthook = hook
 
 

@@ -1,4 +1,5 @@
 """Places: which device a program runs on, and the array module that does the work there."""
+
 from __future__ import annotations
 
 import os
@@ -9,8 +10,18 @@ import numpy as np
 
 from fluidlite.base.errors import MissingExtraError
 
-__all__ = ["CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Place", "array_module", "cpu_places", "cuda_pinned_places", "cuda_places",
-           "get_cuda_device_count", "is_compiled_with_cuda"]
+__all__ = [
+    "CPUPlace",
+    "CUDAPinnedPlace",
+    "CUDAPlace",
+    "Place",
+    "array_module",
+    "cpu_places",
+    "cuda_pinned_places",
+    "cuda_places",
+    "get_cuda_device_count",
+    "is_compiled_with_cuda",
+]
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,9 @@ def _cupy() -> Any:
     try:
         import cupy  # type: ignore[import-not-found]
     except ImportError as error:
-        raise MissingExtraError("a CUDAPlace needs CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])") from error
+        raise MissingExtraError(
+            "a CUDAPlace needs CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])"
+        ) from error
     return cupy
 
 
@@ -103,11 +116,15 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
 
 
 def cuda_places(device_ids: list[int] | None = None) -> list[CUDAPlace]:
-    """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all. AssertionError without CUDA."""
+    """CUDA places; by default those of the environment variable FLAGS_selected_gpus, or all.
+    AssertionError without CUDA.
+    """
     assert is_compiled_with_cuda(), "Not compiled with CUDA"
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
-        device_ids = [int(text) for text in selected.split(",")] if selected else list(range(get_cuda_device_count()))
+        device_ids = (
+            [int(text) for text in selected.split(",")] if selected else list(range(get_cuda_device_count()))
+        )
     return [CUDAPlace(index) for index in device_ids]
 
 

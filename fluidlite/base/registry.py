@@ -1,4 +1,5 @@
-"""What an op is: one `Op` object an op type, holding its slots, attributes, shape rule, gradient rule and kernels.
+"""What an op is: one `Op` object an op type, holding its slots, attributes, shape rule, gradient rule and
+kernels.
 
 An op is declared in one block of a family file in `fluidlite/ops`:
 
@@ -13,8 +14,8 @@ An op is declared in one block of a family file in `fluidlite/ops`:
     @mul.grad("X Y")                        # makes the op mul_grad: X Y Out@GRAD -> X@GRAD Y@GRAD
     def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> tuple[Array, Array]: ...
 
-Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. The functions name what they need as
-parameters and get nothing else:
+Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. The functions name what they
+need as parameters and get nothing else:
 
     X, Out            the value of a slot (its `Spec` in a shape rule; a list for `X*`; None where it is absent)
     dOut              the slot Out@GRAD
@@ -24,10 +25,11 @@ parameters and get nothing else:
     wants             the output slots that somebody reads (a frozenset): the rest may be returned as None
     ctx               the `KernelContext` of the run: random generators, scope, the Operator itself
 
-A kernel returns the value of its first output, a tuple in the order of the output slots, or a dict slot -> value; a
-`WithLod(value, lod)` in place of a value sets the level of detail. An output that a kernel does not mention keeps
-the level of detail of the input slot named by `lod=`.
+A kernel returns the value of its first output, a tuple in the order of the output slots, or a dict slot ->
+value; a `WithLod(value, lod)` in place of a value sets the level of detail. An output that a kernel does not
+mention keeps the level of detail of the input slot named by `lod=`.
 """
+
 from __future__ import annotations
 
 import enum
@@ -42,9 +44,34 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
 
-__all__ = ["Attr", "AttrType", "BOOLEANS", "BLOCK", "BLOCKS", "EMPTY_VAR", "FLOATS", "GRAD_SUFFIX", "GradContext", "INTS", "LONG",
-           "LONGS", "KernelContext", "Lod", "Op", "Slot", "Spec", "STRINGS", "WithLod", "find", "get", "grad_name",
-           "infer_attr_type", "known_types", "required", "same_as"]
+__all__ = [
+    "Attr",
+    "AttrType",
+    "BOOLEANS",
+    "BLOCK",
+    "BLOCKS",
+    "EMPTY_VAR",
+    "FLOATS",
+    "GRAD_SUFFIX",
+    "GradContext",
+    "INTS",
+    "LONG",
+    "LONGS",
+    "KernelContext",
+    "Lod",
+    "Op",
+    "Slot",
+    "Spec",
+    "STRINGS",
+    "WithLod",
+    "find",
+    "get",
+    "grad_name",
+    "infer_attr_type",
+    "known_types",
+    "required",
+    "same_as",
+]
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY_VAR = "@EMPTY@"
@@ -67,7 +94,7 @@ class AttrType(enum.IntEnum):
     LONG = 9
     BLOCKS = 10
     LONGS = 11
-    BOOL = 6                                  # the names that Paddle's Python knows them by
+    BOOL = 6  # the names that Paddle's Python knows them by
     BOOLS = 7
 
     def __str__(self) -> str:
@@ -128,9 +155,20 @@ def BOOLEANS(default: Iterable[bool] = ()) -> Attr:
 
 BLOCK = required(AttrType.BLOCK)
 BLOCKS = required(AttrType.BLOCKS)
-_SCALAR_TYPES = ((bool, AttrType.BOOLEAN), (int, AttrType.INT), (float, AttrType.FLOAT), (str, AttrType.STRING))
-_LIST_TYPES = {AttrType.BOOLEAN: AttrType.BOOLEANS, AttrType.INT: AttrType.INTS, AttrType.FLOAT: AttrType.FLOATS,
-               AttrType.STRING: AttrType.STRINGS, AttrType.LONG: AttrType.LONGS, AttrType.BLOCK: AttrType.BLOCKS}
+_SCALAR_TYPES = (
+    (bool, AttrType.BOOLEAN),
+    (int, AttrType.INT),
+    (float, AttrType.FLOAT),
+    (str, AttrType.STRING),
+)
+_LIST_TYPES = {
+    AttrType.BOOLEAN: AttrType.BOOLEANS,
+    AttrType.INT: AttrType.INTS,
+    AttrType.FLOAT: AttrType.FLOATS,
+    AttrType.STRING: AttrType.STRINGS,
+    AttrType.LONG: AttrType.LONGS,
+    AttrType.BLOCK: AttrType.BLOCKS,
+}
 
 
 def infer_attr_type(value: Any) -> AttrType:
@@ -143,7 +181,7 @@ def infer_attr_type(value: Any) -> AttrType:
         return _LIST_TYPES[widest]
     for python_type, attr_type in _SCALAR_TYPES:
         if isinstance(value, python_type):
-            if attr_type == AttrType.INT and not -2**31 <= int(value) < 2**31:
+            if attr_type == AttrType.INT and not -(2**31) <= int(value) < 2**31:
                 return AttrType.LONG
             return attr_type
     if hasattr(value, "ops") and hasattr(value, "idx"):
@@ -152,7 +190,9 @@ def infer_attr_type(value: Any) -> AttrType:
 
 
 class Spec(NamedTuple):
-    """Shape and dtype of a value, with -1 for a dimension that is not known; `lod_level` None means "as shared"."""
+    """Shape and dtype of a value, with -1 for a dimension that is not known; `lod_level` None means "as
+    shared".
+    """
 
     shape: tuple[int, ...]
     dtype: VarType = VarType.FP32
@@ -192,15 +232,17 @@ class WithLod(NamedTuple):
 class KernelContext(Protocol):
     """What a kernel may ask of the run that it is part of."""
 
-    op: Any                                   # the Operator
-    scope: Any                                # the Scope of the run
+    op: Any  # the Operator
+    scope: Any  # the Scope of the run
     place: Any
 
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
 
     def gather(self, value: Any) -> list[Any]:
-        """The values of all ranks that run this program together, in order; the value alone where there is one."""
+        """The values of all ranks that run this program together, in order; the value alone where there is
+        one.
+        """
 
 
 class GradContext(Protocol):
@@ -211,13 +253,13 @@ class GradContext(Protocol):
             context.emit("dropout_grad", {"Mask": context.output("Mask"), "Out@GRAD": context.out_grad("Out")},
                          {"X@GRAD": context.in_grad("X")})
 
-    A rule is called once for each forward op on the way to the loss, last op first, and emits its ops in the order in
-    which they run. It never adds up partial gradients: `fluidlite.backward` renames and sums them.
+    A rule is called once for each forward op on the way to the loss, last op first, and emits its ops in the
+    order in which they run. It never adds up partial gradients: `fluidlite.backward` renames and sums them.
     """
 
-    op: Any                                   # the forward Operator
-    grad_block: Any                           # the Block with the gradient ops of the op's sub-block; None without one
-    no_grad: Any                              # names of the gradients that must not be made (a set)
+    op: Any  # the forward Operator
+    grad_block: Any  # the Block with the gradient ops of the op's sub-block; None without one
+    no_grad: Any  # names of the gradients that must not be made (a set)
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot of the forward op; empty where the slot is absent."""
@@ -231,12 +273,21 @@ class GradContext(Protocol):
     def in_grad(self, slot: str) -> list[str]:
         """Names of the gradients to write for an input slot, with "@EMPTY@" for those that nobody needs."""
 
-    def emit(self, type: str, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]],
-             attrs: Mapping[str, Any] | None = None) -> Any:
-        """Add a gradient op; `attrs` None copies the forward op's. Role, device, name scope and user line are set."""
+    def emit(
+        self,
+        type: str,
+        inputs: Mapping[str, list[str]],
+        outputs: Mapping[str, list[str]],
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Add a gradient op; `attrs` None copies the forward op's. Role, device, name scope and user line
+        are set.
+        """
 
     def default(self) -> Any:
-        """Add the op that `Op.grad` declared: the slots its kernel reads, and X@GRAD for each slot of `wrt`."""
+        """Add the op that `Op.grad` declared: the slots its kernel reads, and X@GRAD for each slot of
+        `wrt`.
+        """
 
 
 def grad_name(name: str) -> str:
@@ -246,7 +297,7 @@ def grad_name(name: str) -> str:
 
 class Argument(NamedTuple):
     parameter: str
-    kind: str                                 # "in", "out", "lod", "attr", or "xp" / "wants" / "ctx"
+    kind: str  # "in", "out", "lod", "attr", or "xp" / "wants" / "ctx"
     key: str
 
 
@@ -270,14 +321,14 @@ class Op:
     type: Paddle's name.
     slots: `"X Y? -> Out XShape?"`.
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
-    lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for none.
-    effect: the op does something beyond writing its outputs, so it must run.
-    outside: input slots whose values come from outside of the program: from other processes, or from a startup program.
-    communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's communicator carries it out.
-    random: two runs may differ.
-    sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
-    dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
-    updates: output slots whose old value shows through, as an array's of which the op writes one entry. A kernel may
+    lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for
+    none. effect: the op does something beyond writing its outputs, so it must run. outside: input slots whose
+    values come from outside of the program: from other processes, or from a startup program. communicates:
+    the op talks to other processes (so it has an effect): not a kernel, but the run's communicator carries it
+    out. random: two runs may differ. sparse: the output slot that holds SELECTED_ROWS where the attribute
+    `is_sparse` is true. dynamic: an output may have another shape than the shape rule says, even where that
+    says all dimensions. updates: output slots whose old value shows through, as an array's of which the op
+    writes one entry. A kernel may
         name such a slot as a parameter and gets the old value, None where there is none.
     """
 
@@ -299,11 +350,13 @@ class Op:
         self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.attr_defs: dict[str, Attr] = {
-            name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value) for name, value in self.attrs.items()}
+            name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value)
+            for name, value in self.attrs.items()
+        }
         self.shape_rule: Function | None = None
         self.compute: Function | None = None
-        self.expr: str | None = None                # an element-wise op: its scalar expression
-        self.grad_exprs: dict[str, str] = {}        # and those of its gradients, by input slot
+        self.expr: str | None = None  # an element-wise op: its scalar expression
+        self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.grad_type = self.type + "_grad"
@@ -331,7 +384,7 @@ class Op:
             slot = _slot_of(name[:-4], self.inputs)
             if slot is not None:
                 return Argument(name, "lod", slot)
-        if name.removesuffix("_") in self.attr_defs:      # lambda_ stands for the attribute lambda
+        if name.removesuffix("_") in self.attr_defs:  # lambda_ stands for the attribute lambda
             return Argument(name, "attr", name.removesuffix("_"))
         raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
 
@@ -345,18 +398,35 @@ class Op:
         self.compute = self._bind("kernel", function)
         return function
 
-    def grad(self, wrt: str, *, type: str = "", attrs: Mapping[str, Any] | None = None,
-             shape: Function | None = None, **flags: Any) -> Callable[[Function], Op]:
-        """Declare `<type>_grad` by its kernel, whose parameters say what it reads; `wrt` are the inputs that get gradients.
+    def grad(
+        self,
+        wrt: str,
+        *,
+        type: str = "",
+        attrs: Mapping[str, Any] | None = None,
+        shape: Function | None = None,
+        **flags: Any,
+    ) -> Callable[[Function], Op]:
+        """Declare `<type>_grad` by its kernel, whose parameters say what it reads; `wrt` are the inputs that
+        get gradients.
 
-        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. Gives the new Op.
+        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. Gives the new
+        Op.
         """
+
         def declare(function: Function) -> Op:
             wrt_slots = [Slot.parse(text) for text in wrt.split()]
             needed = self._needed_slots(function)
-            outputs = [grad_name(slot.name) + ("*" if self.inputs[slot.name].many else "") + "?" for slot in wrt_slots]
-            grad_op = Op(type or self.type + "_grad", f"{' '.join(needed)} -> {' '.join(outputs)}",
-                         attrs={**self.attr_defs, **(attrs or {})}, **flags)
+            outputs = [
+                grad_name(slot.name) + ("*" if self.inputs[slot.name].many else "") + "?"
+                for slot in wrt_slots
+            ]
+            grad_op = Op(
+                type or self.type + "_grad",
+                f"{' '.join(needed)} -> {' '.join(outputs)}",
+                attrs={**self.attr_defs, **(attrs or {})},
+                **flags,
+            )
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None
             grad_op.lod = None
@@ -364,12 +434,18 @@ class Op:
             self.grad_slots = tuple(slot.name for slot in wrt_slots)
             self.grad_rule_fn = self.grad_rule_fn or _default_grad_rule
             return grad_op
+
         return declare
 
     def _needed_slots(self, function: Function) -> list[str]:
-        """The input slots of the gradient op, in Paddle's order: forward inputs, forward outputs, output gradients."""
-        everything = {**self.inputs, **self.outputs, **{grad_name(n): Slot(grad_name(n), s.many, s.optional)
-                                                        for n, s in self.outputs.items()}}
+        """The input slots of the gradient op, in Paddle's order: forward inputs, forward outputs, output
+        gradients.
+        """
+        everything = {
+            **self.inputs,
+            **self.outputs,
+            **{grad_name(n): Slot(grad_name(n), s.many, s.optional) for n, s in self.outputs.items()},
+        }
         named = set()
         for parameter in inspect.signature(function).parameters:
             stem = parameter[:-4] if parameter.endswith("_lod") else parameter
@@ -380,10 +456,12 @@ class Op:
 
     def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
         """Declare a gradient rule that emits ops itself: a function of a `GradContext`."""
+
         def declare(function: Function) -> Function:
             self.grad_slots = tuple(wrt.split())
             self.grad_rule_fn = function
             return function
+
         return declare
 
     @property
@@ -391,22 +469,29 @@ class Op:
         """Whether `append_backward` goes through this op."""
         if self.grad_rule_fn is None and self.type.endswith("_grad") and not self.searched:
             self.searched = True
-            find(self.type + "_grad")                     # imports the family that holds second derivatives
+            find(self.type + "_grad")  # imports the family that holds second derivatives
         return self.grad_rule_fn is not None
 
-    def infer(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, list[Spec]]:
+    def infer(
+        self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]
+    ) -> dict[str, list[Spec]]:
         """Output specs by slot; raises ShapeError where the inputs do not fit."""
         if self.shape_rule is None:
             specs = self._infer_gradient(inputs)
         else:
             found = self.by_slot(self.shape_rule(**self._spec_arguments(inputs, attrs)))
-            specs = {name: list(value) if isinstance(value, list) else [value]
-                     for name, value in found.items() if value is not None}
+            specs = {
+                name: list(value) if isinstance(value, list) else [value]
+                for name, value in found.items()
+                if value is not None
+            }
         if self.sparse in specs and attrs.get("is_sparse"):
             specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
         return specs
 
-    def _spec_arguments(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    def _spec_arguments(
+        self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]
+    ) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
         for parameter, kind, key in self.arguments["shape"]:
             if kind == "in":
@@ -419,9 +504,13 @@ class Op:
         return arguments
 
     def _infer_gradient(self, inputs: Mapping[str, list[Spec | None]]) -> dict[str, list[Spec]]:
-        """A gradient has the shape of what it is the gradient of; without that, of the gradient that came in."""
+        """A gradient has the shape of what it is the gradient of; without that, of the gradient that came
+        in.
+        """
         specs: dict[str, list[Spec]] = {}
-        incoming = next((values for name, values in inputs.items() if name.endswith(GRAD_SUFFIX) and values), [])
+        incoming = next(
+            (values for name, values in inputs.items() if name.endswith(GRAD_SUFFIX) and values), []
+        )
         for name in self.outputs:
             source = inputs.get(name.removesuffix(GRAD_SUFFIX)) if name.endswith(GRAD_SUFFIX) else None
             source = source or (incoming if name.endswith(GRAD_SUFFIX) else None)
@@ -444,20 +533,25 @@ def _default_grad_rule(context: Any) -> None:
 
 def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
     """The shape rule of an op whose (first) output looks like its input slot `slot`."""
+
     def rule(**specs: Any) -> Spec:
         spec: Spec = specs[slot]
         return Spec(spec.shape, spec.dtype if dtype is None else dtype)
+
     rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(slot, inspect.Parameter.KEYWORD_ONLY)])
+        [inspect.Parameter(slot, inspect.Parameter.KEYWORD_ONLY)]
+    )
     return rule
 
 
 _OPS: dict[str, Op] = {}
-_FAMILIES: dict[str, frozenset[str]] = {}     # module name -> the words that stand in quotes in it
+_FAMILIES: dict[str, frozenset[str]] = {}  # module name -> the words that stand in quotes in it
 
 
 def _quoted_words() -> dict[str, frozenset[str]]:
-    """Quoted words of the family files, read once: an op is found by its name without importing every family."""
+    """Quoted words of the family files, read once: an op is found by its name without importing every
+    family.
+    """
     if not _FAMILIES:
         folder = pathlib.Path(__file__).parents[1] / "ops"
         for path in sorted(folder.rglob("*.py")):
@@ -487,7 +581,9 @@ def get(op_type: str) -> Op:
     """The op of that type; UnknownOpError with the nearest name where there is none."""
     op = find(op_type)
     if op is None:
-        raise UnknownOpError(f'Operator "{op_type}" has not been registered.{did_you_mean(op_type, known_types())}')
+        raise UnknownOpError(
+            f'Operator "{op_type}" has not been registered.{did_you_mean(op_type, known_types())}'
+        )
     return op
 
 

@@ -1,4 +1,7 @@
-"""The programs of a training script that knows nothing of us: it runs until its first `Executor.run`, and no further."""
+"""The programs of a training script that knows nothing of us: it runs until its first `Executor.run`, and
+no further.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +30,9 @@ __all__ = ["Captured", "capture_call", "capture_script"]
 
 @dataclass(frozen=True)
 class Captured:
-    """A training program, the program that initialises what it needs, a title for both, and batches where they were asked for."""
+    """A training program, the program that initialises what it needs, a title for both, and batches where
+    they were asked for.
+    """
 
     main: Program
     startup: Program
@@ -36,15 +41,18 @@ class Captured:
 
 
 class _Reached(BaseException):
-    """The script has come to where its programs are complete. No Exception, so that the script's `except` lets it pass."""
+    """The script has come to where its programs are complete. No Exception, so that the script's `except`
+    lets it pass.
+    """
 
 
 def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, batches: int = 0) -> Captured:
-    """The programs of the script at `path`, run as `__main__` with the arguments `argv`; `wanted` names the variable of the main one.
+    """The programs of the script at `path`, run as `__main__` with the arguments `argv`; `wanted` names the
+    variable of the main one.
 
-    With `batches` the script goes on, on the CPU, until it has fed so many to a program that trains; they are `Captured.feeds`.
-    UsageError where the script fails, ends without a run, or has several programs that train and none is named. What the script
-    prints goes to stderr.
+    With `batches` the script goes on, on the CPU, until it has fed so many to a program that trains; they are
+    `Captured.feeds`. UsageError where the script fails, ends without a run, or has several programs that
+    train and none is named. What the script prints goes to stderr.
     """
     try:
         source = pathlib.Path(path).read_bytes()
@@ -52,14 +60,19 @@ def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, ba
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}") from None
+        raise UsageError(
+            f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}"
+        ) from None
     with _fresh() as watch, _as_main(path, argv) as module, watch.executors(batches):
         _execute(code, module, path, watch)
     if watch.found is None:
         raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
     if len(watch.feeds) < batches:
-        raise UsageError(f"{path} fed {len(watch.feeds)} batches to a program that trains, not {batches}: make it run longer, or ask for "
-                         "fewer --steps")
+        raise UsageError(
+            f"{path} fed {len(watch.feeds)} batches to a program that trains, not {batches}: make it run "
+            f"longer, or ask for "
+            "fewer --steps"
+        )
     return dataclasses.replace(watch.found(pathlib.Path(path).name, wanted), feeds=tuple(watch.feeds))
 
 
@@ -71,10 +84,14 @@ def _execute(code: Any, module: ModuleType, path: str, watch: _Watch) -> None:
         return
     except SystemExit as error:
         if watch.found is None:
-            raise UsageError(f"{path} ended (exit code {error.code or 0}) before its first Executor.run") from None
+            raise UsageError(
+                f"{path} ended (exit code {error.code or 0}) before its first Executor.run"
+            ) from None
     except Exception as error:
         if watch.found is None:
-            raise UsageError(f"{_place(error.__traceback__, path)}: {type(error).__name__}: {one_line(error)}") from None
+            raise UsageError(
+                f"{_place(error.__traceback__, path)}: {type(error).__name__}: {one_line(error)}"
+            ) from None
 
 
 def _place(trace: TracebackType | None, path: str) -> str:
@@ -84,19 +101,30 @@ def _place(trace: TracebackType | None, path: str) -> str:
 
 
 def capture_call(function: Callable[[], Any], title: str) -> Captured:
-    """The programs that `function` returns, as Program or (main, startup), or else builds as the default ones."""
+    """The programs that `function` returns, as Program or (main, startup), or else builds as the default
+    ones.
+    """
     with _fresh() as watch:
         try:
             result = function()
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            raise UsageError(f"{title}: {last.filename}:{last.lineno}: {type(error).__name__}: {one_line(error)}") from None
+            raise UsageError(
+                f"{title}: {last.filename}:{last.lineno}: {type(error).__name__}: {one_line(error)}"
+            ) from None
         if isinstance(result, Program):
             return Captured(result, watch.startup_of(result, default_startup_program()), title)
-        if isinstance(result, (tuple, list)) and len(result) >= 2 and all(isinstance(item, Program) for item in result[:2]):
+        if (
+            isinstance(result, (tuple, list))
+            and len(result) >= 2
+            and all(isinstance(item, Program) for item in result[:2])
+        ):
             return Captured(result[0], result[1], title)
         if not default_main_program().global_block().ops:
-            raise UsageError(f"{title} returned {type(result).__name__} and built nothing: it should return a Program or (main, startup)")
+            raise UsageError(
+                f"{title} returned {type(result).__name__} and built nothing: it should return a Program or "
+                f"(main, startup)"
+            )
         return Captured(default_main_program(), default_startup_program(), title)
 
 
@@ -126,7 +154,9 @@ def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
 
 
 class _Watch:
-    """Stands at the doors through which a script's programs leave: runs of executors and calls of the transpiler."""
+    """Stands at the doors through which a script's programs leave: runs of executors and calls of the
+    transpiler.
+    """
 
     def __init__(self) -> None:
         self.found: Callable[[str, str | None], Captured] | None = None
@@ -135,15 +165,24 @@ class _Watch:
 
     @contextlib.contextmanager
     def executors(self, batches: int = 0) -> Iterator[None]:
-        """Inside the `with`, running anything ends the script; with `batches`, running so many of them through a program that trains."""
+        """Inside the `with`, running anything ends the script; with `batches`, running so many of them
+        through a program that trains.
+        """
         from fluidlite.executor.executor import Executor
         from fluidlite.parallel_executor import ParallelExecutor
         from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
+
         doors: list[tuple[type, str, Callable[..., Any]]] = [
-            (Executor, "__init__", _no_device), (Executor, "run", self._run), (ParallelExecutor, "run", self._run_parallel),
-            (DistributeTranspiler, "transpile", self._transpile)]
+            (Executor, "__init__", _no_device),
+            (Executor, "run", self._run),
+            (ParallelExecutor, "run", self._run_parallel),
+            (DistributeTranspiler, "transpile", self._transpile),
+        ]
         if batches:
-            doors[:2] = [(Executor, "__init__", _on_cpu(Executor.__init__)), (Executor, "run", self._recording(Executor.run, batches))]
+            doors[:2] = [
+                (Executor, "__init__", _on_cpu(Executor.__init__)),
+                (Executor, "run", self._recording(Executor.run, batches)),
+            ]
         saved = [(owner, name, getattr(owner, name)) for owner, name, _ in doors]
         for owner, name, door in doors:
             setattr(owner, name, door)
@@ -158,6 +197,7 @@ class _Watch:
         def run(executor: Any, program: Any = None, *args: Any, **kwargs: Any) -> Any:
             ran = default_main_program() if program is None else getattr(program, "_program", program)
             return self.stop(ran if isinstance(ran, Program) else default_main_program())
+
         return run
 
     def _recording(self, really: Callable[..., Any], batches: int) -> Callable[..., Any]:
@@ -170,19 +210,29 @@ class _Watch:
                 if len(self.feeds) == batches:
                     raise _Reached
             return really(executor, program, feed, *args, **kwargs)
+
         return run
 
     @property
     def _run_parallel(self) -> Callable[..., Any]:
-        return lambda executor, *args, **kwargs: self.stop(getattr(executor, "_program", None) or default_main_program())
+        return lambda executor, *args, **kwargs: self.stop(
+            getattr(executor, "_program", None) or default_main_program()
+        )
 
     @property
     def _transpile(self) -> Callable[..., Any]:
-        def transpile(transpiler: Any, trainer_id: int = 0, program: Program | None = None, *args: Any, **kwargs: Any) -> Any:
-            startup = kwargs.get("startup_program") or (args[3] if len(args) > 3 else None) or default_startup_program()
+        def transpile(
+            transpiler: Any, trainer_id: int = 0, program: Program | None = None, *args: Any, **kwargs: Any
+        ) -> Any:
+            startup = (
+                kwargs.get("startup_program")
+                or (args[3] if len(args) > 3 else None)
+                or default_startup_program()
+            )
             main = program or default_main_program()
             self.found = self.found or (lambda title, wanted: Captured(main, startup, title))
             raise _Reached
+
         return transpile
 
     def stop(self, ran: Program) -> Any:
@@ -193,21 +243,41 @@ class _Watch:
 
     def note(self, ran: Program, frame: Any) -> None:
         """Remember which programs there are when the script first runs one."""
-        main, startup, names, known = default_main_program(), default_startup_program(), _names(frame), self._all()
+        main, startup, names, known = (
+            default_main_program(),
+            default_startup_program(),
+            _names(frame),
+            self._all(),
+        )
         self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
 
     def _all(self) -> list[Program]:
         """Every program made since the script began."""
         found = [item for item in gc.get_objects() if type(item) is Program and item.serial > self.since]
-        return sorted({id(program): program for program in (*found, default_main_program(), default_startup_program())}.values(),
-                      key=lambda program: program.serial)
+        return sorted(
+            {
+                id(program): program
+                for program in (*found, default_main_program(), default_startup_program())
+            }.values(),
+            key=lambda program: program.serial,
+        )
 
     # ------------------------------------------------------------------ which program is which
-    def _choose(self, title: str, wanted: str | None, ran: Program, main: Program, startup: Program, names: dict[str, Program],
-                known: Sequence[Program]) -> Captured:
+    def _choose(
+        self,
+        title: str,
+        wanted: str | None,
+        ran: Program,
+        main: Program,
+        startup: Program,
+        names: dict[str, Program],
+        known: Sequence[Program],
+    ) -> Captured:
         chosen = _named(wanted, names, title) if wanted else _training(ran, main, names, known, title)
         candidates = (ran, startup, *known)
-        return Captured(chosen, next((one for one in candidates if _initialises(one, chosen)), startup), title)
+        return Captured(
+            chosen, next((one for one in candidates if _initialises(one, chosen)), startup), title
+        )
 
     def startup_of(self, main: Program, default: Program) -> Program:
         """The program that initialises the parameters of `main`."""
@@ -235,12 +305,18 @@ def _names(frame: Any) -> dict[str, Program]:
 
 def _named(wanted: str, names: dict[str, Program], title: str) -> Program:
     if wanted not in names:
-        raise UsageError(f"{title} has no program in a variable {wanted!r} at its first run{did_you_mean(wanted, names)}")
+        raise UsageError(
+            f"{title} has no program in a variable {wanted!r} at its first run{did_you_mean(wanted, names)}"
+        )
     return names[wanted]
 
 
-def _training(ran: Program, main: Program, names: dict[str, Program], known: Sequence[Program], title: str) -> Program:
-    """The program that trains: the one that is run, the default one, or the only one that is initialised by what is run."""
+def _training(
+    ran: Program, main: Program, names: dict[str, Program], known: Sequence[Program], title: str
+) -> Program:
+    """The program that trains: the one that is run, the default one, or the only one that is initialised
+    by what is run.
+    """
     training = [program for program in known if _trains(program)]
     started = [program for program in training if _initialises(ran, program)]
     for program in (ran, main):
@@ -251,7 +327,10 @@ def _training(ran: Program, main: Program, names: dict[str, Program], known: Seq
             return group[0]
     if training:
         found = ", ".join(name for name, program in names.items() if any(program is one for one in training))
-        raise UsageError(f"{title} has {len(training)} programs that train{f' ({found})' if found else ''}: choose one with --program NAME")
+        raise UsageError(
+            f"{title} has {len(training)} programs that train{f' ({found})' if found else ''}: choose one "
+            f"with --program NAME"
+        )
     return main if main.global_block().ops else ran
 
 
@@ -262,4 +341,6 @@ def _trains(program: Program) -> bool:
 def _initialises(startup: Program, main: Program) -> bool:
     """Whether `startup`, which is not `main`, writes parameters of `main`."""
     parameters = {param.name for param in main.all_parameters()}
-    return startup is not main and any(name in parameters for op in startup.global_block().ops for name in op.output_arg_names)
+    return startup is not main and any(
+        name in parameters for op in startup.global_block().ops for name in op.output_arg_names
+    )

@@ -1,4 +1,5 @@
 """Completion scripts for shells, made from the parser."""
+
 from __future__ import annotations
 
 import argparse
@@ -13,13 +14,21 @@ __all__ = ["completion"]
 
 
 def completion(shell: str) -> str:
-    """The text to put where the shell looks for completions: `source <(fluidlite-transpile --completion bash)`."""
+    """The text to put where the shell looks for completions: `source <(fluidlite-transpile --completion
+    bash)`.
+    """
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
 
 
 def _values() -> dict[str, Sequence[str]]:
-    return {"--mode": MODES, "--format": tuple(FORMATS), "--completion": SHELLS, "--role": ("trainer0", "pserver0"),
-            "--feeds": ("random", "script"), "--config": [f"{name}=" for name in DistributeTranspilerConfig.names()]}
+    return {
+        "--mode": MODES,
+        "--format": tuple(FORMATS),
+        "--completion": SHELLS,
+        "--role": ("trainer0", "pserver0"),
+        "--feeds": ("random", "script"),
+        "--config": [f"{name}=" for name in DistributeTranspilerConfig.names()],
+    }
 
 
 def _actions() -> list[argparse.Action]:
@@ -27,8 +36,10 @@ def _actions() -> list[argparse.Action]:
 
 
 def _bash() -> str:
-    cases = "\n".join(f'    {option}) COMPREPLY=($(compgen -W "{" ".join(values)}" -- "$word")); return ;;'
-                      for option, values in _values().items())
+    cases = "\n".join(
+        f'    {option}) COMPREPLY=($(compgen -W "{" ".join(values)}" -- "$word")); return ;;'
+        for option, values in _values().items()
+    )
     options = " ".join(option for action in _actions() for option in action.option_strings)
     return f"""\
 _fluidlite_transpile() {{
@@ -47,9 +58,22 @@ def _zsh() -> str:
     values = _values()
     lines = []
     for action in _actions():
-        about = (action.help or "").replace("'", "").replace("[", "(").replace("]", ")").replace(":", " -").split(" (", 1)[0]
+        about = (
+            (action.help or "")
+            .replace("'", "")
+            .replace("[", "(")
+            .replace("]", ")")
+            .replace(":", " -")
+            .split(" (", 1)[0]
+        )
         for option in action.option_strings:
-            takes = "" if action.nargs == 0 else f":value:({' '.join(values[option])})" if option in values else ":value:_files"
+            takes = (
+                ""
+                if action.nargs == 0
+                else f":value:({' '.join(values[option])})"
+                if option in values
+                else ":value:_files"
+            )
             lines.append(f"  '*{option}[{about}]{takes}' \\")
     return "\n".join(["#compdef fluidlite-transpile", "_arguments \\", *lines, "  '1:source:_files'"]) + "\n"
 
@@ -60,6 +84,12 @@ def _fish() -> str:
         about = (action.help or "").replace("'", "").split(" (", 1)[0]
         for option in action.option_strings:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            takes = "" if action.nargs == 0 else f" -x -a '{' '.join(values[option])}'" if option in values else " -r"
+            takes = (
+                ""
+                if action.nargs == 0
+                else f" -x -a '{' '.join(values[option])}'"
+                if option in values
+                else " -r"
+            )
             lines.append(f"complete -c fluidlite-transpile {flag}{takes} -d '{about}'")
     return "\n".join(lines) + "\n"

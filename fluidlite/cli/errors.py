@@ -1,4 +1,5 @@
 """What a user did wrong, in one line."""
+
 from __future__ import annotations
 
 from fluidlite.base.errors import FluidError

@@ -1,4 +1,5 @@
 """Writing a job's programs to a folder: all files whole, or none."""
+
 from __future__ import annotations
 
 import os
@@ -15,9 +16,11 @@ __all__ = ["write_job"]
 
 
 def write_job(job: Job, roles: Sequence[Role], formats: Iterable[str], folder: str, title: str) -> list[str]:
-    """Write `<role>.main.<suffix>` and `<role>.startup.<suffix>` for each role and format, `index.html` for html; the files' names.
+    """Write `<role>.main.<suffix>` and `<role>.startup.<suffix>` for each role and format, `index.html` for
+    html; the files' names.
 
-    Everything is made in a folder beside the target's files first: where something fails, the target is as it was.
+    Everything is made in a folder beside the target's files first: where something fails, the target is as it
+    was.
     """
     target = pathlib.Path(folder)
     try:
@@ -31,7 +34,9 @@ def write_job(job: Job, roles: Sequence[Role], formats: Iterable[str], folder: s
         raise UsageError(f"cannot write to {folder}: {error.strerror or error}") from None
 
 
-def _write(job: Job, roles: Sequence[Role], formats: Sequence[str], folder: pathlib.Path, title: str) -> list[str]:
+def _write(
+    job: Job, roles: Sequence[Role], formats: Sequence[str], folder: pathlib.Path, title: str
+) -> list[str]:
     names = []
     for name in formats:
         if name == "html":

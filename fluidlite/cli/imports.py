@@ -3,10 +3,12 @@
     with paddle_names():
         import paddle.fluid as fluid          # fluid is fluidlite
 
-Inside the `with`, `paddle.fluid.X` is `fluidlite.X`, the same module object; `paddle.batch` and `paddle.reader` are there as well.
-`paddle.dataset` has every data set's name but no data: a reader says so when it is read. What was imported under these names
-before, a real Paddle perhaps, is put aside and comes back afterwards.
+Inside the `with`, `paddle.fluid.X` is `fluidlite.X`, the same module object; `paddle.batch` and
+`paddle.reader` are there as well. `paddle.dataset` has every data set's name but no data: a reader says so
+when it is read. What was imported under these names before, a real Paddle perhaps, is put aside and comes
+back afterwards.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +27,18 @@ __all__ = ["PADDLE_VERSION", "paddle_names"]
 
 PADDLE_VERSION = "1.8.5"
 _HOMES = {"paddle.fluid": "fluidlite", "paddle.reader": "fluidlite.reading.decorators"}
-_READERS = ("train", "test", "train10", "train100", "test10", "test100", "valid", "validation", "val", "trainval")
+_READERS = (
+    "train",
+    "test",
+    "train10",
+    "train100",
+    "test10",
+    "test100",
+    "valid",
+    "validation",
+    "val",
+    "trainval",
+)
 
 
 @contextlib.contextmanager
@@ -51,14 +64,16 @@ def _home(name: str) -> str | None:
     """The module of ours that `paddle.fluid.x` stands for."""
     for prefix, home in _HOMES.items():
         if name == prefix or name.startswith(f"{prefix}."):
-            return home + name[len(prefix):]
+            return home + name[len(prefix) :]
     return None
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `paddle` and what is below it."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> Any:
         """A spec for the names that there are; None for others."""
         if fullname == "paddle" or fullname == "paddle.dataset" or fullname.startswith("paddle.dataset."):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -68,13 +83,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """A module of our own for `paddle` and its data sets; for the others an empty one that `exec_module` replaces."""
+        """A module of our own for `paddle` and its data sets; for the others an empty one that
+        `exec_module` replaces.
+        """
         if spec.name == "paddle":
             return _Paddle(spec.name)
         return _Dataset(spec.name) if spec.name.startswith("paddle.dataset") else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules` afterwards."""
+        """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules`
+        afterwards.
+        """
         home = _home(module.__name__)
         if home is not None:
             sys.modules[module.__name__] = importlib.import_module(home)
@@ -95,10 +114,14 @@ class _Paddle(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "batch":
             from fluidlite.reading.decorators import batch
+
             return batch
         if name in ("fluid", "reader", "dataset"):
             return importlib.import_module(f"paddle.{name}")
-        raise AttributeError(f"module 'paddle' has no attribute {name!r} (FluidLite has paddle.fluid, paddle.reader and paddle.batch)")
+        raise AttributeError(
+            f"module 'paddle' has no attribute {name!r} (FluidLite has paddle.fluid, paddle.reader and "
+            f"paddle.batch)"
+        )
 
 
 class _Dataset(ModuleType):
@@ -109,7 +132,11 @@ class _Dataset(ModuleType):
             raise AttributeError(name)
         if self.__name__ == "paddle.dataset":
             return importlib.import_module(f"paddle.dataset.{name}")
-        return _reader_maker(f"{self.__name__}.{name}") if name in _READERS else _refuse(f"{self.__name__}.{name}")
+        return (
+            _reader_maker(f"{self.__name__}.{name}")
+            if name in _READERS
+            else _refuse(f"{self.__name__}.{name}")
+        )
 
 
 def _reader_maker(name: str) -> Callable[..., Any]:
@@ -118,5 +145,8 @@ def _reader_maker(name: str) -> Callable[..., Any]:
 
 def _refuse(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise FluidError(f"{name}() would download a data set, which FluidLite does not: read the data in another way")
+        raise FluidError(
+            f"{name}() would download a data set, which FluidLite does not: read the data in another way"
+        )
+
     return refuse

@@ -1,4 +1,5 @@
 """The arguments of `fluidlite-transpile`."""
+
 from __future__ import annotations
 
 import argparse
@@ -30,8 +31,11 @@ examples:
 
 exit code: 0; 1 when --check or --verify finds something; 2 when the arguments, the script or the program are not right.
 """
-_SOURCE = ("a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc such as __model__, "
-           "text, JSON), a folder that holds a __model__, or - for stdin")
+_SOURCE = (
+    "a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc "
+    "such as __model__, "
+    "text, JSON), a folder that holds a __model__, or - for stdin"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,18 +54,33 @@ class Parser(argparse.ArgumentParser):
         value = getattr(options, name)
         for item in value if isinstance(value, list) else [value]:
             if item is not None and item not in known:
-                raise UsageError(f"no {name} {item!r}{did_you_mean(item, known)} ({name}s: {', '.join(known)})")
+                raise UsageError(
+                    f"no {name} {item!r}{did_you_mean(item, known)} ({name}s: {', '.join(known)})"
+                )
 
 
 def parser() -> Parser:
     """The parser of `fluidlite-transpile`."""
-    made = Parser(prog="fluidlite-transpile", description="What every process of a distributed training job runs, before it runs.",
-                  epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    made = Parser(
+        prog="fluidlite-transpile",
+        description="What every process of a distributed training job runs, before it runs.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     made.add_argument("source", nargs="?", metavar="SOURCE", help=_SOURCE)
-    made.add_argument("--startup", metavar="FILE", help="the startup program, where SOURCE is a saved program")
-    made.add_argument("--program", metavar="NAME", help="the script's variable that holds the main program, where several programs train")
+    made.add_argument(
+        "--startup", metavar="FILE", help="the startup program, where SOURCE is a saved program"
+    )
+    made.add_argument(
+        "--program",
+        metavar="NAME",
+        help="the script's variable that holds the main program, where several programs train",
+    )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
-    made.add_argument("--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}")
+    made.add_argument(
+        "--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}"
+    )
     _add_job(made.add_argument_group("the job"))
     _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
     _add_proof(made.add_argument_group("the proof that --verify makes"))
@@ -70,42 +89,121 @@ def parser() -> Parser:
 
 
 def _add_job(group: Any) -> None:
-    group.add_argument("--mode", default="pserver", metavar="MODE", help=f"one of {', '.join(MODES)} (default: pserver)")
-    group.add_argument("--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)")
-    group.add_argument("--pservers", default=None, metavar="N", help="how many servers (default: 2), or their endpoints")
-    group.add_argument("--endpoints", metavar="IP:PORT,...", help="endpoints of the servers, or of the trainers in modes without servers")
-    group.add_argument("--sync", dest="sync", action="store_true", default=True, help="all trainers take each step together (default)")
-    group.add_argument("--async", dest="sync", action="store_false", help="servers take each gradient as it comes")
-    group.add_argument("--config", action="append", default=[], metavar="KEY=VALUE",
-                       help="a field of DistributeTranspilerConfig; may be repeated: slice_var_up=false, min_block_size=1024, ...")
+    group.add_argument(
+        "--mode", default="pserver", metavar="MODE", help=f"one of {', '.join(MODES)} (default: pserver)"
+    )
+    group.add_argument(
+        "--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)"
+    )
+    group.add_argument(
+        "--pservers", default=None, metavar="N", help="how many servers (default: 2), or their endpoints"
+    )
+    group.add_argument(
+        "--endpoints",
+        metavar="IP:PORT,...",
+        help="endpoints of the servers, or of the trainers in modes without servers",
+    )
+    group.add_argument(
+        "--sync",
+        dest="sync",
+        action="store_true",
+        default=True,
+        help="all trainers take each step together (default)",
+    )
+    group.add_argument(
+        "--async", dest="sync", action="store_false", help="servers take each gradient as it comes"
+    )
+    group.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a field of DistributeTranspilerConfig; may be repeated: slice_var_up=false, "
+        "min_block_size=1024, ...",
+    )
 
 
 def _add_output(group: Any) -> None:
     group.add_argument("--role", metavar="NAME", help="only this role: trainer0, pserver1, ...")
     group.add_argument("--trainer-id", type=int, metavar="N", help="the same as --role trainerN")
-    group.add_argument("-o", "--output", metavar="DIR", help="write a file for each role and program (html: one page for all)")
-    group.add_argument("--format", action="append", metavar="FORMAT",
-                       help=f"{', '.join(FORMATS)} (default: text); repeatable with -o; without -o the role's main program goes to stdout")
-    group.add_argument("--diff", action="store_true", help="what is inserted, removed and changed against the original")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="write a file for each role and program (html: one page for all)",
+    )
+    group.add_argument(
+        "--format",
+        action="append",
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)} (default: text); repeatable with -o; without -o the role's main program "
+        f"goes to stdout",
+    )
+    group.add_argument(
+        "--diff", action="store_true", help="what is inserted, removed and changed against the original"
+    )
     group.add_argument("--plan", action="store_true", help="traffic, memory and the estimated time of a step")
-    group.add_argument("--check", action="store_true", help="check all roles against each other; exit code 1 when something is wrong")
-    group.add_argument("--verify", action="store_true", help="run the job in this process, and compare it with what it should compute; "
-                       "exit code 1 when it differs")
-    group.add_argument("--batch", type=_count, default=32, metavar="N", help="samples a step and trainer, for bytes and times (default: 32)")
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="check all roles against each other; exit code 1 when something is wrong",
+    )
+    group.add_argument(
+        "--verify",
+        action="store_true",
+        help="run the job in this process, and compare it with what it should compute; "
+        "exit code 1 when it differs",
+    )
+    group.add_argument(
+        "--batch",
+        type=_count,
+        default=32,
+        metavar="N",
+        help="samples a step and trainer, for bytes and times (default: 32)",
+    )
 
 
 def _add_proof(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--steps", type=_count, metavar="K", help="how many steps (default: 10)")
-    group.add_argument("--feeds", metavar="WHICH", help="random (default), or script: the batches that the script itself feeds")
-    group.add_argument("--seed", type=_whole, metavar="N", help="of random batches, and of the order in asynchronous jobs")
+    group.add_argument(
+        "--feeds",
+        metavar="WHICH",
+        help="random (default), or script: the batches that the script itself feeds",
+    )
+    group.add_argument(
+        "--seed", type=_whole, metavar="N", help="of random batches, and of the order in asynchronous jobs"
+    )
 
 
 def _add_machines(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--gbits", type=_speed, metavar="X", help="each machine's port: 10^9 bits a second, each way (default: 10)")
-    group.add_argument("--latency-us", type=_speed, metavar="X", help="what each message takes beside its bytes (default: 50)")
-    group.add_argument("--gflops", type=_speed, metavar="X", help="10^9 multiplications and additions that a trainer does in a second")
-    group.add_argument("--compute-ms", type=_speed, metavar="X", help="or: what a trainer's forward and backward pass takes")
-    group.add_argument("--sequence", type=_count, default=1, metavar="N", help="mean steps of a sample that is a sequence (default: 1)")
+    group.add_argument(
+        "--gbits",
+        type=_speed,
+        metavar="X",
+        help="each machine's port: 10^9 bits a second, each way (default: 10)",
+    )
+    group.add_argument(
+        "--latency-us",
+        type=_speed,
+        metavar="X",
+        help="what each message takes beside its bytes (default: 50)",
+    )
+    group.add_argument(
+        "--gflops",
+        type=_speed,
+        metavar="X",
+        help="10^9 multiplications and additions that a trainer does in a second",
+    )
+    group.add_argument(
+        "--compute-ms", type=_speed, metavar="X", help="or: what a trainer's forward and backward pass takes"
+    )
+    group.add_argument(
+        "--sequence",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="mean steps of a sample that is a sequence (default: 1)",
+    )
 
 
 def _whole(text: str) -> int:
@@ -137,8 +235,12 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options, unknown = made.parse_known_args(list(argv[:cut]))
     if unknown:
         name = unknown[0].split("=", 1)[0]
-        raise UsageError(f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand behind --)"
-                         if name.startswith("-") else f"one SOURCE is enough: {options.source} and {unknown[0]}")
+        raise UsageError(
+            f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand behind "
+            f"--)"
+            if name.startswith("-")
+            else f"one SOURCE is enough: {options.source} and {unknown[0]}"
+        )
     made.choose(options, "mode", MODES)
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
@@ -153,7 +255,7 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         if options.role not in (None, f"trainer{options.trainer_id}"):
             raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")
         options.role = f"trainer{options.trainer_id}"
-    return options, list(argv[cut + 1:])
+    return options, list(argv[cut + 1 :])
 
 
 # ------------------------------------------------------------------------------------------------ the job
@@ -184,7 +286,10 @@ def config_of(pairs: Iterable[str]) -> DistributeTranspilerConfig:
         if not equals:
             raise UsageError(f"--config wants key=value, not {pair!r}")
         if key not in DistributeTranspilerConfig.names():
-            raise UsageError(f"DistributeTranspilerConfig has no field {key!r}{did_you_mean(key, DistributeTranspilerConfig.names())}")
+            raise UsageError(
+                f"DistributeTranspilerConfig has no field "
+                f"{key!r}{did_you_mean(key, DistributeTranspilerConfig.names())}"
+            )
         fields[key] = _typed(key, text)
     try:
         return DistributeTranspilerConfig.make(**fields)
@@ -192,7 +297,16 @@ def config_of(pairs: Iterable[str]) -> DistributeTranspilerConfig:
         raise UsageError(f"--config: {one_line(error)}") from None
 
 
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 _METHODS = {"RoundRobin": RoundRobin, "HashName": HashName}
 
 
@@ -200,7 +314,10 @@ def _typed(key: str, text: str) -> Any:
     default = getattr(DistributeTranspilerConfig(), key)
     if key == "split_method":
         if text not in _METHODS:
-            raise UsageError(f"--config {key}: no method {text!r}{did_you_mean(text, _METHODS)} (methods: {', '.join(_METHODS)})")
+            raise UsageError(
+                f"--config {key}: no method {text!r}{did_you_mean(text, _METHODS)} (methods: "
+                f"{', '.join(_METHODS)})"
+            )
         return _METHODS[text]
     if isinstance(default, bool):
         if text.lower() not in _WORDS:

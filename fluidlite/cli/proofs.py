@@ -1,4 +1,5 @@
 """What `--verify` does: batches for a job, its proof, and the proof as JSON."""
+
 from __future__ import annotations
 
 import json
@@ -13,17 +14,22 @@ from fluidlite.transpiler.roles import Job
 
 __all__ = ["proof_json", "prove"]
 
-_MOST_ROLES = 64                               # each is a thread with a copy of the parameters
+_MOST_ROLES = 64  # each is a thread with a copy of the parameters
 
 
-def prove(job: Job, feeds: Sequence[Mapping[str, Any]], batch: int, steps: int, sequence: int, seed: int | None) -> Proof:
+def prove(
+    job: Job, feeds: Sequence[Mapping[str, Any]], batch: int, steps: int, sequence: int, seed: int | None
+) -> Proof:
     """The proof of a job on the batches given, or on random ones of `batch` samples a trainer.
 
     UsageError where the program does not run on them: by itself, or as a job.
     """
     if len(job.roles) > _MOST_ROLES:
-        raise UsageError(f"--verify runs every role in this process, and {len(job.roles)} are too many: {_MOST_ROLES} at most (a proof "
-                         "with few trainers and servers says as much)")
+        raise UsageError(
+            f"--verify runs every role in this process, and {len(job.roles)} are too many: {_MOST_ROLES} at "
+            f"most (a proof "
+            "with few trainers and servers says as much)"
+        )
     chosen = feeds or random_feeds(job.main, batch * job.trainers, steps, max(sequence, 2), seed or 0)
     try:
         return verify_job(job, chosen, seed=seed)
@@ -31,13 +37,26 @@ def prove(job: Job, feeds: Sequence[Mapping[str, Any]], batch: int, steps: int, 
         raise
     except (FluidError, ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:
         kind = "its own" if feeds else "random"
-        raise UsageError(f"the program does not run on {kind} batches{'' if feeds else ' (try --feeds script)'}: {one_line(error)}") from None
+        raise UsageError(
+            f"the program does not run on {kind} batches{'' if feeds else ' (try --feeds script)'}: "
+            f"{one_line(error)}"
+        ) from None
 
 
 def proof_json(proof: Proof) -> str:
     """All that a proof says, as JSON."""
-    said = {"ok": proof.ok, "equal": proof.equal, "as_planned": proof.as_planned, "mode": proof.mode, "steps": proof.steps,
-            "trainers": proof.trainers, "servers": proof.servers, "reference": proof.reference, "allowed": proof.allowed,
-            "rounding": proof.rounding, "differences": dict(proof.differences),
-            "links": [{**link._asdict(), "ok": link.ok} for link in proof.links]}
+    said = {
+        "ok": proof.ok,
+        "equal": proof.equal,
+        "as_planned": proof.as_planned,
+        "mode": proof.mode,
+        "steps": proof.steps,
+        "trainers": proof.trainers,
+        "servers": proof.servers,
+        "reference": proof.reference,
+        "allowed": proof.allowed,
+        "rounding": proof.rounding,
+        "differences": dict(proof.differences),
+        "links": [{**link._asdict(), "ok": link.ok} for link in proof.links],
+    }
     return json.dumps(said, indent=2) + "\n"

@@ -1,4 +1,5 @@
 """Where the command's programs come from: a script, a function, a file, or stdin."""
+
 from __future__ import annotations
 
 import importlib
@@ -19,8 +20,11 @@ __all__ = ["load", "parse_program"]
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def load(source: str, argv: Sequence[str], startup: str | None = None, wanted: str | None = None, batches: int = 0) -> Captured:
-    """The programs that `source` names: "train.py", "package.module:function", "__model__", a folder with one, or "-" (stdin).
+def load(
+    source: str, argv: Sequence[str], startup: str | None = None, wanted: str | None = None, batches: int = 0
+) -> Captured:
+    """The programs that `source` names: "train.py", "package.module:function", "__model__", a folder with
+    one, or "-" (stdin).
 
     `batches` asks a script for so many of its batches.
     """
@@ -87,7 +91,9 @@ def _read(source: str) -> Program:
 
 
 def parse_program(data: bytes) -> Program:
-    """A program from text, JSON or ProgramDesc bytes, whichever it is; FormatError where it is none of them."""
+    """A program from text, JSON or ProgramDesc bytes, whichever it is; FormatError where it is none of
+    them.
+    """
     head = data.lstrip()[:1]
     try:
         text = data.decode()
@@ -95,9 +101,12 @@ def parse_program(data: bytes) -> Program:
         text = ""
     if head == b"{" and text:
         from fluidlite.show.json import parse as parse_json
+
         return parse_json(text)
     if re.match(r"(\s*#[^\n]*\n|\s)*program\b", text):
         from fluidlite.ir.text import parse
+
         return parse(text)
     from fluidlite.ir.proto import parse_program as parse_bytes
+
     return parse_bytes(data)

@@ -1,4 +1,7 @@
-"""`fluidlite-transpile`: what every process of a distributed job runs, as a table, files, a page, a difference, a plan or a check."""
+"""`fluidlite-transpile`: what every process of a distributed job runs, as a table, files, a page, a
+difference, a plan or a check.
+"""
+
 from __future__ import annotations
 
 import argparse
@@ -17,17 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 BROKEN_PIPE = 128 + 13
-STEPS = 10                                    # of a proof
+STEPS = 10  # of a proof
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 0, 1 when --check or --verify found something, 2 when the user must change something."""
+    """Run the command; returns its exit code: 0, 1 when --check or --verify found something, 2 when the
+    user must change something.
+    """
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has seen enough; without this Python would complain when it flushes at its end.
+        # Whoever read our output has seen enough; without this Python would complain when it flushes at its
+        # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (FluidError, RecursionError, MemoryError) as error:
@@ -40,12 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     from fluidlite.cli.options import parse_options
+
     options, script_argv = parse_options(argv)
     if options.completion:
         from fluidlite.cli.completion import completion
+
         sys.stdout.write(completion(options.completion))
         return 0
     from fluidlite.cli.sources import load
+
     _check_outputs(options)
     batches = (options.steps or STEPS) if options.feeds == "script" else 0
     captured = load(options.source, script_argv, options.startup, options.program, batches)
@@ -57,9 +66,18 @@ def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
     from fluidlite.cli.capture import Captured
     from fluidlite.cli.options import config_of, endpoints_of
     from fluidlite.transpiler.roles import make_job
+
     assert isinstance(captured, Captured)
     trainers, endpoints = endpoints_of(options)
-    job = make_job(captured.main, captured.startup, options.mode, trainers, endpoints, options.sync, config_of(options.config))
+    job = make_job(
+        captured.main,
+        captured.startup,
+        options.mode,
+        trainers,
+        endpoints,
+        options.sync,
+        config_of(options.config),
+    )
     if options.role is not None:
         job.role(options.role)
     return job, captured.title
@@ -68,16 +86,28 @@ def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
 def _check_outputs(options: argparse.Namespace) -> None:
     """UsageError where the options do not go together; before the script is run, which may take a while."""
     if options.verify:
-        if options.format not in (None, ["json"]) or options.output or options.diff or options.plan or options.check or options.role:
-            raise UsageError("--verify shows its proof, as JSON with --format json; --output, --role, --diff, --plan and --check do not go "
-                             "with it")
+        if (
+            options.format not in (None, ["json"])
+            or options.output
+            or options.diff
+            or options.plan
+            or options.check
+            or options.role
+        ):
+            raise UsageError(
+                "--verify shows its proof, as JSON with --format json; --output, --role, --diff, --plan and "
+                "--check do not go "
+                "with it"
+            )
     elif options.format and not options.output:
         if len(options.format) > 1:
             raise UsageError("several formats need a folder: -o DIR")
         if options.format == ["pb"] and sys.stdout.isatty():
             raise UsageError("pb is no text: send it to a file, or use -o DIR")
         if options.diff or options.plan or options.check:
-            raise UsageError("--format without -o writes a program to stdout; --diff, --plan and --check do not go with it")
+            raise UsageError(
+                "--format without -o writes a program to stdout; --diff, --plan and --check do not go with it"
+            )
 
 
 # ------------------------------------------------------------------------------------------------ showing
@@ -88,20 +118,24 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         return 0
     if options.output:
         from fluidlite.cli.files import write_job
+
         names = write_job(job, _roles(job, options), options.format or ["text"], options.output, title)
         sys.stdout.write(f"{len(names)} file{'s' if len(names) > 1 else ''} in {options.output}\n")
     if options.diff:
         sys.stdout.writelines(_diffs(job, options, colour))
     if options.plan:
         from fluidlite.cli.tables import plan_text
+
         sys.stdout.write(plan_text(_plan(job, options), colour))
     if options.check:
         from fluidlite.transpiler.check.report import check
+
         report = check(job)
         sys.stdout.write(f"{report}\n")
         return 0 if report.ok else 1
     if not (options.diff or options.plan):
         from fluidlite.cli.tables import roles_text
+
         sys.stdout.write(roles_text(job, _plan(job, options), options.role, colour))
     return 0
 
@@ -109,16 +143,26 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
 def _plan(job: Job, options: argparse.Namespace) -> Plan:
     """The plan for the machines that were described."""
     from fluidlite.transpiler.cost.plan import Link, plan
+
     usual = Link()
-    link = Link(options.latency_us * 1e-6 if options.latency_us else usual.latency_s,
-                options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s)
-    return plan(job, link, options.batch, options.sequence, options.compute_ms / 1e3 if options.compute_ms else None,
-                options.gflops * 1e9 if options.gflops else None)
+    link = Link(
+        options.latency_us * 1e-6 if options.latency_us else usual.latency_s,
+        options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s,
+    )
+    return plan(
+        job,
+        link,
+        options.batch,
+        options.sequence,
+        options.compute_ms / 1e3 if options.compute_ms else None,
+        options.gflops * 1e9 if options.gflops else None,
+    )
 
 
 def _verify(job: Job, feeds: Sequence[Mapping[str, object]], options: argparse.Namespace) -> int:
     """Run the job in this process and show what came of it."""
     from fluidlite.cli.proofs import proof_json, prove
+
     proof = prove(job, feeds, options.batch, options.steps or STEPS, options.sequence, options.seed)
     sys.stdout.write(proof_json(proof) if options.format else f"{proof}\n")
     return 0 if proof.ok else 1
@@ -137,7 +181,8 @@ def _to_stdout(job: Job, title: str, options: argparse.Namespace) -> None:
     """One role's main program, or the page of the job."""
     from fluidlite.show import FORMATS
     from fluidlite.show.html import job_page
-    name, = options.format
+
+    (name,) = options.format
     role = job.roles[0] if options.role is None else job.role(options.role)
     data = job_page(job, title).encode() if name == "html" else FORMATS[name].render(job.programs(role).main)
     sys.stdout.flush()
@@ -146,8 +191,11 @@ def _to_stdout(job: Job, title: str, options: argparse.Namespace) -> None:
 
 
 def _diffs(job: Job, options: argparse.Namespace, colour: bool) -> Iterator[str]:
-    """The asked role's difference; else those of the first trainer and the first server, which stand for the others."""
+    """The asked role's difference; else those of the first trainer and the first server, which stand for
+    the others.
+    """
     from fluidlite.show.diff import Baseline, diff_text
+
     baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
     first = {role.kind: role for role in reversed(job.roles)}
     for role in [job.role(options.role)] if options.role is not None else list(reversed(first.values())):

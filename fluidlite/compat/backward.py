@@ -2,14 +2,28 @@
 
 They take and give what Paddle's do: ops where it has ops, their descriptions (`op.desc`) where it has those.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.backward import edits, rules
-from fluidlite.backward.paths import dead_ends, encloses, find_path, names_in, stopped_gradients, sub_block_path
-from fluidlite.backward.walk import Backward, Callback, declare_gradients, like_forward, rename_known_gradients
+from fluidlite.backward.paths import (
+    dead_ends,
+    encloses,
+    find_path,
+    names_in,
+    stopped_gradients,
+    sub_block_path,
+)
+from fluidlite.backward.walk import (
+    Backward,
+    Callback,
+    declare_gradients,
+    like_forward,
+    rename_known_gradients,
+)
 from fluidlite.base.registry import grad_name
 from fluidlite.compat.desc import OpDesc
 from fluidlite.ir.block import Block
@@ -92,20 +106,44 @@ def _get_sub_block_path(sub_block: Block, sub_block_op_desc: OpDesc, no_grad_set
 
 
 # ---------------------------------------------------------------------- descriptions
-def _create_op_desc_(op_type: str, inputs: Mapping[str, Sequence[str]], outputs: Mapping[str, Sequence[str]],
-                     attrs: Mapping[str, Any]) -> OpDesc:
+def _create_op_desc_(
+    op_type: str,
+    inputs: Mapping[str, Sequence[str]],
+    outputs: Mapping[str, Sequence[str]],
+    attrs: Mapping[str, Any],
+) -> OpDesc:
     """An op of the backward pass that stands in no program yet."""
     common = {ROLE_ATTR: int(OpRole.Backward), DEVICE_ATTR: ""}
-    return OpDesc(Operator(Program().global_block(), type=op_type, inputs=inputs, outputs=outputs, attrs={**common, **attrs}))
+    return OpDesc(
+        Operator(
+            Program().global_block(), type=op_type, inputs=inputs, outputs=outputs, attrs={**common, **attrs}
+        )
+    )
 
 
 def _create_loss_op_desc_(loss: Variable) -> OpDesc:
     """The op that makes the gradient of the loss, which is one."""
-    return _create_op_desc_("fill_constant", {}, {"Out": [grad_name(loss.name)]}, {
-        "shape": [1], "value": 1.0, "dtype": int(loss.dtype), "force_cpu": False, ROLE_ATTR: int(OpRole.Backward | OpRole.Loss)})
+    return _create_op_desc_(
+        "fill_constant",
+        {},
+        {"Out": [grad_name(loss.name)]},
+        {
+            "shape": [1],
+            "value": 1.0,
+            "dtype": int(loss.dtype),
+            "force_cpu": False,
+            ROLE_ATTR: int(OpRole.Backward | OpRole.Loss),
+        },
+    )
 
 
-def _rename_arg_(op_descs: Sequence[OpDesc], old_name: str, new_name: str, begin_idx: int | None = None, end_idx: int | None = None) -> None:
+def _rename_arg_(
+    op_descs: Sequence[OpDesc],
+    old_name: str,
+    new_name: str,
+    begin_idx: int | None = None,
+    end_idx: int | None = None,
+) -> None:
     """Rename what the ops from `begin_idx` to before `end_idx` read and write."""
     rules.rename([desc.target for desc in op_descs[begin_idx:end_idx]], old_name, new_name)
 
@@ -121,19 +159,33 @@ def _remove_no_grad_branch_(op_descs: Sequence[OpDesc], no_grad_set: set[str]) -
 
 
 # ---------------------------------------------------------------------- writing
-def _append_backward_ops_(block: Block, ops: Sequence[Operator], target_block: Block, no_grad_dict: dict[int, set[str]],
-                          grad_to_var: dict[str, Any], callbacks: Sequence[Callback] | None = None,
-                          input_grad_names_set: set[str] | None = None) -> None:
+def _append_backward_ops_(
+    block: Block,
+    ops: Sequence[Operator],
+    target_block: Block,
+    no_grad_dict: dict[int, set[str]],
+    grad_to_var: dict[str, Any],
+    callbacks: Sequence[Callback] | None = None,
+    input_grad_names_set: set[str] | None = None,
+) -> None:
     """Write the gradient ops of `ops` into `target_block`; `grad_to_var` receives gradient -> variable."""
-    Backward(block.program, no_grad_dict, callbacks or (), input_grad_names_set, grad_to_var).append(block, ops, target_block)
+    Backward(block.program, no_grad_dict, callbacks or (), input_grad_names_set, grad_to_var).append(
+        block, ops, target_block
+    )
 
 
 _rename_grad_ = rename_known_gradients
 
 
-def _append_backward_vars_(block: Block, start_op_idx: int, grad_to_var: Mapping[str, Any],
-                           grad_info_map: dict[str, tuple[str, Block]]) -> None:
-    """Declare what the ops from `start_op_idx` on write; `grad_info_map` receives variable -> (gradient, block)."""
+def _append_backward_vars_(
+    block: Block,
+    start_op_idx: int,
+    grad_to_var: Mapping[str, Any],
+    grad_info_map: dict[str, tuple[str, Block]],
+) -> None:
+    """Declare what the ops from `start_op_idx` on write; `grad_info_map` receives variable -> (gradient,
+    block).
+    """
     declare_gradients(block, start_op_idx, grad_to_var, grad_info_map)
 
 

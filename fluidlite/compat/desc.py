@@ -2,6 +2,7 @@
 
 Each is a thin view: it holds no state, and what is set through it is set on the object that it shows.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -107,7 +108,11 @@ class ProgramDesc(_View):
 
     def _columns(self, op_type: str, slot_of: Any, slot: str) -> list[str]:
         ops = [op for op in self.target.global_block().ops if op.type == op_type]
-        return [name for op in sorted(ops, key=lambda op: int(op.attrs.get("col", 0))) for name in slot_of(op, slot)]
+        return [
+            name
+            for op in sorted(ops, key=lambda op: int(op.attrs.get("col", 0)))
+            for name in slot_of(op, slot)
+        ]
 
 
 class BlockDesc(_View):
@@ -203,7 +208,9 @@ class VarDesc(_View):
     VarType = VarType
 
     def __init__(self, target: Variable | str) -> None:
-        super().__init__(Variable(Program().global_block(), name=target) if isinstance(target, str) else target)
+        super().__init__(
+            Variable(Program().global_block(), name=target) if isinstance(target, str) else target
+        )
 
     def name(self) -> str:
         """The name."""
@@ -319,7 +326,9 @@ class VarDesc(_View):
         known = list(self.target.reader_specs)
         if len(known) != len(values):
             known = [Spec((), VarType.BOOL, 0)] * len(values)
-        self.target.reader_specs = tuple(spec._replace(**{field: value}) for spec, value in zip(known, values, strict=True))
+        self.target.reader_specs = tuple(
+            spec._replace(**{field: value}) for spec, value in zip(known, values, strict=True)
+        )
 
 
 class OpDesc(_View):
@@ -457,7 +466,9 @@ class OpDesc(_View):
             self.target.infer()
 
     def infer_shape(self, block: BlockDesc) -> None:
-        """Set the outputs' shapes, dtypes and levels of detail from the inputs'; UnknownOpError for a type that is not registered."""
+        """Set the outputs' shapes, dtypes and levels of detail from the inputs'; UnknownOpError for a type
+        that is not registered.
+        """
         registry.get(self.target.type)
         self.target.infer()
 

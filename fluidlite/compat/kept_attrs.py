@@ -1,7 +1,9 @@
-"""Attributes of Paddle's ops that steer libraries which are not here: programs may set and read them, and nothing else happens.
+"""Attributes of Paddle's ops that steer libraries which are not here: programs may set and read them, and
+nothing else happens.
 
 An op that is not given one does not store it either, so that the text of programs stays short.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -16,8 +18,13 @@ _MATHS = "abs ceil cos exp floor log log1p logsigmoid reciprocal relu round rsqr
 _TABLE: tuple[tuple[str, Any, str], ...] = (
     ("use_cudnn", False, f"{_MATHS} {_CONVS} {_TRANSPOSED} conv3d conv3d_transpose gelu pool2d pool3d"),
     ("use_cudnn", True, "affine_grid grid_sampler"),
-    ("use_mkldnn", False, f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm gelu inplace_abn "
-                          "leaky_relu lrn matmul mul partial_sum pool2d pool3d swish transpose transpose2"),
+    (
+        "use_mkldnn",
+        False,
+        f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm gelu "
+        f"inplace_abn "
+        "leaky_relu lrn matmul mul partial_sum pool2d pool3d swish transpose transpose2",
+    ),
     ("use_quantizer", False, f"{_CONVS} matmul pool2d"),
     ("workspace_size_MB", 512, f"{_CONVS} {_TRANSPOSED} conv3d conv3d_transpose"),
     ("exhaustive_search", False, f"{_CONVS} conv3d"),
@@ -51,5 +58,7 @@ for _name, _default, _types in _TABLE:
 
 
 def kept_attrs(op_type: str) -> dict[str, Attr]:
-    """Name -> type and default of the attributes that ops of that type, and their gradients, keep for nothing."""
+    """Name -> type and default of the attributes that ops of that type, and their gradients, keep for
+    nothing.
+    """
     return _BY_OP.get(op_type.removesuffix("_grad"), {})

@@ -1,4 +1,7 @@
-"""Running saved inference models as Paddle's inference library does: a configuration, a predictor, tensors in and out."""
+"""Running saved inference models as Paddle's inference library does: a configuration, a predictor, tensors
+in and out.
+"""
+
 from __future__ import annotations
 
 import enum
@@ -15,8 +18,20 @@ from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
 from fluidlite.values.tensor import LoDTensor, as_lod
 
-__all__ = ["AnalysisConfig", "AnalysisPredictor", "NativeConfig", "NativePaddlePredictor", "PaddleBuf", "PaddleDType", "PaddlePlace",
-           "PaddlePredictor", "PaddleTensor", "ZeroCopyTensor", "create_paddle_predictor", "paddle_dtype_size"]
+__all__ = [
+    "AnalysisConfig",
+    "AnalysisPredictor",
+    "NativeConfig",
+    "NativePaddlePredictor",
+    "PaddleBuf",
+    "PaddleDType",
+    "PaddlePlace",
+    "PaddlePredictor",
+    "PaddleTensor",
+    "ZeroCopyTensor",
+    "create_paddle_predictor",
+    "paddle_dtype_size",
+]
 
 
 class PaddleDType(enum.IntEnum):
@@ -53,7 +68,9 @@ def dtype_of(array: Array) -> PaddleDType:
 
 
 class AnalysisConfig:
-    """Where a model lies and on what it runs: a folder, the files of program and parameters, or their bytes."""
+    """Where a model lies and on what it runs: a folder, the files of program and parameters, or their
+    bytes.
+    """
 
     def __init__(self, model_dir_or_prog_file: str = "", params_file: str | None = None) -> None:
         self.set_model(model_dir_or_prog_file, params_file)
@@ -64,7 +81,9 @@ class AnalysisConfig:
         """Say where the model lies."""
         single = params_file is None
         self._folder = model_dir_or_prog_file if single else ""
-        self._program, self._params = ("", "") if params_file is None else (model_dir_or_prog_file, params_file)
+        self._program, self._params = (
+            ("", "") if params_file is None else (model_dir_or_prog_file, params_file)
+        )
 
     def set_prog_file(self, path: str) -> None:
         """Say where the program lies."""
@@ -115,7 +134,9 @@ class AnalysisConfig:
         return CPUPlace() if self._device is None else CUDAPlace(self._device)
 
     def source(self) -> tuple[Any, Any, Any]:
-        """Folder, program and parameters as `load_inference_model` takes them; the latter two are bytes where there is no folder."""
+        """Folder, program and parameters as `load_inference_model` takes them; the latter two are bytes
+        where there is no folder.
+        """
         if self._buffers is not None:
             return None, *self._buffers
         if self._folder:
@@ -126,8 +147,12 @@ class AnalysisConfig:
         """Options of Paddle's own optimizer and libraries: plans here are optimized in any case."""
 
     switch_use_feed_fetch_ops = switch_specify_input_names = switch_ir_optim = switch_ir_debug = _ignore
-    enable_memory_optim = enable_mkldnn = disable_glog_info = set_cpu_math_library_num_threads = enable_profile = _ignore
-    enable_tensorrt_engine = set_mkldnn_cache_capacity = set_mkldnn_op = set_optim_cache_dir = delete_pass = _ignore
+    enable_memory_optim = enable_mkldnn = disable_glog_info = set_cpu_math_library_num_threads = (
+        enable_profile
+    ) = _ignore
+    enable_tensorrt_engine = set_mkldnn_cache_capacity = set_mkldnn_op = set_optim_cache_dir = delete_pass = (
+        _ignore
+    )
 
     def ir_optim(self) -> bool:
         """True: plans are optimized in any case."""
@@ -290,25 +315,43 @@ class PaddlePredictor:
 
     def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
         from fluidlite.executor.executor import Executor
+
         self._config, self._scope, self._executor = config, Scope(), Executor(config.place())
         with scope_guard(self._scope):
             folder, program, params = config.source()
             if folder is not None and not os.path.isdir(folder):
-                raise MissingFileError(f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder")
-            self._program, self._feeds, self._targets = load_inference_model(folder, self._executor, program, params)
+                raise MissingFileError(
+                    f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder"
+                )
+            self._program, self._feeds, self._targets = load_inference_model(
+                folder, self._executor, program, params
+            )
         self._inputs = {name: LoDTensor() for name in self._feeds}
         self._outputs = {target.name: LoDTensor() for target in self._targets}
 
     def run(self, inputs: Sequence[PaddleTensor]) -> list[PaddleTensor]:
         """The outputs for inputs in the order of `get_input_names`, or in any order where all have names."""
         if len(inputs) != len(self._feeds):
-            raise FeedError(f"the model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), and {len(inputs)} were given")
+            raise FeedError(
+                f"the model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), and {len(inputs)} "
+                f"were given"
+            )
         names = [tensor.name for tensor in inputs] if all(tensor.name for tensor in inputs) else self._feeds
-        found = self._run({name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod)) for name, tensor in zip(names, inputs, strict=True)})
-        return [PaddleTensor(np.asarray(tensor), target.name, tensor.lod()) for tensor, target in zip(found, self._targets, strict=True)]
+        found = self._run(
+            {
+                name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod))
+                for name, tensor in zip(names, inputs, strict=True)
+            }
+        )
+        return [
+            PaddleTensor(np.asarray(tensor), target.name, tensor.lod())
+            for tensor, target in zip(found, self._targets, strict=True)
+        ]
 
     def _run(self, feed: dict[str, LoDTensor]) -> list[LoDTensor]:
-        found: list[LoDTensor] = self._executor.run(self._program, feed, self._targets, scope=self._scope, return_numpy=False)
+        found: list[LoDTensor] = self._executor.run(
+            self._program, feed, self._targets, scope=self._scope, return_numpy=False
+        )
         return found
 
     def zero_copy_run(self) -> bool:

@@ -1,4 +1,5 @@
 """`fluid.contrib.op_frequence`: which ops, and which pairs of ops, a program has most of."""
+
 from __future__ import annotations
 
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Checkpoints of whole jobs: all that a job needs to go on as if it had never been stopped; see docs/CHECKPOINTS.md."""
+"""Checkpoints of whole jobs: all that a job needs to go on as if it had never been stopped; see
+docs/CHECKPOINTS.md.
+"""
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +16,15 @@ import numpy as np
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
-from fluidlite.executor.comm.server.state import Values, decode_state, decode_value, encode_state, random_state, restore_random, state_names
+from fluidlite.executor.comm.server.state import (
+    Values,
+    decode_state,
+    decode_value,
+    encode_state,
+    random_state,
+    restore_random,
+    state_names,
+)
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
 from fluidlite.saving.serialize import value_bytes
@@ -26,7 +37,9 @@ __all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where a job goes on: so many steps are done, and the reader was at `reader_position` (None where none was given)."""
+    """Where a job goes on: so many steps are done, and the reader was at `reader_position` (None where
+    none was given).
+    """
 
     step: int
     reader_position: Any
@@ -34,34 +47,53 @@ class Resumed:
 
 
 # ------------------------------------------------------------------------------------------------ saving
-def save_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program: Any = None, step: int = 0, max_num: int | None = 3,
-                    reader_position: Any = None, scope: Scope | None = None) -> str:
+def save_checkpoint(
+    executor: Any,
+    folder: str | os.PathLike[str],
+    main_program: Any = None,
+    step: int = 0,
+    max_num: int | None = 3,
+    reader_position: Any = None,
+    scope: Scope | None = None,
+) -> str:
     """Save the state of the whole job after `step` steps into a new folder below `folder`; its path.
 
-    All trainers call this after the same step; it returns when the checkpoint is complete, and raises on all of them where it
-    cannot be. The first trainer writes; the folder has to be one that all processes see only when the job is to be resumed.
+    All trainers call this after the same step; it returns when the checkpoint is complete, and raises on all
+    of them where it cannot be. The first trainer writes; the folder has to be one that all processes see only
+    when the job is to be resumed.
 
     Parameters
     ----------
     main_program: what this trainer runs.
-    max_num: how many checkpoints to keep, this one among them; None keeps all. Those of later steps, which this job has gone
+    max_num: how many checkpoints to keep, this one among them; None keeps all. Those of later steps, which
+    this job has gone
         back behind, are removed.
     reader_position: anything that JSON can say, for this trainer.
     """
     program = _program_of(main_program)
     if is_server(program):
         raise ArgumentError("checkpoints are saved by trainers, who ask the servers for what they hold")
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10 ** 18:
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**18:
         raise ArgumentError(f"step should be how many steps were done, not {step!r}")
     if max_num is not None and (isinstance(max_num, bool) or not isinstance(max_num, int) or max_num < 1):
         raise ArgumentError(f"max_num should be how many checkpoints to keep, not {max_num!r}")
     group = group_of(program, getattr(main_program, "_build_strategy", None))
     with group.at_rest():
-        return _save(executor, folder, program, step, max_num, reader_position, scope or global_scope(), group)
+        return _save(
+            executor, folder, program, step, max_num, reader_position, scope or global_scope(), group
+        )
 
 
-def _save(executor: Any, folder: str | os.PathLike[str], program: Program, step: int, max_num: int | None, position: Any, scope: Scope,
-          group: Group) -> str:
+def _save(
+    executor: Any,
+    folder: str | os.PathLike[str],
+    program: Program,
+    step: int,
+    max_num: int | None,
+    position: Any,
+    scope: Scope,
+    group: Group,
+) -> str:
     mine, facts = _own_state(executor, program, group, scope, position)
     about = f"step {step}"
     different = {} if group.is_alone else _not_like_first(mine, group, about)
@@ -71,7 +103,7 @@ def _save(executor: Any, folder: str | os.PathLike[str], program: Program, step:
     try:
         path = _write(folder, step, mine, [decode_state(item) for item in brought], group)
         said = {"path": path}
-        prune(folder, path, max_num if max_num is not None else 10 ** 9)
+        prune(folder, path, max_num if max_num is not None else 10**9)
     except Exception as error:
         group.share(_bytes_of({"error": f"{type(error).__name__}: {error}"}), f"{about} is written")
         raise
@@ -103,18 +135,35 @@ def _written(data: Any) -> str:
     return str(said["path"])
 
 
-def _own_state(executor: Any, program: Program, group: Group, scope: Scope, position: Any) -> tuple[Values, dict[str, Any]]:
+def _own_state(
+    executor: Any, program: Program, group: Group, scope: Scope, position: Any
+) -> tuple[Values, dict[str, Any]]:
     """A trainer's variables that are not on servers, and its facts."""
     elsewhere = set() if group.servers is None else set(group.servers.groups)
     found: Values = {}
     for var in get_program_persistable_vars(program):
         held = scope.find_var(var.name)
-        if var.name not in elsewhere and held is not None and held.is_initialized() and isinstance(held.value, (LoDTensor, SelectedRows)):
+        if (
+            var.name not in elsewhere
+            and held is not None
+            and held.is_initialized()
+            and isinstance(held.value, (LoDTensor, SelectedRows))
+        ):
             found[var.name] = held.value
-    return found, {"number": group.number, "random": random_state(executor.random), "reader_position": position}
+    return found, {
+        "number": group.number,
+        "random": random_state(executor.random),
+        "reader_position": position,
+    }
 
 
-def _write(folder: str | os.PathLike[str], step: int, first: Values, trainers: list[tuple[Values, dict[str, Any]]], group: Group) -> str:
+def _write(
+    folder: str | os.PathLike[str],
+    step: int,
+    first: Values,
+    trainers: list[tuple[Values, dict[str, Any]]],
+    group: Group,
+) -> str:
     """Write what the first trainer, the others, and the servers have."""
     writer = Writer(folder, step)
     try:
@@ -125,7 +174,14 @@ def _write(folder: str | os.PathLike[str], step: int, first: Values, trainers: l
                 job.put("variables", name, value, "trainer")
         for values, facts in trainers:
             job.put_own(values, facts)
-        return writer.finish({"variables": job.variables, "of_servers": job.of_servers, "trainers": job.trainers, "servers": servers})
+        return writer.finish(
+            {
+                "variables": job.variables,
+                "of_servers": job.of_servers,
+                "trainers": job.trainers,
+                "servers": servers,
+            }
+        )
     except BaseException:
         writer.abandon()
         raise
@@ -147,25 +203,39 @@ class _Contents:
     def _write(self, folder: str, name: str, value: LoDTensor | SelectedRows) -> dict[str, Any]:
         file = f"{folder}/{name}"
         self.writer.put(file, [value_bytes(value)])
-        return {"file": file, "shape": [int(dim) for dim in value.array.shape], "dtype": str(value.array.dtype),
-                "rows": isinstance(value, SelectedRows)}
+        return {
+            "file": file,
+            "shape": [int(dim) for dim in value.array.shape],
+            "dtype": str(value.array.dtype),
+            "rows": isinstance(value, SelectedRows),
+        }
 
     def put_own(self, values: Values, facts: dict[str, Any]) -> None:
         """Add what one trainer has that the first has not, or otherwise."""
         folder = f"trainer_{facts['number']}"
-        self.trainers.append({**facts, "variables": {name: self._write(folder, name, value) for name, value in values.items()}})
+        self.trainers.append(
+            {**facts, "variables": {name: self._write(folder, name, value) for name, value in values.items()}}
+        )
 
     def put_servers(self, group: AtServer, trainer: Values) -> list[dict[str, Any]]:
         """Add what servers hold, put together; what is to be known of each server.
 
-        What else they hold is theirs where trainers use the name for something of their own, as for the steps that each counts.
+        What else they hold is theirs where trainers use the name for something of their own, as for the steps
+        that each counts.
         """
         servers = group.servers
         apart = set(trainer) - {COUNTER}
         for name, parts in servers.groups.items():
             self.put("variables", name, servers.value(name), "servers")
-            self.variables[name]["parts"] = [{"server": part.endpoint, "name": part.slice.name, "rows": list(part.slice.shape)[:1],
-                                              "first_element": part.offset} for part in parts]
+            self.variables[name]["parts"] = [
+                {
+                    "server": part.endpoint,
+                    "name": part.slice.name,
+                    "rows": list(part.slice.shape)[:1],
+                    "first_element": part.offset,
+                }
+                for part in parts
+            ]
         facts = []
         for endpoint, (values, said) in zip(servers.program._endpoints, group.states(), strict=True):
             for name, value in values.items():
@@ -183,18 +253,24 @@ class _Contents:
     def _check_steps(servers: list[dict[str, Any]]) -> None:
         """CommunicatorError where servers are not of the same step: one has come back from somewhere else."""
         if len({entry["steps"] for entry in servers}) > 1:
-            raise CommunicatorError("servers have not done the same steps: "
-                                    + ", ".join(f"{entry['endpoint']} has done {entry['steps']}" for entry in servers))
+            raise CommunicatorError(
+                "servers have not done the same steps: "
+                + ", ".join(f"{entry['endpoint']} has done {entry['steps']}" for entry in servers)
+            )
 
 
 # ------------------------------------------------------------------------------------------------ loading
-def load_checkpoint(executor: Any, folder: str | os.PathLike[str], main_program: Any = None, scope: Scope | None = None) -> Resumed | None:
-    """Load the newest sound checkpoint in `folder`, or the one that `folder` is, into this process; None where there is none.
+def load_checkpoint(
+    executor: Any, folder: str | os.PathLike[str], main_program: Any = None, scope: Scope | None = None
+) -> Resumed | None:
+    """Load the newest sound checkpoint in `folder`, or the one that `folder` is, into this process; None
+    where there is none.
 
-    Called by every process, after its startup program: by a server before it runs its program, which then holds its parts of
-    all variables, and by trainers. The job may have another number of servers, or of trainers, than the one that was saved.
-    Nothing is changed unless all of it fits: FormatError or MissingFileError for a damaged file, RuntimeError for a variable
-    of another shape, CommunicatorError where a server has loaded something else than this trainer.
+    Called by every process, after its startup program: by a server before it runs its program, which then
+    holds its parts of all variables, and by trainers. The job may have another number of servers, or of
+    trainers, than the one that was saved. Nothing is changed unless all of it fits: FormatError or
+    MissingFileError for a damaged file, RuntimeError for a variable of another shape, CommunicatorError where
+    a server has loaded something else than this trainer.
     """
     program, scope = _program_of(main_program), scope or global_scope()
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
@@ -216,7 +292,10 @@ class _Reader:
             facts = checkpoint.facts
             self.variables = {str(name): dict(entry) for name, entry in facts["variables"].items()}
             self.of_servers = dict(facts["of_servers"])
-            self.trainers = {int(entry["number"]): {**entry, "variables": dict(entry["variables"])} for entry in facts["trainers"]}
+            self.trainers = {
+                int(entry["number"]): {**entry, "variables": dict(entry["variables"])}
+                for entry in facts["trainers"]
+            }
             self.servers = [dict(entry) for entry in facts["servers"]]
             self.steps = max((int(entry["steps"]) for entry in self.servers), default=0)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -259,11 +338,22 @@ class _Reader:
 def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope) -> Resumed:
     """Set the parts that a server holds, and whatever else it had."""
     if program._parameters_on_pservers is None:
-        raise ArgumentError("this server's program does not say what it holds: take one of get_pserver_program, or of make_job")
+        raise ArgumentError(
+            "this server's program does not say what it holds: take one of get_pserver_program, or of "
+            "make_job"
+        )
     values: Values = dict(held_by_server(program, reader.whole))
-    values |= {name: reader.value(name, reader.of_servers.get(name)) for name in state_names(program.global_block()) if name not in values}
-    alike = len(reader.servers) == len(program._endpoints)                # then this one goes on where that of its number was
-    random = reader.random(reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None)
+    values |= {
+        name: reader.value(name, reader.of_servers.get(name))
+        for name in state_names(program.global_block())
+        if name not in values
+    }
+    alike = len(reader.servers) == len(
+        program._endpoints
+    )  # then this one goes on where that of its number was
+    random = reader.random(
+        reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None
+    )
     put_values(values, executor, scope)
     restore_random(executor.random, random or random_state(executor.random))
     program._loaded_checkpoint, program._loaded_steps = reader.checkpoint.id, reader.steps
@@ -283,15 +373,24 @@ def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope
     put_values(values, executor, scope)
     group.begin_anew()
     restore_random(executor.random, random or random_state(executor.random))
-    return Resumed(reader.checkpoint.step, None if own is None else own.get("reader_position"), reader.checkpoint.path)
+    return Resumed(
+        reader.checkpoint.step, None if own is None else own.get("reader_position"), reader.checkpoint.path
+    )
 
 
 def _held(program: Program, scope: Scope, group: Group) -> Iterator[Any]:
-    """The persistable variables of a trainer that have a value after its startup program; no tables, which only servers have."""
+    """The persistable variables of a trainer that have a value after its startup program; no tables, which
+    only servers have.
+    """
     remote = {*group.servers.remote(), group.servers.table} if group.servers is not None else set()
     for var in get_program_persistable_vars(program):
         held = scope.find_var(var.name)
-        if var.name not in remote and held is not None and held.is_initialized() and isinstance(held.value, (LoDTensor, SelectedRows)):
+        if (
+            var.name not in remote
+            and held is not None
+            and held.is_initialized()
+            and isinstance(held.value, (LoDTensor, SelectedRows))
+        ):
             yield var
 
 
@@ -300,6 +399,9 @@ def _check_servers(group: AtServer, checkpoint: Checkpoint | None) -> None:
     wanted = "" if checkpoint is None else checkpoint.id
     for endpoint, (_, facts) in zip(group.servers.program._endpoints, group.states(), strict=True):
         if facts.get("checkpoint", "") != wanted:
-            raise CommunicatorError(f"the server at {endpoint} has loaded {'another' if facts.get('checkpoint') else 'no'} checkpoint, and "
-                                    f"this trainer should go on from {checkpoint.path if checkpoint else 'the beginning'}: call "
-                                    "load_checkpoint with the same folder in all processes")
+            raise CommunicatorError(
+                f"the server at {endpoint} has loaded {'another' if facts.get('checkpoint') else 'no'} "
+                f"checkpoint, and "
+                f"this trainer should go on from {checkpoint.path if checkpoint else 'the beginning'}: call "
+                "load_checkpoint with the same folder in all processes"
+            )

@@ -1,10 +1,13 @@
-"""Folders that hold a checkpoint each: they are there as a whole or not at all, and what was changed since is refused.
+"""Folders that hold a checkpoint each: they are there as a whole or not at all, and what was changed since is
+refused.
 
     folder/step_00000012/MANIFEST          a line with the SHA-256 of the rest, then JSON: all files with size and SHA-256, and facts
     folder/step_00000012/variables/fc_0.w_0, ...
 
-A checkpoint is written under a hidden name, its MANIFEST last, and everything is on the disk before it gets its name.
+A checkpoint is written under a hidden name, its MANIFEST last, and everything is on the disk before it gets
+its name.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +30,7 @@ __all__ = ["Checkpoint", "Writer", "checkpoints_in", "is_checkpoint", "latest_ch
 
 MANIFEST = "MANIFEST"
 _TITLE = "fluidlite checkpoint 1 sha256="
-_MOST = 1 << 28                                    # bytes of a manifest
+_MOST = 1 << 28  # bytes of a manifest
 _NAME = re.compile(r"step_(\d{8,18})(?:-(\d{1,9}))?")
 _HIDDEN = re.compile(r"\.step_\d{8,18}\.[0-9a-f]{32}\.(tmp|old)")
 
@@ -68,7 +71,7 @@ class Writer:
         for root, _, _ in os.walk(self.staging):
             _folder_to_disk(root)
         attempt, target = 0, self.folder / f"step_{self.step:08d}"
-        while target.exists():                     # of a job that came here before: it stays until this one is complete
+        while target.exists():  # of a job that came here before: it stays until this one is complete
             attempt += 1
             target = self.folder / f"step_{self.step:08d}-{attempt}"
         os.rename(self.staging, target)
@@ -85,7 +88,9 @@ def _to_disk(descriptor: int) -> None:
 
 
 def _folder_to_disk(folder: str | os.PathLike[str]) -> None:
-    """Have the names in a folder on the disk; where folders cannot be opened (Windows), the system sees to it."""
+    """Have the names in a folder on the disk; where folders cannot be opened (Windows), the system sees to
+    it.
+    """
     with contextlib.suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -120,18 +125,27 @@ class Checkpoint:
         head, _, body = _bytes_of(place, None).partition(b"\n")
         digest = hashlib.sha256(body).hexdigest()
         if head != f"{_TITLE}{digest}".encode():
-            raise FormatError(f"{place}: the manifest of this checkpoint was changed or cut off, or is of another version")
+            raise FormatError(
+                f"{place}: the manifest of this checkpoint was changed or cut off, or is of another version"
+            )
         try:
             facts = json.loads(body)
-            files = {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in facts.pop("files").items()}
+            files = {
+                str(name): (int(entry["size"]), str(entry["sha256"]))
+                for name, entry in facts.pop("files").items()
+            }
             return cls(os.fspath(path), digest, int(facts.pop("step")), files, facts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise FormatError(f"{place}: this is no manifest of a checkpoint: {type(error).__name__}: {error}") from error
+            raise FormatError(
+                f"{place}: this is no manifest of a checkpoint: {type(error).__name__}: {error}"
+            ) from error
 
     def read(self, name: str) -> bytes:
         """The bytes of a file; FormatError names it where they are not those that were written."""
         if name not in self.files:
-            raise FormatError(f"{os.path.join(self.path, MANIFEST)}: there is no file {name!r} in this checkpoint")
+            raise FormatError(
+                f"{os.path.join(self.path, MANIFEST)}: there is no file {name!r} in this checkpoint"
+            )
         size, digest = self.files[name]
         place = inside(self.path, name)
         data = _bytes_of(place, size)
@@ -151,7 +165,10 @@ def _bytes_of(place: str, size: int | None) -> bytes:
         with open(place, "rb") as file:
             found = os.fstat(file.fileno()).st_size
             if found != size if size is not None else found > _MOST:
-                raise FormatError(f"{place}: the file has {found} bytes, and should have {size if size is not None else 'fewer'}")
+                raise FormatError(
+                    f"{place}: the file has {found} bytes, and should have "
+                    f"{size if size is not None else 'fewer'}"
+                )
             return file.read(found + 1)
     except FileNotFoundError:
         raise MissingFileError(f"{place}: the file is missing, so the checkpoint is not complete") from None
@@ -159,7 +176,7 @@ def _bytes_of(place: str, size: int | None) -> bytes:
         raise FormatError(f"{place}: the file cannot be read: {error.strerror or error}") from error
 
 
-# ------------------------------------------------------------------------------------------------ folders of checkpoints
+# ---------- folders of checkpoints
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
     """Whether a path is called as a checkpoint is."""
     return _NAME.fullmatch(os.path.basename(os.path.normpath(path))) is not None
@@ -176,9 +193,11 @@ def checkpoints_in(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
-    """The path of the newest checkpoint in a folder that is complete and unchanged; None where there are no checkpoints.
+    """The path of the newest checkpoint in a folder that is complete and unchanged; None where there are no
+    checkpoints.
 
-    Every file is read. Damaged ones are passed over with a warning in the log `fluidlite.checkpoint`; FormatError where all are.
+    Every file is read. Damaged ones are passed over with a warning in the log `fluidlite.checkpoint`;
+    FormatError where all are.
     """
     wrong = []
     for path in reversed(checkpoints_in(folder)):
@@ -195,11 +214,13 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
 
 
 def prune(folder: str | os.PathLike[str], newest: str, max_num: int) -> None:
-    """Keep `newest` and at most `max_num` - 1 sound ones that are older or newer; remove the others, and what was never completed."""
+    """Keep `newest` and at most `max_num` - 1 sound ones that are older or newer; remove the others, and
+    what was never completed.
+    """
     others = [path for path in checkpoints_in(folder) if os.path.basename(path) != os.path.basename(newest)]
     step = Checkpoint.open(newest).step
     sound = [path for path in others if _is_sound(path) and Checkpoint.open(path).step < step]
-    keep = set(sound[-(max_num - 1):] if max_num > 1 else ())
+    keep = set(sound[-(max_num - 1) :] if max_num > 1 else ())
     for path in others:
         if path not in keep:
             _remove(path)
@@ -224,7 +245,7 @@ def _is_sound(path: str) -> bool:
 def _remove(path: str) -> None:
     """Take a checkpoint away: first its name, so that nobody finds half of it."""
     folder, name = os.path.split(path)
-    hidden = os.path.join(folder, f".step_{_NAME.fullmatch(name)[1]}.{uuid.uuid4().hex}.old")   # type: ignore[index]
+    hidden = os.path.join(folder, f".step_{_NAME.fullmatch(name)[1]}.{uuid.uuid4().hex}.old")  # type: ignore[index]
     with contextlib.suppress(OSError):
         os.rename(path, hidden)
         shutil.rmtree(hidden, ignore_errors=True)

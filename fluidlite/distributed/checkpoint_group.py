@@ -1,4 +1,7 @@
-"""The processes that save a checkpoint together: trainers that meet at a server, ranks of a ring, or one alone."""
+"""The processes that save a checkpoint together: trainers that meet at a server, ranks of a ring, or one
+alone.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +23,9 @@ __all__ = ["Group", "group_of"]
 
 
 class Group:
-    """Trainers that all call the same methods in the same order, with arrays of bytes; here, one alone. `number` is this one's."""
+    """Trainers that all call the same methods in the same order, with arrays of bytes; here, one alone.
+    `number` is this one's.
+    """
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -56,7 +61,8 @@ class AtServer(Group):
     """Trainers that meet at the first of their parameter servers."""
 
     def __init__(self, servers: Servers) -> None:
-        # geo-SGD's main program does not say which trainer's it is; its startup program did, when it fetched the parameters
+        # geo-SGD's main program does not say which trainer's it is; its startup program did, when it fetched
+        # the parameters
         servers.trainer = max([servers.trainer, *servers.session().contacted.values()])
         super().__init__(servers.trainer)
         self.known, self.endpoints = servers, servers.program._endpoints
@@ -122,9 +128,17 @@ class InRing(Group):
 
     def gather(self, value: Any, about: str) -> list[Any] | None:
         """For rank 0: what each has given."""
-        said = {bytes(each) for each in self.ring.all_gather(np.frombuffer(about.encode().ljust(64)[:64], np.uint8).reshape(1, -1))}
+        said = {
+            bytes(each)
+            for each in self.ring.all_gather(
+                np.frombuffer(about.encode().ljust(64)[:64], np.uint8).reshape(1, -1)
+            )
+        }
         if len(said) > 1:
-            raise CommunicatorError(f"ranks do not save the same checkpoint: {', '.join(sorted(item.decode().strip() for item in said))}")
+            raise CommunicatorError(
+                f"ranks do not save the same checkpoint: "
+                f"{', '.join(sorted(item.decode().strip() for item in said))}"
+            )
         if self.number:
             self.ring.send(value, 0)
             return None
@@ -132,12 +146,14 @@ class InRing(Group):
 
 
 def group_of(program: Program, build: Any = None) -> Group:
-    """The trainers of the job that a trainer's program belongs to; `build` is the BuildStrategy of one that is compiled."""
+    """The trainers of the job that a trainer's program belongs to; `build` is the BuildStrategy of one
+    that is compiled.
+    """
     servers = servers_of(program)
     if servers is not None:
         return AtServer(servers)
     session = current() or of_process(False)
     if session is not None and build is not None and build.num_trainers > 1 and 0 not in session.rings:
-        session.join(0, build.trainer_id, build.num_trainers)                # as the first run would
+        session.join(0, build.trainer_id, build.num_trainers)  # as the first run would
     rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]
     return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else Group()

@@ -1,4 +1,5 @@
 """Which process of a job this one is, as `mpirun` or the environment variables of fluid's scripts say."""
+
 from __future__ import annotations
 
 import os
@@ -9,8 +10,11 @@ from fluidlite.base.errors import TranspilerError
 
 __all__ = ["Seat", "roles_from_environment"]
 
-HOW_TO_START = ("start several processes, by `mpirun -n 4 python -m mpi4py ...` or one by one with TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST "
-                "and PADDLE_TRAINERS_NUM set (docs/RUNNING.md)")
+HOW_TO_START = (
+    "start several processes, by `mpirun -n 4 python -m mpi4py ...` or one by one with TRAINING_ROLE, "
+    "PADDLE_PSERVERS_IP_PORT_LIST "
+    "and PADDLE_TRAINERS_NUM set (docs/RUNNING.md)"
+)
 _FIRST_PORT = 6174
 
 
@@ -39,7 +43,8 @@ class Seat:
 
 
 def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None = None) -> Seat:
-    """This process's place: its rank under `mpirun` (trainers first, then `pservers` servers), else what fluid's variables say.
+    """This process's place: its rank under `mpirun` (trainers first, then `pservers` servers), else what
+    fluid's variables say.
 
     | variable | meaning |
     |---|---|
@@ -49,10 +54,12 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     | PADDLE_TRAINER_ID | which of them this is |
     | PADDLE_CURRENT_ENDPOINT | which server this is; or POD_IP with PADDLE_PORT |
 
-    Without any of these the process is alone: trainer 0 of 1. TranspilerError where they do not fit together, on every process.
+    Without any of these the process is alone: trainer 0 of 1. TranspilerError where they do not fit together,
+    on every process.
     """
     values = os.environ if environ is None else environ
     from fluidlite.executor.comm.mpi.world import under_mpi
+
     if environ is None and under_mpi():
         return _seat_of_rank(pservers)
     if "TRAINING_ROLE" in values:
@@ -62,29 +69,45 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
 
 def _seat_of_rank(pservers: int) -> Seat:
     from mpi4py import MPI
+
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     trainers = size - pservers
     if trainers < 1:
-        raise TranspilerError(f"{pservers} servers leave none of the {size} processes to train: start at least {pservers + 1}")
-    servers = tuple(f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers))         # names: over MPI nobody listens there
-    return Seat(*(("trainer", rank) if rank < trainers else ("pserver", rank - trainers)), trainers, servers, "mpi")
+        raise TranspilerError(
+            f"{pservers} servers leave none of the {size} processes to train: start at least {pservers + 1}"
+        )
+    servers = tuple(
+        f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers)
+    )  # names: over MPI nobody listens there
+    return Seat(
+        *(("trainer", rank) if rank < trainers else ("pserver", rank - trainers)), trainers, servers, "mpi"
+    )
 
 
 def _seat_of_variables(values: Mapping[str, str]) -> Seat:
     role = values["TRAINING_ROLE"].upper()
     if role not in ("TRAINER", "PSERVER"):
-        raise TranspilerError(f"TRAINING_ROLE is {values['TRAINING_ROLE']!r}, but should be TRAINER or PSERVER")
+        raise TranspilerError(
+            f"TRAINING_ROLE is {values['TRAINING_ROLE']!r}, but should be TRAINER or PSERVER"
+        )
     servers, trainers = _servers(values), _number(values, "PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS")
     if trainers < 1:
         raise TranspilerError(f"PADDLE_TRAINERS_NUM is {trainers}, but a job has at least one trainer")
     if role == "PSERVER":
-        here = values.get("PADDLE_CURRENT_ENDPOINT") or f"{values.get('POD_IP', '127.0.0.1')}:{_need(values, 'PADDLE_PORT')}"
+        here = (
+            values.get("PADDLE_CURRENT_ENDPOINT")
+            or f"{values.get('POD_IP', '127.0.0.1')}:{_need(values, 'PADDLE_PORT')}"
+        )
         if here not in servers:
-            raise TranspilerError(f"this server is at {here}, which is none of the servers: {', '.join(servers)}")
+            raise TranspilerError(
+                f"this server is at {here}, which is none of the servers: {', '.join(servers)}"
+            )
         return Seat("pserver", servers.index(here), trainers, servers, "environment")
     index = _number(values, "PADDLE_TRAINER_ID")
     if index >= trainers:
-        raise TranspilerError(f"PADDLE_TRAINER_ID is {index}, but there are {trainers} trainers, numbered from 0")
+        raise TranspilerError(
+            f"PADDLE_TRAINER_ID is {index}, but there are {trainers} trainers, numbered from 0"
+        )
     return Seat("trainer", index, trainers, servers, "environment")
 
 
@@ -94,8 +117,11 @@ def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
         port = values.get("PADDLE_PSERVER_PORT") or _need(values, "PADDLE_PORT")
         given = ",".join(f"{address.strip()}:{port}" for address in values["PADDLE_PSERVER_IPS"].split(","))
     if not given:
-        raise TranspilerError("TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?")
+        raise TranspilerError(
+            "TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?"
+        )
     from fluidlite.transpiler.endpoints import parse_endpoints
+
     return parse_endpoints(given)
 
 

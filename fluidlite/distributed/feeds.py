@@ -1,4 +1,7 @@
-"""Batches of random data for a program that nobody has data for: shapes and types from its variables, ranges from what reads them."""
+"""Batches of random data for a program that nobody has data for: shapes and types from its variables,
+ranges from what reads them.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -17,45 +20,96 @@ from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["data_variables", "random_feeds"]
 
-# op type -> slot of integers -> where their number comes from: (slot, dimension) of another input, or an attribute
+# op type -> slot of integers -> where their number comes from: (slot, dimension) of another input, or an
+# attribute
 _RANGES: dict[str, dict[str, tuple[str, int] | str]] = {
-    "lookup_table": {"Ids": ("W", 0)}, "lookup_table_v2": {"Ids": ("W", 0)}, "one_hot": {"X": "depth"}, "one_hot_v2": {"X": "depth"},
-    "cross_entropy": {"Label": ("X", -1)}, "cross_entropy2": {"Label": ("X", -1)}, "softmax_with_cross_entropy": {"Label": ("Logits", -1)},
-    "nce": {"Label": "num_total_classes"}, "hierarchical_sigmoid": {"Label": "num_classes"}, "linear_chain_crf": {"Label": ("Emission", -1)},
-    "sample_logits": {"Labels": ("Logits", -1)}, "gather": {"Index": ("X", 0)}, "center_loss": {"Label": ("Centers", 0)},
-    "bpr_loss": {"Label": ("X", -1)}, "warpctc": {"Label": ("Logits", -1)},
+    "lookup_table": {"Ids": ("W", 0)},
+    "lookup_table_v2": {"Ids": ("W", 0)},
+    "one_hot": {"X": "depth"},
+    "one_hot_v2": {"X": "depth"},
+    "cross_entropy": {"Label": ("X", -1)},
+    "cross_entropy2": {"Label": ("X", -1)},
+    "softmax_with_cross_entropy": {"Label": ("Logits", -1)},
+    "nce": {"Label": "num_total_classes"},
+    "hierarchical_sigmoid": {"Label": "num_classes"},
+    "linear_chain_crf": {"Label": ("Emission", -1)},
+    "sample_logits": {"Labels": ("Logits", -1)},
+    "gather": {"Index": ("X", 0)},
+    "center_loss": {"Label": ("Centers", 0)},
+    "bpr_loss": {"Label": ("X", -1)},
+    "warpctc": {"Label": ("Logits", -1)},
 }
-_BETWEEN_0_AND_1 = {"sigmoid_cross_entropy_with_logits": "Label", "log_loss": "Labels", "bce_loss": "Label", "kldiv_loss": "Target"}
-_PASSES_ON = frozenset({
-    "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "cast", "concat", "split", "slice", "transpose", "transpose2",
-    "flatten", "flatten2", "assign", "stack", "expand", "lod_reset", "sequence_pad", "sequence_unpad"})
+_BETWEEN_0_AND_1 = {
+    "sigmoid_cross_entropy_with_logits": "Label",
+    "log_loss": "Labels",
+    "bce_loss": "Label",
+    "kldiv_loss": "Target",
+}
+_PASSES_ON = frozenset(
+    {
+        "reshape",
+        "reshape2",
+        "squeeze",
+        "squeeze2",
+        "unsqueeze",
+        "unsqueeze2",
+        "cast",
+        "concat",
+        "split",
+        "slice",
+        "transpose",
+        "transpose2",
+        "flatten",
+        "flatten2",
+        "assign",
+        "stack",
+        "expand",
+        "lod_reset",
+        "sequence_pad",
+        "sequence_unpad",
+    }
+)
 
 
 def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, seed: int = 0) -> list[Values]:
-    """`steps` batches of `batch` samples for everything that `program` is fed; sequences all have `sequence` steps.
+    """`steps` batches of `batch` samples for everything that `program` is fed; sequences all have `sequence`
+    steps.
 
-    Integers lie below the number of rows of the table that they are looked up in, of classes, or of places in a one-hot vector;
-    where nothing says how many there are they are 0 or 1. TranspilerError for a program that reads its data by itself.
+    Integers lie below the number of rows of the table that they are looked up in, of classes, or of places in
+    a one-hot vector; where nothing says how many there are they are 0 or 1. TranspilerError for a program
+    that reads its data by itself.
     """
     random = np.random.RandomState(seed)
     block = program.global_block()
     for op in block.ops:
         if op.type in ("read", "create_py_reader", "create_custom_reader"):
-            raise TranspilerError(f"the program reads its data by itself (op {op.type!r}, built at {op.where}): it cannot be fed")
+            raise TranspilerError(
+                f"the program reads its data by itself (op {op.type!r}, built at {op.where}): it cannot be "
+                f"fed"
+            )
     variables = data_variables(program)
     if not variables:
         raise TranspilerError("the program is fed nothing, so there is no batch to share")
-    return [{var.name: _value(block, var, batch, sequence, random) for var in variables} for _ in range(steps)]
+    return [
+        {var.name: _value(block, var, batch, sequence, random) for var in variables} for _ in range(steps)
+    ]
 
 
 def data_variables(program: Program) -> list[Variable]:
-    """What a program is fed: variables that it reads before it writes them, and that no startup program fills."""
+    """What a program is fed: variables that it reads before it writes them, and that no startup program
+    fills.
+    """
     block, written = program.global_block(), set[str]()
     found: dict[str, Variable] = {}
     for op in block.ops:
         for name in _reads(op):
             var = block.vars.get(name)
-            if var is not None and name not in written and not var.persistable and var.type == VarType.LOD_TENSOR:
+            if (
+                var is not None
+                and name not in written
+                and not var.persistable
+                and var.type == VarType.LOD_TENSOR
+            ):
                 found[name] = var
         written.update(op.output_arg_names)
     return list(found.values())
@@ -94,13 +148,19 @@ def _elements(block: Block, var: Variable, shape: list[int], random: np.random.R
     if dtype.kind in "iu":
         limits = list(_limits(block, var.name, set()))
         return random.randint(0, max(min(limits, default=2), 1), shape).astype(dtype)
-    if any(var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ()) for op in block.ops if op.type in _BETWEEN_0_AND_1):
+    if any(
+        var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ())
+        for op in block.ops
+        if op.type in _BETWEEN_0_AND_1
+    ):
         return random.rand(*shape).astype(dtype)
     return random.standard_normal(shape).astype(dtype)
 
 
 def _limits(block: Block, name: str, seen: set[str]) -> Iterator[int]:
-    """Below which numbers the integers of a variable must lie, by the ops that read it or what is made of it."""
+    """Below which numbers the integers of a variable must lie, by the ops that read it or what is made of
+    it.
+    """
     seen.add(name)
     for op in block.ops:
         if name not in op.input_arg_names:

@@ -1,4 +1,7 @@
-"""What a job should compute, computed plainly: by one process, by processes that average, or update by update in a given order."""
+"""What a job should compute, computed plainly: by one process, by processes that average, or update by
+update in a given order.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +28,9 @@ class Initial:
         self.job = job
         self.values: Values = {}
         scope = self.scope()
-        self.values = {name: value for name in scope.local_var_names() if (value := get(scope, name)) is not None}
+        self.values = {
+            name: value for name in scope.local_var_names() if (value := get(scope, name)) is not None
+        }
 
     def scope(self) -> Scope:
         """A scope that is initialised so."""
@@ -36,13 +41,23 @@ class Initial:
 
 
 def parameters(job: Job) -> list[str]:
-    """The names of a job's parameters; in a program that was read from a file nothing marks them but their updates."""
-    updated = [op.inputs["Param"][0] for op in job.main.global_block().ops if op.role & OpRole.Optimize and op.inputs.get("Param")]
+    """The names of a job's parameters; in a program that was read from a file nothing marks them but their
+    updates.
+    """
+    updated = [
+        op.inputs["Param"][0]
+        for op in job.main.global_block().ops
+        if op.role & OpRole.Optimize and op.inputs.get("Param")
+    ]
     return [param.name for param in job.main.all_parameters()] or list(dict.fromkeys(updated))
 
 
-def one_process(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]], nudged: Values | None = None) -> Values:
-    """The parameters after all steps of one process on the whole batches, from the initial values or from `nudged` ones."""
+def one_process(
+    job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]], nudged: Values | None = None
+) -> Values:
+    """The parameters after all steps of one process on the whole batches, from the initial values or from
+    `nudged` ones.
+    """
     scope, exe = initial.scope(), Executor(CPUPlace())
     put(scope, nudged or {})
     for feed in feeds:
@@ -53,8 +68,8 @@ def one_process(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]], 
 def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) -> float:
     """How far one process ends from itself when it rounds otherwise, the largest of three tries.
 
-    The rows of each batch come in another order, which changes no mean, and the parameters begin a rounding away. 0 where there
-    are sequences.
+    The rows of each batch come in another order, which changes no mean, and the parameters begin a rounding
+    away. 0 where there are sequences.
     """
     if any(isinstance(value, LoDTensor) for feed in feeds for value in feed.values()):
         return 0.0
@@ -63,13 +78,21 @@ def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) 
     for _ in range(3):
         turned = [_in_another_order(feed, random) for feed in feeds]
         nudged = {name: _nudged(initial.values[name], random) for name in wanted}
-        found = max(found, *(apart(value, wanted[name]) for name, value in one_process(job, initial, turned, nudged).items()))
+        found = max(
+            found,
+            *(
+                apart(value, wanted[name])
+                for name, value in one_process(job, initial, turned, nudged).items()
+            ),
+        )
     return found
 
 
 def _in_another_order(feed: Mapping[str, Any], random: np.random.RandomState) -> Values:
     order = random.permutation(len(next(iter(feed.values()))))
-    return {name: np.asarray(value)[order] if len(value) == len(order) else value for name, value in feed.items()}
+    return {
+        name: np.asarray(value)[order] if len(value) == len(order) else value for name, value in feed.items()
+    }
 
 
 def _nudged(value: Any, random: np.random.RandomState) -> Any:
@@ -80,7 +103,9 @@ def _nudged(value: Any, random: np.random.RandomState) -> Any:
 
 
 def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> Values:
-    """The parameters after all steps of one process a share, which take the mean of their parameters after each step."""
+    """The parameters after all steps of one process a share, which take the mean of their parameters after
+    each step.
+    """
     scopes, exe = [initial.scope() for _ in shares], Executor(CPUPlace())
     for step in range(len(shares[0])):
         for scope, share in zip(scopes, shares, strict=True):

@@ -1,8 +1,11 @@
-"""Asynchronous servers, simulated: the updates that they make, one by one, in the order in which their trainers' messages came.
+"""Asynchronous servers, simulated: the updates that they make, one by one, in the order in which their
+trainers' messages came.
 
-The order is all that is taken from the run. Gradients are those of the original program on each trainer's share of the data, with
-the parameters that the trainer had fetched by then; updates are the original's optimizer ops on a slice of the parameter.
+The order is all that is taken from the run. Gradients are those of the original program on each trainer's
+share of the data, with the parameters that the trainer had fetched by then; updates are the original's
+optimizer ops on a slice of the parameter.
 """
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -40,21 +43,37 @@ class Replay:
     remote: the tables of which trainers have only the rows that they ask for.
     """
 
-    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event], merging: Merging) -> None:
+    def __init__(
+        self,
+        job: Job,
+        initial: Initial,
+        shares: Sequence[Sequence[Values]],
+        events: Sequence[Event],
+        merging: Merging,
+    ) -> None:
         training = read_training(job.main)
         self.pieces = {piece.grad_name: piece for piece in job.slices}
         self.by_param = {piece.param_name: piece for piece in job.slices}
         self.remote = {piece.param for piece in job.slices if piece.sparse}
         self._trainers = [_Trainer(job, training, initial, share, merging) for share in shares]
         self._servers = {endpoint: _Server(job, training, initial) for endpoint in job.endpoints}
-        self.held = {piece.param_name: _Held(piece, training, initial, self._servers[piece.endpoint]) for piece in job.slices}
+        self.held = {
+            piece.param_name: _Held(piece, training, initial, self._servers[piece.endpoint])
+            for piece in job.slices
+        }
         for event in events:
             self._handle(event, int(event.role.removeprefix("trainer")))
         for index, trainer in enumerate(self._trainers):
             trainer.check_complete(index, list(self.pieces))
-        self.servers = {name: np.concatenate([self.held[piece.param_name].value for piece in job.slices if piece.param == name])
-                        for name in dict.fromkeys(piece.param for piece in job.slices)}
-        self.trainers = [{name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers]
+        self.servers = {
+            name: np.concatenate(
+                [self.held[piece.param_name].value for piece in job.slices if piece.param == name]
+            )
+            for name in dict.fromkeys(piece.param for piece in job.slices)
+        }
+        self.trainers = [
+            {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
+        ]
 
     def _handle(self, event: Event, index: int) -> None:
         trainer = self._trainers[index]
@@ -83,10 +102,15 @@ class Merging:
 class _Trainer:
     """One trainer: its gradients of every step, and which of them it has sent."""
 
-    def __init__(self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values], merging: Merging) -> None:
+    def __init__(
+        self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values], merging: Merging
+    ) -> None:
         self.scope, self.exe, self.merging = initial.scope(), Executor(CPUPlace()), merging
         self.exe.naive = True
-        self.program = only(job.main, [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)])
+        self.program = only(
+            job.main,
+            [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)],
+        )
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
         _keep(self.program, self.made)
         self.feeds, self.begun, self.done = feeds, 0, 0
@@ -121,11 +145,15 @@ class _Trainer:
     def gradient(self, name: str, piece: Slice) -> Any:
         """The whole gradient that a slice which is sent now belongs to."""
         first, count = self.take(name)
-        values = self.made[piece.grad][first:first + count]
+        values = self.made[piece.grad][first : first + count]
         share = count if self.merging.mean else 1
         if isinstance(values[0], SelectedRows):
             rows = np.concatenate([value.array for value in values]) / np.float32(share)
-            return SelectedRows(np.concatenate([value.ids for value in values]), values[0].height(), rows.astype(values[0].array.dtype))
+            return SelectedRows(
+                np.concatenate([value.ids for value in values]),
+                values[0].height(),
+                rows.astype(values[0].array.dtype),
+            )
         return sum(values[1:], values[0]) / share if count > 1 else values[0]
 
     def fetch(self, piece: Slice, value: Any, whole: bool) -> None:
@@ -135,7 +163,7 @@ class _Trainer:
         held = self.scope.find_var(piece.param)
         assert held is not None
         mine = np.array(held.value)
-        mine[piece.first_row:piece.first_row + piece.shape[0]] = value
+        mine[piece.first_row : piece.first_row + piece.shape[0]] = value
         put(self.scope, {piece.param: mine})
 
     def check_complete(self, index: int, names: Sequence[str]) -> None:
@@ -143,7 +171,9 @@ class _Trainer:
         self.compute()
         for name in names:
             if self.sent[name] != len(self.feeds):
-                raise TranspilerError(f"trainer {index} sent {name!r} of {self.sent[name]} of its {len(self.feeds)} steps")
+                raise TranspilerError(
+                    f"trainer {index} sent {name!r} of {self.sent[name]} of its {len(self.feeds)} steps"
+                )
 
 
 def _rows_of(gradient: Any, piece: Slice) -> Any:
@@ -167,7 +197,9 @@ class _Server:
         self.corrects = bool(job.config.enable_dc_asgd)
         self.schedule: Program | None = None
         if training.schedule:
-            self.schedule = only(job.main, [op for op in training.schedule if self.counter not in op.output_arg_names])
+            self.schedule = only(
+                job.main, [op for op in training.schedule if self.counter not in op.output_arg_names]
+            )
             _keep(self.schedule, _rates(training))
             self.run_schedule()
 
@@ -197,9 +229,11 @@ class _Held:
         whole = initial.values[piece.param].shape
         for name in {piece.param, *_written(update, training.program)}:
             value = initial.values[name]
-            mine = value[piece.first_row:piece.first_row + piece.shape[0]] if value.shape == whole else value
+            mine = (
+                value[piece.first_row : piece.first_row + piece.shape[0]] if value.shape == whole else value
+            )
             self.scope.var(name).set(LoDTensor(mine.copy()))
-        self.known: dict[int, Any] = {}                  # as each trainer knows it, where delays are corrected
+        self.known: dict[int, Any] = {}  # as each trainer knows it, where delays are corrected
         self.corrects = server.corrects
 
     @property
@@ -231,10 +265,17 @@ def _keep(program: Program, names: Iterable[str]) -> None:
 
 def _rates(training: Training) -> set[str]:
     """What the schedule computes."""
-    return {name for op in training.schedule for name in op.output_arg_names if training.program.global_block().has_var(name)}
+    return {
+        name
+        for op in training.schedule
+        for name in op.output_arg_names
+        if training.program.global_block().has_var(name)
+    }
 
 
 def _written(update: Update, program: Program) -> set[str]:
     """The variables that an update keeps."""
     block = program.global_block()
-    return {name for op in update.ops for name in op.output_arg_names if block._var_recursive(name).persistable}
+    return {
+        name for op in update.ops for name in op.output_arg_names if block._var_recursive(name).persistable
+    }

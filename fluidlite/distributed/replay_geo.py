@@ -1,9 +1,11 @@
-"""Geo-SGD, simulated: trainers that train by themselves, and exchange what has changed in the order in which their messages came.
+"""Geo-SGD, simulated: trainers that train by themselves, and exchange what has changed in the order in which
+their messages came.
 
-With n trainers, one that has x and last knew o sends (x - o) / n and then knows o + (x - o) / n; servers add what comes. When a
-server's value p comes back, it goes on with x + (p - o) and knows p. Of sparse tables only rows that it has looked up go out, and
-only rows that have changed since it last asked come back.
+With n trainers, one that has x and last knew o sends (x - o) / n and then knows o + (x - o) / n; servers add
+what comes. When a server's value p comes back, it goes on with x + (p - o) and knows p. Of sparse tables only
+rows that it has looked up go out, and only rows that have changed since it last asked come back.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -29,22 +31,30 @@ __all__ = ["GeoReplay"]
 
 
 class GeoReplay:
-    """The servers and trainers of a geo-SGD job, brought to where it ended; the attributes are those of `Replay`."""
+    """The servers and trainers of a geo-SGD job, brought to where it ended; the attributes are those of
+    `Replay`.
+    """
 
-    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]) -> None:
+    def __init__(
+        self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]
+    ) -> None:
         layout = layout_of(job)
         self.remote: set[str] = set()
         self.pieces = {piece.param_name: piece for piece in job.slices}
         self.sparse = {param for param in layout.by_param if is_sparse(layout, param)}
         grads = {param: layout.updates[param].grad for param in self.sparse}
         self.servers = {name: initial.values[name].copy() for name in layout.by_param}
-        self._changed = [{name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares]
+        self._changed = [
+            {name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares
+        ]
         self._trainers = [_Trainer(job, initial, share, list(self.servers), grads) for share in shares]
         for event in events:
             self._handle(event, int(event.role.removeprefix("trainer")))
         for index, trainer in enumerate(self._trainers):
             trainer.check_complete(index)
-        self.trainers = [{name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers]
+        self.trainers = [
+            {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
+        ]
 
     def _handle(self, event: Event, index: int) -> None:
         trainer = self._trainers[index]
@@ -69,7 +79,9 @@ class GeoReplay:
 class _Trainer:
     """One trainer, with what it last knew of the servers."""
 
-    def __init__(self, job: Job, initial: Initial, feeds: Sequence[Values], names: Sequence[str], grads: dict[str, str]) -> None:
+    def __init__(
+        self, job: Job, initial: Initial, feeds: Sequence[Values], names: Sequence[str], grads: dict[str, str]
+    ) -> None:
         self.scope, self.exe = initial.scope(), Executor(CPUPlace())
         self.exe.naive = True
         self.program = job.main.clone()
@@ -79,7 +91,9 @@ class _Trainer:
         self.begun = self.done = 0
         self.known = {name: initial.values[name].copy() for name in names}
         self.looked_up: dict[str, set[int]] = {name: set() for name in grads}
-        self.outgoing: dict[str, Any] = {}                   # changes of the push that goes on, and how many slices of each are sent
+        self.outgoing: dict[
+            str, Any
+        ] = {}  # changes of the push that goes on, and how many slices of each are sent
         self.pushed = 0
 
     def begin(self) -> None:
@@ -99,11 +113,16 @@ class _Trainer:
             self.looked_up[name].update(held.value.ids.tolist())
 
     def change(self, piece: Slice) -> tuple[Any, Any]:
-        """The rows that change of a slice, and by how much; the first slice of a push works out all changes."""
+        """The rows that change of a slice, and by how much; the first slice of a push works out all
+        changes.
+        """
         self.compute()
         if self.pushed != self.done:
             if self.done - self.pushed != self.every and self.done != len(self.feeds):
-                raise TranspilerError(f"a trainer sends its changes after {self.done - self.pushed} steps, not after {self.every}")
+                raise TranspilerError(
+                    f"a trainer sends its changes after {self.done - self.pushed} steps, not after "
+                    f"{self.every}"
+                )
             self.pushed = self.done
             self.outgoing = {name: self._change(name) for name in self.known}
         rows, change = self.outgoing[piece.param]
@@ -131,4 +150,6 @@ class _Trainer:
         """TranspilerError where the changes of the last steps were not sent."""
         self.compute()
         if self.pushed != len(self.feeds):
-            raise TranspilerError(f"trainer {index} has sent the changes of {self.pushed} of its {len(self.feeds)} steps")
+            raise TranspilerError(
+                f"trainer {index} has sent the changes of {self.pushed} of its {len(self.feeds)} steps"
+            )

@@ -1,4 +1,5 @@
 """Values of scopes and batches: shares of trainers, copies, and how far two values are apart."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,12 +18,17 @@ Values = dict[str, Any]
 
 
 def share(feed: Mapping[str, Any], index: int, count: int) -> Values:
-    """The samples of a batch that trainer `index` of `count` gets: rows, or sequences where there is a level of detail.
+    """The samples of a batch that trainer `index` of `count` gets: rows, or sequences where there is a level
+    of detail.
 
     TranspilerError where the trainers cannot share them evenly.
     """
-    return {name: _share_sequences(name, value, index, count) if isinstance(value, LoDTensor) and value.lod() else
-            _share_rows(name, np.asarray(value), index, count) for name, value in feed.items()}
+    return {
+        name: _share_sequences(name, value, index, count)
+        if isinstance(value, LoDTensor) and value.lod()
+        else _share_rows(name, np.asarray(value), index, count)
+        for name, value in feed.items()
+    }
 
 
 def _share_rows(name: str, value: Any, index: int, count: int) -> Any:
@@ -30,7 +36,7 @@ def _share_rows(name: str, value: Any, index: int, count: int) -> Any:
         return value
     rows = len(value)
     _check_even(name, rows, count, "rows")
-    return value[index * rows // count:(index + 1) * rows // count]
+    return value[index * rows // count : (index + 1) * rows // count]
 
 
 def _share_sequences(name: str, value: LoDTensor, index: int, count: int) -> LoDTensor:
@@ -48,14 +54,21 @@ def _share_sequences(name: str, value: LoDTensor, index: int, count: int) -> LoD
 
 def _check_even(name: str, found: int, count: int, what: str) -> None:
     if found % count:
-        raise TranspilerError(f"{count} trainers cannot share the {found} {what} of {name!r} evenly: the mean of their gradients would "
-                              "not be that of the whole batch")
+        raise TranspilerError(
+            f"{count} trainers cannot share the {found} {what} of {name!r} evenly: the mean of their "
+            f"gradients would "
+            "not be that of the whole batch"
+        )
 
 
 def get(scope: Scope, name: str) -> Any:
     """A copy of a variable's array; None where it has none."""
     held = scope.find_var(name)
-    return np.array(held.value) if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None else None
+    return (
+        np.array(held.value)
+        if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None
+        else None
+    )
 
 
 def put(scope: Scope, values: Mapping[str, Any]) -> None:
@@ -67,7 +80,9 @@ def put(scope: Scope, values: Mapping[str, Any]) -> None:
 
 
 def apart(found: Any, wanted: Any) -> float:
-    """The largest difference over the largest value; of a parameter of zeros, the largest difference. Not a number is infinitely far."""
+    """The largest difference over the largest value; of a parameter of zeros, the largest difference. Not
+    a number is infinitely far.
+    """
     if found is None or found.shape != wanted.shape:
         return float("inf")
     largest = float(np.abs(wanted).max(initial=0.0))

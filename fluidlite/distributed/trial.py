@@ -1,4 +1,5 @@
 """A job on trial: every role as a thread, on the same batches and from the same values as its reference."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,9 @@ __all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
 
 @dataclass
 class Outcome:
-    """What a job ended with: parameters of each trainer, parameters put together from the servers, and bytes of all steps and in all."""
+    """What a job ended with: parameters of each trainer, parameters put together from the servers, and
+    bytes of all steps and in all.
+    """
 
     trainers: list[Values] = field(default_factory=list)
     servers: Values = field(default_factory=dict)
@@ -34,7 +37,9 @@ class Outcome:
 class Trial:
     """A job, each trainer's share of the batches, and the values that all roles start from."""
 
-    def __init__(self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork) -> None:
+    def __init__(
+        self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork
+    ) -> None:
         self.job, self.initial, self.shares, self.network = job, initial, shares, network
         self.in_steps: dict[tuple[str, str], int] = {}
 
@@ -58,7 +63,10 @@ class Trial:
             put(scope, {f"{name}@SNAPSHOT": self.initial.values[name] for name in parameters(self.job)})
         communicator = communicator_of(self.job, main)
         if communicator is not None:
-            put(scope, {piece.param: self.initial.values[piece.param] for piece in self.job.slices if piece.sparse})     # nobody sends those
+            put(
+                scope,
+                {piece.param: self.initial.values[piece.param] for piece in self.job.slices if piece.sparse},
+            )  # nobody sends those
             communicator.start()
             exe.run(first_copies(startups[0]), scope=scope)
         before = self.bytes_of(role)
@@ -66,7 +74,7 @@ class Trial:
             self.network.begin_step(role.name)
             exe.run(main, feed=feed, scope=scope)
         self.in_steps |= {link: size - before.get(link, 0) for link, size in self.bytes_of(role).items()}
-        self.network.begin_step(role.name)               # which never comes: the last one is over
+        self.network.begin_step(role.name)  # which never comes: the last one is over
         if communicator is not None:
             communicator.stop()
         exe.close()
@@ -82,7 +90,7 @@ class Trial:
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in self.job.slices if piece.endpoint == role.endpoint]
         for piece in mine:
-            value = self.initial.values[piece.param][piece.first_row:piece.first_row + piece.shape[0]]
+            value = self.initial.values[piece.param][piece.first_row : piece.first_row + piece.shape[0]]
             copies = [f"{piece.param_name}.trainer_{trainer}_bak" for trainer in range(self.job.trainers)]
             put(scope, dict.fromkeys([piece.param_name, *copies], value))
         exe.run(programs.main, scope=scope)
@@ -95,7 +103,10 @@ class Trial:
             if role.kind == "pserver":
                 held |= found[role.name]
         params = dict.fromkeys(piece.param for piece in self.job.slices)
-        return {name: np.concatenate([held[piece.param_name] for piece in self.job.slices if piece.param == name]) for name in params}
+        return {
+            name: np.concatenate([held[piece.param_name] for piece in self.job.slices if piece.param == name])
+            for name in params
+        }
 
 
 def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
@@ -107,6 +118,7 @@ def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
     if job.mode != "nccl2":
         return programs.main, [programs.startup]
     from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
+
     config = job.config
     group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
     made = reduce_over_trainers(programs.main, Trainers(index, job.trainers, config.nccl_comm_num, group))
@@ -119,17 +131,31 @@ def first_copies(startup: Program) -> Program:
 
 
 def communicator_of(job: Job, main: Program, envs: Mapping[str, Any] | None = None) -> Any:
-    """What stands between a trainer and the servers while it trains; None where its ops talk to them by themselves."""
+    """What stands between a trainer and the servers while it trains; None where its ops talk to them by
+    themselves.
+    """
     if job.mode != "geo_sgd" and (job.sync_mode or not job.config.runtime_split_send_recv):
         return None
     from fluidlite.communicator import Communicator
+
     if job.mode != "geo_sgd":
-        return Communicator(main, int(DistributedMode.HALF_ASYNC if job.config.half_async else DistributedMode.ASYNC), envs=envs or {})
+        return Communicator(
+            main,
+            int(DistributedMode.HALF_ASYNC if job.config.half_async else DistributedMode.ASYNC),
+            envs=envs or {},
+        )
     from fluidlite.transpiler.modes import layout_of
     from fluidlite.transpiler.pserver.geo_sgd import is_sparse
+
     layout = layout_of(job)
-    pushed = {param: {"var_names": [piece.param_name for piece in pieces], "sections": [str(piece.shape[0]) for piece in pieces],
-                      "epmap": [piece.endpoint for piece in pieces], "is_sparse": [str(is_sparse(layout, param))]}
-              for param, pieces in layout.by_param.items()}
+    pushed = {
+        param: {
+            "var_names": [piece.param_name for piece in pieces],
+            "sections": [str(piece.shape[0]) for piece in pieces],
+            "epmap": [piece.endpoint for piece in pieces],
+            "is_sparse": [str(is_sparse(layout, param))],
+        }
+        for param, pieces in layout.by_param.items()
+    }
     facts = {"push_vars": pushed, "trainers": job.trainers, "push_nums": geo_steps(job)}
     return Communicator(main, int(DistributedMode.GEO), facts, envs or {})

@@ -1,4 +1,7 @@
-"""What a training script needs to be one process of a job: the programs of its role, its share of the data, and a proof afterwards."""
+"""What a training script needs to be one process of a job: the programs of its role, its share of the
+data, and a proof afterwards.
+"""
+
 from __future__ import annotations
 
 import argparse
@@ -22,30 +25,56 @@ __all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
 _ASYNCHRONOUS = ("async", "half_async", "geo_sgd")
 _SERVED = {"pserver": "pserver", "async": "pserver", "half_async": "pserver", "geo_sgd": "geo_sgd"}
 SCRIPT_MODES = ("local", *_SERVED, "grad_allreduce", "local_sgd", "nccl2")
-"""The modes that a script can be started in; "async" and "half_async" are those of servers that do not wait for all trainers."""
+"""The modes that a script can be started in; "async" and "half_async" are those of servers that do not
+wait for all trainers.
+"""
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--mode`, `--pservers` and `--compare`: what `join_job` asks for, and whether to train again in one process."""
+    """Add `--mode`, `--pservers` and `--compare`: what `join_job` asks for, and whether to train again in
+    one process.
+    """
     group = parser.add_argument_group("as one of several processes (docs/RUNNING.md)")
-    group.add_argument("--mode", choices=SCRIPT_MODES, default="local", help="how the processes work together (default: local)")
-    group.add_argument("--pservers", type=int, default=1, metavar="N", help="under mpirun: the last N ranks are servers (default: 1)")
-    group.add_argument("--compare", action="store_true", help="train again in one process, and compare the parameters")
+    group.add_argument(
+        "--mode",
+        choices=SCRIPT_MODES,
+        default="local",
+        help="how the processes work together (default: local)",
+    )
+    group.add_argument(
+        "--pservers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="under mpirun: the last N ranks are servers (default: 1)",
+    )
+    group.add_argument(
+        "--compare", action="store_true", help="train again in one process, and compare the parameters"
+    )
 
 
-def join_job(mode: str = "local", pservers: int = 1, main: Program | None = None, startup: Program | None = None,
-             config: DistributeTranspilerConfig | None = None) -> Worker:
-    """This process's part in training `main` and `startup` (default: the default programs, which stay as they are).
+def join_job(
+    mode: str = "local",
+    pservers: int = 1,
+    main: Program | None = None,
+    startup: Program | None = None,
+    config: DistributeTranspilerConfig | None = None,
+) -> Worker:
+    """This process's part in training `main` and `startup` (default: the default programs, which stay as they
+    are).
 
     Parameters
     ----------
     mode: one of `SCRIPT_MODES`; "local" is the whole job.
-    pservers: how many of the processes of an `mpirun` are servers, where the mode has any; over TCP the environment says so.
+    pservers: how many of the processes of an `mpirun` are servers, where the mode has any; over TCP the
+    environment says so.
 
     TranspilerError where the environment and the mode do not go together.
     """
     if mode not in SCRIPT_MODES:
-        raise TranspilerError(f"no mode {mode!r}{did_you_mean(mode, SCRIPT_MODES)} (modes: {', '.join(SCRIPT_MODES)})")
+        raise TranspilerError(
+            f"no mode {mode!r}{did_you_mean(mode, SCRIPT_MODES)} (modes: {', '.join(SCRIPT_MODES)})"
+        )
     main, startup = main or default_main_program(), startup or default_startup_program()
     if mode == "local":
         return Worker(make_job(main, startup, "grad_allreduce", 1), Seat("trainer", 0, 1), mode)
@@ -53,10 +82,17 @@ def join_job(mode: str = "local", pservers: int = 1, main: Program | None = None
     if seat.by == "alone":
         raise TranspilerError(f"mode {mode!r} needs the other processes of the job: {HOW_TO_START}")
     if seat.by == "environment" and mode not in _SERVED:
-        raise TranspilerError(f"mode {mode!r} has no servers, and its trainers find each other by MPI only: start them with mpirun")
+        raise TranspilerError(
+            f"mode {mode!r} has no servers, and its trainers find each other by MPI only: start them with "
+            f"mpirun"
+        )
     places = list(seat.servers) if mode in _SERVED else seat.trainers
     chosen = _config_of(mode, config)
-    return Worker(make_job(main, startup, _SERVED.get(mode, mode), seat.trainers, places, chosen.sync_mode, chosen), seat, mode)
+    return Worker(
+        make_job(main, startup, _SERVED.get(mode, mode), seat.trainers, places, chosen.sync_mode, chosen),
+        seat,
+        mode,
+    )
 
 
 def _config_of(mode: str, config: DistributeTranspilerConfig | None) -> DistributeTranspilerConfig:
@@ -83,8 +119,8 @@ class Worker:
     def __init__(self, job: Job, seat: Seat, mode: str) -> None:
         self.job, self.seat, self.mode = job, seat, mode
         self.index, self.count = seat.index, seat.trainers
-        self.communicator: Any = None                    # what sends and fetches beside an asynchronous trainer
-        self.first: dict[str, Any] = {}                  # the parameters that training began with
+        self.communicator: Any = None  # what sends and fetches beside an asynchronous trainer
+        self.first: dict[str, Any] = {}  # the parameters that training began with
         self.main, (self.startup, *self.connect) = _programs(job, seat, mode)
 
     @property
@@ -108,7 +144,7 @@ class Worker:
         if isinstance(batch, Mapping):
             return {name: self.share(value) for name, value in batch.items()}
         rows = len(batch)
-        return batch[self.index * rows // self.count:(self.index + 1) * rows // self.count]
+        return batch[self.index * rows // self.count : (self.index + 1) * rows // self.count]
 
     # ------------------------------------------------------------------ training
     def start(self, exe: Executor, keep: bool = False) -> None:
@@ -133,7 +169,11 @@ class Worker:
 
     def pull(self, exe: Executor) -> None:
         """Fetch the tables whose rows trainers ask for one by one."""
-        tables = dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse) if self.job.has_servers else {}
+        tables = (
+            dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse)
+            if self.job.has_servers
+            else {}
+        )
         if tables:
             exe.run(_pulling(self.job, list(tables), self.index))
 
@@ -143,7 +183,8 @@ class Worker:
 
     # ------------------------------------------------------------------ afterwards
     def compare(self, train: Callable[[Worker, Executor], Any]) -> str:
-        """Train in this process alone, from the same parameters, and say in one line how far the job's parameters are from that.
+        """Train in this process alone, from the same parameters, and say in one line how far the job's
+        parameters are from that.
 
         `train(worker, exe)` does what the script did between `start` and `finish`.
         """
@@ -157,8 +198,11 @@ class Worker:
         differences = {name: apart(found[name], value) for name, value in wanted.items()}
         worst = max(differences, key=differences.__getitem__)
         servers = f", {len(self.seat.servers)} servers" if self.seat.servers else ""
-        return (f"{self.mode}: {self.count} trainers{servers}: {len(differences)} parameters, largest relative difference from one process "
-                f"{differences[worst]:.1e} ({worst})")
+        return (
+            f"{self.mode}: {self.count} trainers{servers}: {len(differences)} parameters, largest relative "
+            f"difference from one process "
+            f"{differences[worst]:.1e} ({worst})"
+        )
 
 
 def _programs(job: Job, seat: Seat, mode: str) -> tuple[Program, list[Program]]:
@@ -182,8 +226,16 @@ def _pulling(job: Job, tables: list[str], trainer: int) -> Program:
             names = [piece.param_name for piece in pieces]
             for piece in pieces if len(pieces) > 1 else ():
                 block.create_var(name=piece.param_name, shape=piece.shape, dtype=var.dtype)
-            block.append_op("recv", {}, {"Out": names}, {"epmap": [piece.endpoint for piece in pieces], "trainer_id": trainer,
-                                                         "op_role": int(OpRole.RPC)})
+            block.append_op(
+                "recv",
+                {},
+                {"Out": names},
+                {
+                    "epmap": [piece.endpoint for piece in pieces],
+                    "trainer_id": trainer,
+                    "op_role": int(OpRole.RPC),
+                },
+            )
             if len(pieces) > 1:
                 block.append_op("concat", {"X": names}, {"Out": [table]}, {"axis": 0})
     return program

@@ -1,4 +1,5 @@
 """Blocks: variables by name and ops in order, edited only through insertion points."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,7 @@ class Block:
     def desc(self) -> Any:
         """A view with the methods of Paddle's BlockDesc."""
         from fluidlite.compat.desc import BlockDesc
+
         return BlockDesc(self)
 
     @property
@@ -94,7 +96,9 @@ class Block:
     def _var_recursive(self, name: str) -> Variable:
         found = self._find_var_recursive(name)
         if found is None:
-            raise NotFoundError(f"Var {name} is not found recursively{did_you_mean(name, self.visible_names())}")
+            raise NotFoundError(
+                f"Var {name} is not found recursively{did_you_mean(name, self.visible_names())}"
+            )
         return found
 
     def visible_names(self) -> Iterator[str]:
@@ -127,7 +131,9 @@ class Block:
         home = self.program.global_block()
         initializer = attrs.pop("initializer", None)
         if attrs.get("name") in home.vars:
-            _check_same_declaration(home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")})
+            _check_same_declaration(
+                home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")}
+            )
         param = Parameter(home, *args, **attrs)
         self.program.bump_version()
         if initializer is not None and not self._already_initialized(param):
@@ -139,7 +145,9 @@ class Block:
         """Whether an earlier op of this (startup) block fills `param`, as happens with shared parameters."""
         writers = [op for op in self.ops if param.name in op.output_arg_names]
         if len(writers) > 1:
-            raise RuntimeError(f"param {param.name} is inited by multiple init ops {[op.type for op in writers]}")
+            raise RuntimeError(
+                f"param {param.name} is inited by multiple init ops {[op.type for op in writers]}"
+            )
         return len(writers) == 1
 
     def _rename_var(self, name: str | bytes, new_name: str | bytes) -> Variable:
@@ -168,30 +176,65 @@ class Block:
             mine = self.vars.get(param.name)
             if mine is not None:
                 fields = {name: getattr(param, name) for name in PARAMETER_FIELDS}
-                Parameter(self, mine.shape, mine.dtype, type=mine.type, name=mine.name, lod_level=mine.lod_level,
-                          stop_gradient=param.stop_gradient, error_clip=param.error_clip, **fields)
+                Parameter(
+                    self,
+                    mine.shape,
+                    mine.dtype,
+                    type=mine.type,
+                    name=mine.name,
+                    lod_level=mine.lod_level,
+                    stop_gradient=param.stop_gradient,
+                    error_clip=param.error_clip,
+                    **fields,
+                )
         self.program.bump_version()
 
     def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
         """Declare in this block what another program's block declares."""
         if var.type in (VarType.STEP_SCOPES, VarType.RAW):
             return self.create_var(name=var.name, persistable=var.persistable, type=var.type)
-        return self.create_var(name=var.name, shape=var.shape, dtype=var._dtype, type=var.type, lod_level=var.lod_level,
-                               persistable=True if force_persistable else var.persistable, is_data=var.is_data,
-                               need_check_feed=var.need_check_feed)
+        return self.create_var(
+            name=var.name,
+            shape=var.shape,
+            dtype=var._dtype,
+            type=var.type,
+            lod_level=var.lod_level,
+            persistable=True if force_persistable else var.persistable,
+            is_data=var.is_data,
+            need_check_feed=var.need_check_feed,
+        )
 
     # ------------------------------------------------------------------ ops
-    def append_op(self, type: str | None = None, inputs: Mapping[str, Any] | None = None,
-                  outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+    def append_op(
+        self,
+        type: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        **unused: Any,
+    ) -> Operator:
         """Add an op at the end; its outputs' shapes and dtypes are inferred."""
         return self._insert_op(len(self.ops), type=type, inputs=inputs, outputs=outputs, attrs=attrs)
 
-    def _prepend_op(self, type: str | None = None, inputs: Mapping[str, Any] | None = None,
-                    outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+    def _prepend_op(
+        self,
+        type: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        **unused: Any,
+    ) -> Operator:
         return self._insert_op(0, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
 
-    def _insert_op(self, index: int, type: str | None = None, inputs: Mapping[str, Any] | None = None,
-                   outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None, **unused: Any) -> Operator:
+    def _insert_op(
+        self,
+        index: int,
+        type: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        **unused: Any,
+    ) -> Operator:
         op = Operator.build(self, type, inputs, outputs, attrs)
         op.infer()
         return self.adopt(index, op)
@@ -219,10 +262,14 @@ class Block:
         """Take `op` out; ProgramEditError while a later op still reads what only it computes."""
         rest = [other for other in self.ops if other is not op]
         written = {name for other in rest for name in other.output_arg_names}
-        for reader in self.ops[op.idx + 1:]:
-            lost = [name for name in reader.input_arg_names if name in op.output_arg_names and name not in written]
+        for reader in self.ops[op.idx + 1 :]:
+            lost = [
+                name for name in reader.input_arg_names if name in op.output_arg_names and name not in written
+            ]
             if lost:
-                raise ProgramEditError(f"cannot remove op {op.type!r}: op {reader.type!r} still reads {lost[0]!r}")
+                raise ProgramEditError(
+                    f"cannot remove op {op.type!r}: op {reader.type!r} still reads {lost[0]!r}"
+                )
         self._remove_op(op.idx)
 
     def _remove_op(self, index: int, sync: bool = True) -> None:
@@ -244,6 +291,7 @@ class Block:
 
     def __repr__(self) -> str:
         from fluidlite.ir.text import block_text
+
         return block_text(self)
 
     __str__ = __repr__
@@ -252,20 +300,30 @@ class Block:
 def _check_same_declaration(var: Variable, attrs: Mapping[str, Any]) -> None:
     shape, dtype = attrs.get("shape"), attrs.get("dtype")
     if shape is not None and tuple(shape) != var.shape:
-        raise ValueError(f"Variable '{var.name}' has been created before. The previous shape is {var.shape}, "
-                         f"the new shape is {tuple(shape)}. They are not matched.")
+        raise ValueError(
+            f"Variable '{var.name}' has been created before. The previous shape is {var.shape}, "
+            f"the new shape is {tuple(shape)}. They are not matched."
+        )
     if dtype is not None and var._dtype is not None and to_vartype(dtype) != var._dtype:
-        raise ValueError(f"Variable '{var.name}' has been created before. The previous data type is {var._dtype}, "
-                         f"the new data type is {to_vartype(dtype)}. They are not matched.")
+        raise ValueError(
+            f"Variable '{var.name}' has been created before. The previous data type is {var._dtype}, "
+            f"the new data type is {to_vartype(dtype)}. They are not matched."
+        )
     kind = attrs.get("type")
     if kind is not None and kind != var.type:
-        raise ValueError(f"Variable '{var.name}' has been created before. The previous type is {var.type}, "
-                         f"the new type is {kind}. They are not matched")
+        raise ValueError(
+            f"Variable '{var.name}' has been created before. The previous type is {var.type}, "
+            f"the new type is {kind}. They are not matched"
+        )
     level = attrs.get("lod_level")
     if level is not None and level != var.lod_level:
-        raise ValueError(f"Variable '{var.name}' has been created before. The previous lod_level is {var.lod_level}, "
-                         f"the new lod_level is {level}. They are not matched")
+        raise ValueError(
+            f"Variable '{var.name}' has been created before. The previous lod_level is {var.lod_level}, "
+            f"the new lod_level is {level}. They are not matched"
+        )
     persistable = attrs.get("persistable")
     if persistable is not None and persistable != var.persistable:
-        raise ValueError(f"Variable '{var.name}' has been created before. The previous persistable is {var.persistable}, "
-                         f"the new persistable is {persistable}. They are not matched")
+        raise ValueError(
+            f"Variable '{var.name}' has been created before. The previous persistable is {var.persistable}, "
+            f"the new persistable is {persistable}. They are not matched"
+        )

@@ -1,45 +1,65 @@
 """The messages of Paddle's framework.proto, built in a pool of their own so that they never meet Paddle's.
 
-Field numbers are those that PaddlePaddle 1.8.5 and 2.6.2 declare. Strings are declared as bytes, which the wire does not
-tell apart: a call stack may hold source lines of any encoding, and decoding is `fluidlite.ir.proto`'s business. Programs that
-read descriptions by themselves get them with text, from `fluid.proto.framework_pb2`.
+Field numbers are those that PaddlePaddle 1.8.5 and 2.6.2 declare. Strings are declared as bytes, which the
+wire does not tell apart: a call stack may hold source lines of any encoding, and decoding is
+`fluidlite.ir.proto`'s business. Programs that read descriptions by themselves get them with text, from
+`fluid.proto.framework_pb2`.
 """
+
 from __future__ import annotations
 
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
 
-__all__ = ["ATTR_TYPES", "BlockDesc", "OpDesc", "ProgramDesc", "TensorDesc", "VarDesc", "attr_type_name", "declared"]
+__all__ = [
+    "ATTR_TYPES",
+    "BlockDesc",
+    "OpDesc",
+    "ProgramDesc",
+    "TensorDesc",
+    "VarDesc",
+    "attr_type_name",
+    "declared",
+]
 
 _PACKAGE = "paddle.framework.proto"
 _ENUMS = {
-    "AttrType": "INT FLOAT STRING INTS FLOATS STRINGS BOOLEAN BOOLEANS BLOCK LONG BLOCKS LONGS FLOAT64S VAR VARS FLOAT64 SCALAR "
-                "SCALARS",
-    "VarType.Type": "BOOL INT16 INT32 INT64 FP16 FP32 FP64 LOD_TENSOR SELECTED_ROWS FEED_MINIBATCH FETCH_LIST STEP_SCOPES "
-                    "LOD_RANK_TABLE LOD_TENSOR_ARRAY PLACE_LIST READER _16 RAW TUPLE SIZE_T UINT8 INT8 BF16 COMPLEX64 COMPLEX128 "
-                    "STRING STRINGS VOCAB FEED_LIST PSTRING SPARSE_COO SPARSE_CSR",
+    "AttrType": "INT FLOAT STRING INTS FLOATS STRINGS BOOLEAN BOOLEANS BLOCK LONG BLOCKS LONGS FLOAT64S VAR "
+    "VARS FLOAT64 SCALAR "
+    "SCALARS",
+    "VarType.Type": "BOOL INT16 INT32 INT64 FP16 FP32 FP64 LOD_TENSOR SELECTED_ROWS FEED_MINIBATCH "
+    "FETCH_LIST STEP_SCOPES "
+    "LOD_RANK_TABLE LOD_TENSOR_ARRAY PLACE_LIST READER _16 RAW TUPLE SIZE_T UINT8 INT8 BF16 COMPLEX64 "
+    "COMPLEX128 "
+    "STRING STRINGS VOCAB FEED_LIST PSTRING SPARSE_COO SPARSE_CSR",
     "Scalar.Type": "_0 BOOLEAN LONG FLOAT64 COMPLEX128",
 }
-# message -> its fields: number, name, ! required, * repeated, and the type: a message or enum of this file, or a scalar
+# message -> its fields: number, name, ! required, * repeated, and the type: a message or enum of this file,
+# or a scalar
 _MESSAGES = {
     "Version": "1 version int64",
     "Complex": "1 r! double, 2 i! double",
     "Scalar": "1 type! Scalar.Type, 2 b bool, 3 i int64, 4 r double, 5 c Complex",
-    "OpDesc": "3 type! bytes, 1 inputs* OpDesc.Var, 2 outputs* OpDesc.Var, 4 attrs* OpDesc.Attr, 5 is_target bool",
+    "OpDesc": "3 type! bytes, 1 inputs* OpDesc.Var, 2 outputs* OpDesc.Var, 4 attrs* OpDesc.Attr, 5 is_target "
+    "bool",
     "OpDesc.Var": "1 parameter! bytes, 2 arguments* bytes",
-    "OpDesc.Attr": "1 name! bytes, 2 type! AttrType, 3 i int32, 4 f float, 5 s bytes, 6 ints* int32, 7 floats* float, "
-                   "8 strings* bytes, 10 b bool, 11 bools* bool, 12 block_idx int32, 13 l int64, 14 blocks_idx* int32, "
-                   "15 longs* int64, 16 float64s* double, 17 var_name bytes, 18 vars_name* bytes, 19 float64 double, "
-                   "20 scalar Scalar, 21 scalars* Scalar",
-    "VarType": "1 type! VarType.Type, 2 selected_rows VarType.TensorDesc, 3 lod_tensor VarType.LoDTensorDesc, "
-               "4 tensor_array VarType.LoDTensorDesc, 5 reader VarType.ReaderDesc",
+    "OpDesc.Attr": "1 name! bytes, 2 type! AttrType, 3 i int32, 4 f float, 5 s bytes, 6 ints* int32, 7 "
+    "floats* float, "
+    "8 strings* bytes, 10 b bool, 11 bools* bool, 12 block_idx int32, 13 l int64, 14 blocks_idx* int32, "
+    "15 longs* int64, 16 float64s* double, 17 var_name bytes, 18 vars_name* bytes, 19 float64 double, "
+    "20 scalar Scalar, 21 scalars* Scalar",
+    "VarType": "1 type! VarType.Type, 2 selected_rows VarType.TensorDesc, 3 lod_tensor "
+    "VarType.LoDTensorDesc, "
+    "4 tensor_array VarType.LoDTensorDesc, 5 reader VarType.ReaderDesc",
     "VarType.TensorDesc": "1 data_type! VarType.Type, 2 dims* int64",
     "VarType.LoDTensorDesc": "1 tensor! VarType.TensorDesc, 2 lod_level int32",
     "VarType.ReaderDesc": "1 lod_tensor* VarType.LoDTensorDesc",
-    "VarDesc": "1 name! bytes, 2 type! VarType, 3 persistable bool, 4 need_check_feed bool, 5 is_parameter bool, "
-               "6 stop_gradient bool",
-    "BlockDesc": "1 idx! int32, 2 parent_idx! int32, 3 vars* VarDesc, 4 ops* OpDesc, 5 forward_block_idx int32",
+    "VarDesc": "1 name! bytes, 2 type! VarType, 3 persistable bool, 4 need_check_feed bool, 5 is_parameter "
+    "bool, "
+    "6 stop_gradient bool",
+    "BlockDesc": "1 idx! int32, 2 parent_idx! int32, 3 vars* VarDesc, 4 ops* OpDesc, 5 forward_block_idx "
+    "int32",
     "ProgramDesc": "1 blocks* BlockDesc, 4 version Version",
 }
 
@@ -56,7 +76,9 @@ def attr_type_name(number: int) -> str:
 def _add_field(message: Any, text: str, strings: str) -> None:
     number, name, type_name = text.split()
     field = message.field.add(name=name.rstrip("!*"), number=int(number))
-    field.label = field.LABEL_REQUIRED if "!" in name else field.LABEL_REPEATED if "*" in name else field.LABEL_OPTIONAL
+    field.label = (
+        field.LABEL_REQUIRED if "!" in name else field.LABEL_REPEATED if "*" in name else field.LABEL_OPTIONAL
+    )
     if type_name in _MESSAGES or type_name in _ENUMS:
         field.type = field.TYPE_ENUM if type_name in _ENUMS else field.TYPE_MESSAGE
         field.type_name = f".{_PACKAGE}.{type_name}"
@@ -67,11 +89,15 @@ def _add_field(message: Any, text: str, strings: str) -> None:
 
 
 def _file(strings: str) -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name="fluidlite/framework.proto", package=_PACKAGE, syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="fluidlite/framework.proto", package=_PACKAGE, syntax="proto2"
+    )
     messages: dict[str, Any] = {}
     for name, fields in _MESSAGES.items():
         outer, _, inner = name.rpartition(".")
-        message = messages[name] = messages[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=name)
+        message = messages[name] = (
+            messages[outer].nested_type.add(name=inner) if outer else file.message_type.add(name=name)
+        )
         for text in fields.split(", "):
             _add_field(message, text, strings)
     for name, values in _ENUMS.items():
@@ -84,10 +110,16 @@ def _file(strings: str) -> Any:
 
 
 def declared(strings: str = "bytes") -> dict[str, Any]:
-    """Message name -> class, for the messages that stand for themselves; their text is of the protobuf type `strings`."""
+    """Message name -> class, for the messages that stand for themselves; their text is of the protobuf
+    type `strings`.
+    """
     pool = descriptor_pool.DescriptorPool()
     pool.Add(_file(strings))
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES if "." not in name}
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+        for name in _MESSAGES
+        if "." not in name
+    }
 
 
 _declared = declared()

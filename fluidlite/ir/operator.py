@@ -1,4 +1,5 @@
 """Operators: one step of a block, by op type, slots of variable names, and attributes."""
+
 from __future__ import annotations
 
 import ctypes
@@ -28,9 +29,14 @@ ROLE_VAR_ATTR = "op_role_var"
 NAMESCOPE_ATTR = "op_namescope"
 CALLSTACK_ATTR = "op_callstack"
 DEVICE_ATTR = "op_device"
-_ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))         # the roles that 1.8.5 lets an op have
-COMMON_TYPES = {ROLE_ATTR: AttrType.INT, ROLE_VAR_ATTR: AttrType.STRINGS, NAMESCOPE_ATTR: AttrType.STRING,
-                 CALLSTACK_ATTR: AttrType.STRINGS, DEVICE_ATTR: AttrType.STRING}
+_ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))  # the roles that 1.8.5 lets an op have
+COMMON_TYPES = {
+    ROLE_ATTR: AttrType.INT,
+    ROLE_VAR_ATTR: AttrType.STRINGS,
+    NAMESCOPE_ATTR: AttrType.STRING,
+    CALLSTACK_ATTR: AttrType.STRINGS,
+    DEVICE_ATTR: AttrType.STRING,
+}
 
 
 class OpRole(enum.IntFlag):
@@ -85,7 +91,7 @@ def user_location() -> Where | None:
     """The innermost frame outside FluidLite."""
     frame = sys._getframe(1)
     while frame is not None and _is_ours(frame.f_code.co_filename):
-        frame = frame.f_back                                  # type: ignore[assignment]
+        frame = frame.f_back  # type: ignore[assignment]
     return None if frame is None else Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
@@ -133,11 +139,19 @@ def _plain(value: Any) -> Any:
 
 # attribute type -> what its values, or the items of its lists, may be given as, and what they become
 _SCALARS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
-    AttrType.INT: ((int,), int), AttrType.LONG: ((int,), int), AttrType.FLOAT: ((int, float), float),
-    AttrType.BOOLEAN: ((int, float), bool), AttrType.STRING: ((str,), str)}
+    AttrType.INT: ((int,), int),
+    AttrType.LONG: ((int,), int),
+    AttrType.FLOAT: ((int, float), float),
+    AttrType.BOOLEAN: ((int, float), bool),
+    AttrType.STRING: ((str,), str),
+}
 _LISTS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
-    AttrType.INTS: ((int,), int), AttrType.LONGS: ((int, float), int), AttrType.FLOATS: ((int, float), float),
-    AttrType.BOOLEANS: ((int, float), bool), AttrType.STRINGS: ((str,), str)}
+    AttrType.INTS: ((int,), int),
+    AttrType.LONGS: ((int, float), int),
+    AttrType.FLOATS: ((int, float), float),
+    AttrType.BOOLEANS: ((int, float), bool),
+    AttrType.STRINGS: ((str,), str),
+}
 
 
 def _typed(value: Any, attr_type: AttrType) -> Any:
@@ -148,7 +162,7 @@ def _typed(value: Any, attr_type: AttrType) -> Any:
     kinds, make = _LISTS.get(attr_type) or _SCALARS[attr_type]
     if not isinstance(items, list) or not all(isinstance(item, kinds) for item in items):
         raise TypeError(f"a value of type {attr_type} cannot be {value!r}")
-    if attr_type in (AttrType.INT, AttrType.INTS) and not all(-2**31 <= item < 2**31 for item in items):
+    if attr_type in (AttrType.INT, AttrType.INTS) and not all(-(2**31) <= item < 2**31 for item in items):
         raise TypeError(f"{value!r} does not fit into 32 bits")
     return [make(item) for item in items] if attr_type in _LISTS else make(value)
 
@@ -161,21 +175,49 @@ def _as_32_bits(value: Any, attr_type: AttrType) -> Any:
 
 
 class Operator:
-    """One op of a block. `inputs` and `outputs` map slots to lists of variable names; `attrs` holds plain values.
+    """One op of a block. `inputs` and `outputs` map slots to lists of variable names; `attrs` holds plain
+    values.
 
-    Made by `Block.append_op` and its like, which check the slots, fill in defaults and infer the outputs' shapes.
+    Made by `Block.append_op` and its like, which check the slots, fill in defaults and infer the outputs'
+    shapes.
     """
 
-    OP_WITHOUT_KERNEL_SET = frozenset((
-        "c_comm_init", "c_gen_nccl_id", "c_sync_calc_stream", "c_sync_comm_stream", "checkpoint_notify", "conditional_block", "feed",
-        "fetch", "fl_listen_and_serv", "gen_nccl_id", "go", "listen_and_serv", "ncclInit", "recurrent", "recv", "rnn_memory_helper_grad",
-        "select", "send", "while"))
+    OP_WITHOUT_KERNEL_SET = frozenset(
+        (
+            "c_comm_init",
+            "c_gen_nccl_id",
+            "c_sync_calc_stream",
+            "c_sync_comm_stream",
+            "checkpoint_notify",
+            "conditional_block",
+            "feed",
+            "fetch",
+            "fl_listen_and_serv",
+            "gen_nccl_id",
+            "go",
+            "listen_and_serv",
+            "ncclInit",
+            "recurrent",
+            "recv",
+            "rnn_memory_helper_grad",
+            "select",
+            "send",
+            "while",
+        )
+    )
 
-    def __init__(self, block: Block, desc: Any = None, type: str | None = None, inputs: Mapping[str, Any] | None = None,
-                 outputs: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        block: Block,
+        desc: Any = None,
+        type: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
         if type is None:
             raise ValueError("`type` to initialized an Operator can not be None.")
-        if desc is not None:                       # Paddle's way: a checked op, which the description then shows
+        if desc is not None:  # Paddle's way: a checked op, which the description then shows
             self.__dict__.update(Operator.build(block, type, inputs, outputs, attrs).__dict__)
             self.infer()
             desc.become(self)
@@ -186,12 +228,20 @@ class Operator:
         self.attr_types: dict[str, AttrType] = {}
         self.inputs = _slots(inputs)
         self.outputs = _slots(outputs)
-        self.attrs: dict[str, Any] = {name: _plain(value) for name, value in (attrs or {}).items() if value is not None}
+        self.attrs: dict[str, Any] = {
+            name: _plain(value) for name, value in (attrs or {}).items() if value is not None
+        }
         self.definition: Op | None = registry.find(type)
 
     @classmethod
-    def build(cls, block: Block, type: str | None, inputs: Mapping[str, Any] | None, outputs: Mapping[str, Any] | None,
-              attrs: Mapping[str, Any] | None) -> Operator:
+    def build(
+        cls,
+        block: Block,
+        type: str | None,
+        inputs: Mapping[str, Any] | None,
+        outputs: Mapping[str, Any] | None,
+        attrs: Mapping[str, Any] | None,
+    ) -> Operator:
         """A checked op of a registered type, with defaults and the program's current role filled in."""
         op = cls(block, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
         definition = registry.get(op.type)
@@ -202,31 +252,44 @@ class Operator:
         return op
 
     def _check_slots(self, definition: Op) -> None:
-        for kind, given, slots in (("input", self.inputs, definition.inputs), ("output", self.outputs, definition.outputs)):
+        for kind, given, slots in (
+            ("input", self.inputs, definition.inputs),
+            ("output", self.outputs, definition.outputs),
+        ):
             for name, slot in slots.items():
                 found = given.get(name)
                 if not found and not slot.optional:
-                    raise SlotError(f'Incorrect setting for {kind}(s) of operator "{self.type}". Need: [{name}] Given: '
-                                     f'{sorted(given)}\n  built at {self.where}')
+                    raise SlotError(
+                        f'Incorrect setting for {kind}(s) of operator "{self.type}". Need: [{name}] Given: '
+                        f"{sorted(given)}\n  built at {self.where}"
+                    )
                 if found and len(found) > 1 and not slot.many:
-                    raise SlotError(f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
-                                     f"in operator {self.type!r}\n  built at {self.where}")
+                    raise SlotError(
+                        f"{kind.capitalize()} {name} expects only one {kind}, but {len(found)} are given, "
+                        f"in operator {self.type!r}\n  built at {self.where}"
+                    )
 
     def _fill_attrs(self, definition: Op) -> None:
         """Give missing attributes their defaults, and those that are there their types."""
         for name, attr in definition.attr_defs.items():
             if name not in self.attrs:
                 if attr.required:
-                    raise SlotError(f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}')
+                    raise SlotError(
+                        f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}'
+                    )
                 self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
         self.block.program.stamp(self)
         for name, value in self.attrs.items():
             try:
                 self.attrs[name] = _typed(value, self.attr_type(name))
             except TypeError as error:
-                raise SlotError(f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}') from None
+                raise SlotError(
+                    f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
+                ) from None
         if self.attrs[ROLE_ATTR] not in _ROLES:
-            raise SlotError(f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}')
+            raise SlotError(
+                f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}'
+            )
 
     def infer(self) -> None:
         """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""
@@ -234,17 +297,24 @@ class Operator:
         if definition is None or (definition.shape_rule is None and not self.type.endswith("_grad")):
             return
         try:
-            specs = definition.infer({slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()}, self.attrs)
+            specs = definition.infer(
+                {slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()},
+                self.attrs,
+            )
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
         except (AttributeError, TypeError, IndexError, ZeroDivisionError) as error:
             for name in self.input_arg_names:
                 if name != registry.EMPTY_VAR and self.block._find_var_recursive(name) is None:
-                    raise NotFoundError(f"op {self.type!r} reads {name!r}, which no block around it declares"
-                                        f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}") from None
+                    raise NotFoundError(
+                        f"op {self.type!r} reads {name!r}, which no block around it declares"
+                        f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}"
+                    ) from None
             if not isinstance(error, (IndexError, ZeroDivisionError)):
                 raise
-            raise ShapeError(f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}") from error
+            raise ShapeError(
+                f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}"
+            ) from error
         for slot, names in self.outputs.items():
             for name, spec in zip(names, specs.get(slot, ()), strict=False):
                 var = self.block._find_var_recursive(name)
@@ -279,19 +349,29 @@ class Operator:
     def desc(self) -> Any:
         """A view with the methods of Paddle's OpDesc."""
         from fluidlite.compat.desc import OpDesc
+
         return OpDesc(self)
 
     def input(self, name: str) -> list[str]:
         """Names in the input slot `name`; SlotError for a slot that the op neither has nor could have."""
-        return self._slot("input", name, self.inputs, None if self.definition is None else self.definition.inputs)
+        return self._slot(
+            "input", name, self.inputs, None if self.definition is None else self.definition.inputs
+        )
 
     def output(self, name: str) -> list[str]:
         """Names in the output slot `name`; SlotError for a slot that the op neither has nor could have."""
-        return self._slot("output", name, self.outputs, None if self.definition is None else self.definition.outputs)
+        return self._slot(
+            "output", name, self.outputs, None if self.definition is None else self.definition.outputs
+        )
 
-    def _slot(self, kind: str, name: str, given: Mapping[str, list[str]], known: Mapping[str, Any] | None) -> list[str]:
+    def _slot(
+        self, kind: str, name: str, given: Mapping[str, list[str]], known: Mapping[str, Any] | None
+    ) -> list[str]:
         if name not in given and name not in (known or ()):
-            raise SlotError(f"{kind.capitalize()} {name} cannot be found in Op {self.type}{did_you_mean(name, [*given, *(known or ())])}")
+            raise SlotError(
+                f"{kind.capitalize()} {name} cannot be found in Op "
+                f"{self.type}{did_you_mean(name, [*given, *(known or ())])}"
+            )
         return list(given.get(name, ()))
 
     @property
@@ -317,14 +397,27 @@ class Operator:
     @property
     def attr_names(self) -> list[str]:
         """Names of all attributes, the op's defaults included."""
-        return [*self.attrs, *(name for name in (CALLSTACK_ATTR, *kept_attrs(self.type)) if name not in self.attrs and self.has_attr(name))]
+        return [
+            *self.attrs,
+            *(
+                name
+                for name in (CALLSTACK_ATTR, *kept_attrs(self.type))
+                if name not in self.attrs and self.has_attr(name)
+            ),
+        ]
 
     def has_attr(self, name: str) -> bool:
         """Whether the op carries the attribute `name`."""
-        return name in self.attrs or (name == CALLSTACK_ATTR and self.where is not None) or name in kept_attrs(self.type)
+        return (
+            name in self.attrs
+            or (name == CALLSTACK_ATTR and self.where is not None)
+            or name in kept_attrs(self.type)
+        )
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; a sub-block comes as a Block, and 0.1 as the 32-bit number that is next to it."""
+        """The value of an attribute; a sub-block comes as a Block, and 0.1 as the 32-bit number that is
+        next to it.
+        """
         if name in self.attrs:
             return _as_32_bits(self.attrs[name], self.attr_type(name))
         if name == CALLSTACK_ATTR:
@@ -336,10 +429,16 @@ class Operator:
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute."""
         declared = self._declared_type(name)
-        return registry.infer_attr_type(self.attrs[name] if name in self.attrs else self.attr(name)) if declared is None else declared
+        return (
+            registry.infer_attr_type(self.attrs[name] if name in self.attrs else self.attr(name))
+            if declared is None
+            else declared
+        )
 
     def _declared_type(self, name: str) -> AttrType | None:
-        """The type that the attribute has by a file, or by the op's declaration; None where the value decides."""
+        """The type that the attribute has by a file, or by the op's declaration; None where the value
+        decides.
+        """
         if name in self.attr_types:
             return self.attr_types[name]
         if name in COMMON_TYPES:
@@ -359,8 +458,10 @@ class Operator:
             self.attr_types.pop(name, None)
         declared = self._declared_type(name)
         try:
-            self.attrs[name] = _typed(value, registry.infer_attr_type(value) if declared is None else declared)
-        except TypeError:                          # as in Paddle, the type then is the value's
+            self.attrs[name] = _typed(
+                value, registry.infer_attr_type(value) if declared is None else declared
+            )
+        except TypeError:  # as in Paddle, the type then is the value's
             self.attrs[name], self.attr_types[name] = value, registry.infer_attr_type(value)
         self.block.program.bump_version()
 
@@ -396,7 +497,7 @@ class Operator:
         for name, value in self.attrs.items():
             first = value[0] if isinstance(value, (list, tuple)) and value else value
             if isinstance(first, (bool, int, float, str, list, tuple)):
-                continue                                  # most attributes: finding their type takes longer
+                continue  # most attributes: finding their type takes longer
             if self.attr_type(name) == AttrType.BLOCK:
                 found.append(value)
             elif self.attr_type(name) == AttrType.BLOCKS:
@@ -415,11 +516,15 @@ class Operator:
         self.block.program.bump_version()
 
     def _rename_input(self, old: str, new: str) -> None:
-        self.inputs = {slot: [new if name == old else name for name in names] for slot, names in self.inputs.items()}
+        self.inputs = {
+            slot: [new if name == old else name for name in names] for slot, names in self.inputs.items()
+        }
         self.block.program.bump_version()
 
     def _rename_output(self, old: str, new: str) -> None:
-        self.outputs = {slot: [new if name == old else name for name in names] for slot, names in self.outputs.items()}
+        self.outputs = {
+            slot: [new if name == old else name for name in names] for slot, names in self.outputs.items()
+        }
         self.block.program.bump_version()
 
     # ------------------------------------------------------------------ roles and printing
@@ -435,16 +540,21 @@ class Operator:
 
     def call_text(self) -> str:
         """`out = mul(X=img, Y=fc_w)`: the op as an error message shows it, with shapes."""
+
         def show(name: str) -> str:
             var = self.block._find_var_recursive(name)
             dense = var is not None and var.type in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
             return f"{name}{list(var.shape)}" if var is not None and dense else name
-        inputs = ", ".join(f"{slot}={' '.join(map(show, names))}" for slot, names in self.inputs.items() if names)
+
+        inputs = ", ".join(
+            f"{slot}={' '.join(map(show, names))}" for slot, names in self.inputs.items() if names
+        )
         return f"{', '.join(self.output_arg_names)} = {self.type}({inputs})"
 
     def to_string(self, throw_on_error: bool = True) -> str:
         """This op, as it stands in the text of a program."""
         from fluidlite.ir.text import operator_text
+
         return operator_text(self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,5 @@
 """Programs: blocks of ops, with the state that new ops are stamped with (role, name scope, device)."""
+
 from __future__ import annotations
 
 import contextlib
@@ -36,8 +37,8 @@ class Program:
         self._ps_endpoint: str | None = None
         self._distributed_lookup_table: str | None = None
         self._parameters_on_pservers: Any = None
-        self._loaded_checkpoint = ""                  # of a server: what its variables were loaded from
-        self._loaded_steps = 0                        # and how many steps had been done then
+        self._loaded_checkpoint = ""  # of a server: what its variables were loaded from
+        self._loaded_steps = 0  # and how many steps had been done then
         self._appending_grad_times = 0
         self._enable_dgc = False
         self._use_lamb = False
@@ -132,7 +133,9 @@ class Program:
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
         if not isinstance(seed, int):
-            raise ValueError(f"Program.random_seed's input seed must be an integer, but received {type(seed)}.")
+            raise ValueError(
+                f"Program.random_seed's input seed must be an integer, but received {type(seed)}."
+            )
         self._seed = seed
         self.bump_version()
 
@@ -147,11 +150,14 @@ class Program:
 
     # ------------------------------------------------------------------ copies
     def clone(self, for_test: bool = False) -> Program:
-        """A copy; `for_test` drops the backward and optimizer ops and switches dropout, batch_norm, ... to inference."""
+        """A copy; `for_test` drops the backward and optimizer ops and switches dropout, batch_norm, ... to
+        inference.
+        """
         copy = Program()
         copy.adopt(self)
         if for_test:
             from fluidlite.ir.prune import prune_backward, set_test_mode
+
             prune_backward(copy)
             set_test_mode(copy)
         return copy
@@ -171,7 +177,9 @@ class Program:
         self.bump_version()
 
     def take_over(self, other: Program) -> None:
-        """Become `other`, whose blocks are this program's from now on: `adopt` without a copy, for a program that nobody else holds."""
+        """Become `other`, whose blocks are this program's from now on: `adopt` without a copy, for a
+        program that nobody else holds.
+        """
         self.blocks, other.blocks = other.blocks, []
         for block in self.blocks:
             block.program = self
@@ -184,7 +192,9 @@ class Program:
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
 
     def _sync_with_cpp(self) -> None:
-        """Say that the program may have been edited behind its back (Paddle's Python and C++ hold two copies; here is one)."""
+        """Say that the program may have been edited behind its back (Paddle's Python and C++ hold two
+        copies; here is one).
+        """
         self.bump_version()
 
     def _construct_from_desc(self, desc: Any) -> Program:
@@ -192,6 +202,7 @@ class Program:
 
     def _version(self) -> int:
         from fluidlite.ir.proto import PROGRAM_VERSION
+
         return PROGRAM_VERSION
 
     def _copy_param_info_from(self, other: Program) -> None:
@@ -205,13 +216,22 @@ class Program:
         for source in other.global_block().vars.values():
             var = self.global_block().vars.get(source.name)
             if var is not None:
-                var.is_data, var.need_check_feed = var.is_data or source.is_data, var.need_check_feed or source.need_check_feed
+                var.is_data, var.need_check_feed = (
+                    var.is_data or source.is_data,
+                    var.need_check_feed or source.need_check_feed,
+                )
                 var.stop_gradient = var.stop_gradient or source.stop_gradient
 
     def _copy_dist_param_info_from(self, other: Program) -> None:
         _check_program("_copy_dist_param_info_from", other)
-        for key in ("_is_distributed", "_is_chief", "_parameters_on_pservers", "_endpoints", "_ps_endpoint",
-                    "_distributed_lookup_table"):
+        for key in (
+            "_is_distributed",
+            "_is_chief",
+            "_parameters_on_pservers",
+            "_endpoints",
+            "_ps_endpoint",
+            "_distributed_lookup_table",
+        ):
             setattr(self, key, getattr(other, key))
 
     def _prune(self, targets: Any) -> Program:
@@ -219,10 +239,14 @@ class Program:
 
     def _prune_with_input(self, feeded_var_names: Sequence[str], targets: Any) -> Program:
         from fluidlite.ir.prune import prune
-        return prune(self, targets, [feeded_var_names] if isinstance(feeded_var_names, str) else feeded_var_names)
+
+        return prune(
+            self, targets, [feeded_var_names] if isinstance(feeded_var_names, str) else feeded_var_names
+        )
 
     def _inference_optimize(self, prune_read_op: bool = True) -> Program:
         from fluidlite.ir.prune import inference_copy
+
         return inference_copy(self, prune_read_op)
 
     # ------------------------------------------------------------------ text and bytes
@@ -230,17 +254,22 @@ class Program:
     def desc(self) -> Any:
         """A view with the methods of Paddle's ProgramDesc, `serialize_to_string()` among them."""
         from fluidlite.compat.desc import ProgramDesc
+
         return ProgramDesc(self)
 
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program:
-        """The program in Paddle's ProgramDesc bytes (a saved `__model__`); FormatError where they are none."""
+        """The program in Paddle's ProgramDesc bytes (a saved `__model__`); FormatError where they are
+        none.
+        """
         from fluidlite.ir.proto import parse_program
+
         return parse_program(binary_str)
 
     def verify(self) -> None:
         """Infer every shape again and check definition before use; ProgramEditError names what is wrong."""
         from fluidlite.ir.verify import verify
+
         verify(self)
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
@@ -250,10 +279,12 @@ class Program:
 
     def _repr_html_(self) -> str:
         from fluidlite.show.notebook import program_cell
+
         return program_cell(self)
 
     def __repr__(self) -> str:
         from fluidlite.ir.text import program_text
+
         return program_text(self)
 
     __str__ = __repr__
@@ -348,7 +379,10 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
     """Inside the `with`, layers append to `main_program` and initialisers to `startup_program`."""
     for what, program in (("main_program", main_program), ("startup_program", startup_program)):
         if not isinstance(program, Program) and not (what == "startup_program" and program is None):
-            raise TypeError(f"The type of '{what}' in 'fluid.program_guard' must be {Program}, but received {type(program)}.")
+            raise TypeError(
+                f"The type of '{what}' in 'fluid.program_guard' must be {Program}, but received "
+                f"{type(program)}."
+            )
     old_main = switch_main_program(main_program)
     old_startup = switch_startup_program(startup_program) if startup_program is not None else None
     if startup_program is not None:
@@ -363,7 +397,9 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
 
 @contextlib.contextmanager
 def name_scope(prefix: str | None = None) -> Iterator[None]:
-    """Ops made inside the `with` carry `/prefix/` in `op_namescope`; it helps to read a program, nothing else."""
+    """Ops made inside the `with` carry `/prefix/` in `op_namescope`; it helps to read a program, nothing
+    else.
+    """
     if not prefix:
         raise AssertionError("namescope prefix can not be empty.")
     _defaults.scope = _defaults.scope.child(prefix)

@@ -1,9 +1,10 @@
 """Programs as bytes: Paddle's ProgramDesc, read and written.
 
-What is read may come from anywhere: sizes are checked before anything is built, and whatever is wrong is a FormatError.
-Attribute values of type FLOAT are 32-bit on the wire; they are read as the shortest decimal that means the same 32-bit
-number, so that 0.1 written is 0.1 read.
+What is read may come from anywhere: sizes are checked before anything is built, and whatever is wrong is a
+FormatError. Attribute values of type FLOAT are 32-bit on the wire; they are read as the shortest decimal that
+means the same 32-bit number, so that 0.1 written is 0.1 read.
 """
+
 from __future__ import annotations
 
 import re
@@ -20,10 +21,27 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.framework_pb import BlockDesc, OpDesc, ProgramDesc, VarDesc, attr_type_name
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable, check_blocks, check_parents, exact_value
+from fluidlite.ir.restore import (
+    MAX_BLOCKS,
+    MAX_OPS,
+    MAX_VARS,
+    add_operator,
+    add_variable,
+    check_blocks,
+    check_parents,
+    exact_value,
+)
 from fluidlite.ir.variable import Parameter, Variable
 
-__all__ = ["MAX_BYTES", "PROGRAM_VERSION", "parse_program", "serialize_block", "serialize_operator", "serialize_program", "serialize_variable"]
+__all__ = [
+    "MAX_BYTES",
+    "PROGRAM_VERSION",
+    "parse_program",
+    "serialize_block",
+    "serialize_operator",
+    "serialize_program",
+    "serialize_variable",
+]
 
 MAX_BYTES = 1 << 26
 PROGRAM_VERSION = 1008005
@@ -31,7 +49,9 @@ _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
 _FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
-_PADDLE = re.compile(r"[/\\]paddle[/\\](fluid|base|framework|static|nn|optimizer|tensor)[/\\]|^<decorator-gen|contextlib\.py$")
+_PADDLE = re.compile(
+    r"[/\\]paddle[/\\](fluid|base|framework|static|nn|optimizer|tensor)[/\\]|^<decorator-gen|contextlib\.py$"
+)
 
 
 def parse_program(data: bytes) -> Program:
@@ -43,7 +63,9 @@ def parse_program(data: bytes) -> Program:
     except DecodeError as error:
         raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
     if not desc.IsInitialized():
-        raise FormatError(f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing")
+        raise FormatError(
+            f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing"
+        )
     _check_counts(desc)
     program = Program()
     program.blocks = [Block(program, index) for index in range(len(desc.blocks))]
@@ -65,8 +87,11 @@ def _check_counts(desc: Any) -> None:
     """FormatError for more blocks, variables or ops than any program has, and for none."""
     if not desc.blocks:
         raise FormatError("a program has at least one block, and these bytes hold none")
-    counts = {"blocks": (len(desc.blocks), MAX_BLOCKS), "variables": (sum(len(block.vars) for block in desc.blocks), MAX_VARS),
-              "ops": (sum(len(block.ops) for block in desc.blocks), MAX_OPS)}
+    counts = {
+        "blocks": (len(desc.blocks), MAX_BLOCKS),
+        "variables": (sum(len(block.vars) for block in desc.blocks), MAX_VARS),
+        "ops": (sum(len(block.ops) for block in desc.blocks), MAX_OPS),
+    }
     for what, (found, limit) in counts.items():
         if found > limit:
             raise FormatError(f"a program with {found} {what} is too large (the limit is {limit})")
@@ -96,14 +121,26 @@ def _read_variable(block: Block, desc: Any) -> Variable:
     specs = [_spec(item, name) for item in _tensors(desc.type, kind)]
     tensor = specs[0] if specs and kind != VarType.READER else Spec((), VarType.FP32, 0)
     return add_variable(
-        block, name, kind=kind, dtype=tensor.dtype if specs and kind != VarType.READER else None, shape=tensor.shape,
-        lod_level=tensor.lod_level, persistable=desc.persistable, need_check_feed=desc.need_check_feed,
-        is_data=desc.need_check_feed, stop_gradient=desc.stop_gradient, parameter=desc.is_parameter,
-        reader_specs=specs if kind == VarType.READER else ())
+        block,
+        name,
+        kind=kind,
+        dtype=tensor.dtype if specs and kind != VarType.READER else None,
+        shape=tensor.shape,
+        lod_level=tensor.lod_level,
+        persistable=desc.persistable,
+        need_check_feed=desc.need_check_feed,
+        is_data=desc.need_check_feed,
+        stop_gradient=desc.stop_gradient,
+        parameter=desc.is_parameter,
+        reader_specs=specs if kind == VarType.READER else (),
+    )
 
 
-_TENSOR_FIELDS = {VarType.LOD_TENSOR: "lod_tensor", VarType.SELECTED_ROWS: "selected_rows",
-                  VarType.LOD_TENSOR_ARRAY: "tensor_array"}
+_TENSOR_FIELDS = {
+    VarType.LOD_TENSOR: "lod_tensor",
+    VarType.SELECTED_ROWS: "selected_rows",
+    VarType.LOD_TENSOR_ARRAY: "tensor_array",
+}
 
 
 def _tensors(desc: Any, kind: VarType) -> Sequence[Any]:
@@ -120,16 +157,33 @@ def _spec(desc: Any, name: str) -> Spec:
     if not 0 <= level <= _MAX_LOD_LEVEL:
         raise FormatError(f"variable {name!r} has {level} levels of detail")
     # Paddle multiplies unknown dimensions: -1 rows of 4 are -4 in its programs
-    return Spec(tuple(dim if dim >= 0 else -1 for dim in tensor.dims), _kind(tensor.data_type, f"variable {name!r}"), level)
+    return Spec(
+        tuple(dim if dim >= 0 else -1 for dim in tensor.dims),
+        _kind(tensor.data_type, f"variable {name!r}"),
+        level,
+    )
 
 
 def _mark_feeds(program: Program) -> None:
-    """The wire does not say which variables are fed; they are the dense ones that ops read and none but `feed` writes."""
+    """The wire does not say which variables are fed; they are the dense ones that ops read and none but
+    `feed` writes.
+    """
     block = program.global_block()
-    written = {name for each in program.blocks for op in each.ops if op.type != "feed" for name in op.output_arg_names}
+    written = {
+        name
+        for each in program.blocks
+        for op in each.ops
+        if op.type != "feed"
+        for name in op.output_arg_names
+    }
     read = {name for each in program.blocks for op in each.ops for name in op.input_arg_names}
     for var in block.vars.values():
-        if var.name in read and var.name not in written and not var.persistable and var.type == VarType.LOD_TENSOR:
+        if (
+            var.name in read
+            and var.name not in written
+            and not var.persistable
+            and var.type == VarType.LOD_TENSOR
+        ):
             var.is_data = True
 
 
@@ -149,7 +203,9 @@ def _read_op(block: Block, desc: Any) -> Operator:
             where = _user_frame(attr.strings)
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
-    return add_operator(block, op_type, _read_slots(desc.inputs, what), _read_slots(desc.outputs, what), attrs, where)
+    return add_operator(
+        block, op_type, _read_slots(desc.inputs, what), _read_slots(desc.outputs, what), attrs, where
+    )
 
 
 def _read_slots(slots: Iterable[Any], what: str) -> dict[str, list[str]]:
@@ -168,21 +224,28 @@ def _text(data: bytes) -> str:
 
 
 def _short(values: Sequence[float]) -> list[float]:
-    """32-bit numbers as the shortest decimals that mean them; long lists exactly, because this takes a microsecond each."""
+    """32-bit numbers as the shortest decimals that mean them; long lists exactly, because this takes a
+    microsecond each.
+    """
     if len(values) > _LONG_LIST:
         return list(values)
     return [float(str(value)) for value in np.asarray(values, np.float32)]
 
 
 _READERS: dict[str, tuple[AttrType, Callable[[Any], Any]]] = {
-    "INT": (AttrType.INT, lambda attr: attr.i), "FLOAT": (AttrType.FLOAT, lambda attr: _short([attr.f])[0]),
-    "STRING": (AttrType.STRING, lambda attr: _text(attr.s)), "INTS": (AttrType.INTS, lambda attr: list(attr.ints)),
+    "INT": (AttrType.INT, lambda attr: attr.i),
+    "FLOAT": (AttrType.FLOAT, lambda attr: _short([attr.f])[0]),
+    "STRING": (AttrType.STRING, lambda attr: _text(attr.s)),
+    "INTS": (AttrType.INTS, lambda attr: list(attr.ints)),
     "FLOATS": (AttrType.FLOATS, lambda attr: _short(attr.floats)),
     "STRINGS": (AttrType.STRINGS, lambda attr: [_text(item) for item in attr.strings]),
-    "BOOLEAN": (AttrType.BOOLEAN, lambda attr: attr.b), "BOOLEANS": (AttrType.BOOLEANS, lambda attr: list(attr.bools)),
-    "LONG": (AttrType.LONG, lambda attr: attr.l), "LONGS": (AttrType.LONGS, lambda attr: list(attr.longs)),
+    "BOOLEAN": (AttrType.BOOLEAN, lambda attr: attr.b),
+    "BOOLEANS": (AttrType.BOOLEANS, lambda attr: list(attr.bools)),
+    "LONG": (AttrType.LONG, lambda attr: attr.l),
+    "LONGS": (AttrType.LONGS, lambda attr: list(attr.longs)),
     # types that 2.x added, as the nearest that fluid has
-    "FLOAT64S": (AttrType.FLOATS, lambda attr: list(attr.float64s)), "FLOAT64": (AttrType.FLOAT, lambda attr: attr.float64),
+    "FLOAT64S": (AttrType.FLOATS, lambda attr: list(attr.float64s)),
+    "FLOAT64": (AttrType.FLOAT, lambda attr: attr.float64),
     "VAR": (AttrType.STRING, lambda attr: _text(attr.var_name)),
     "VARS": (AttrType.STRINGS, lambda attr: [_text(item) for item in attr.vars_name]),
 }
@@ -204,7 +267,11 @@ def _read_attr(attr: Any, program: Program, what: str) -> tuple[AttrType, Any]:
     types = {attr_type for attr_type, _ in scalars} or {AttrType.FLOAT}
     if len(types) > 1:
         raise FormatError(f"{what} mixes types: {sorted(one.name for one in types)}")
-    lists = {AttrType.BOOLEAN: AttrType.BOOLEANS, AttrType.LONG: AttrType.LONGS, AttrType.FLOAT: AttrType.FLOATS}
+    lists = {
+        AttrType.BOOLEAN: AttrType.BOOLEANS,
+        AttrType.LONG: AttrType.LONGS,
+        AttrType.FLOAT: AttrType.FLOATS,
+    }
     return lists[types.pop()], [value for _, value in scalars]
 
 
@@ -212,7 +279,8 @@ def _scalar(scalar: Any, what: str) -> tuple[AttrType, Any]:
     if scalar.type == 4:
         raise FormatError(f"{what} is a complex number, which fluid's attributes cannot hold")
     return {1: (AttrType.BOOLEAN, scalar.b), 2: (AttrType.LONG, scalar.i), 3: (AttrType.FLOAT, scalar.r)}.get(
-        scalar.type, (AttrType.LONG, 0))
+        scalar.type, (AttrType.LONG, 0)
+    )
 
 
 def _block(program: Program, index: int, what: str) -> Block:
@@ -281,8 +349,11 @@ def _write_variable(desc: Any, var: Variable) -> None:
     elif var.type in _TENSOR_FIELDS:
         write = _write_dims if var.type == VarType.SELECTED_ROWS else _write_tensor
         write(getattr(desc.type, _TENSOR_FIELDS[var.type]), var.spec)
-    for field, value in (("need_check_feed", var.need_check_feed), ("is_parameter", isinstance(var, Parameter)),
-                         ("stop_gradient", var.stop_gradient)):
+    for field, value in (
+        ("need_check_feed", var.need_check_feed),
+        ("is_parameter", isinstance(var, Parameter)),
+        ("stop_gradient", var.stop_gradient),
+    ):
         if value:
             setattr(desc, field, True)
 
@@ -305,23 +376,41 @@ def _write_op(desc: Any, op: Operator) -> None:
     for name in sorted({*op.attrs, CALLSTACK_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         try:
-            _write_attr(attr, AttrType.STRINGS if name == CALLSTACK_ATTR else op.attr_type(name), op.attr(name))
+            _write_attr(
+                attr, AttrType.STRINGS if name == CALLSTACK_ATTR else op.attr_type(name), op.attr(name)
+            )
         except (TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"op {op.type!r}: attribute {name!r} cannot hold {op.attrs.get(name)!r}: {error}\n"
-                             f"  built at {op.where}") from error
+            raise ValueError(
+                f"op {op.type!r}: attribute {name!r} cannot hold {op.attrs.get(name)!r}: {error}\n"
+                f"  built at {op.where}"
+            ) from error
 
 
-_FIELDS = {AttrType.INT: "i", AttrType.FLOAT: "f", AttrType.STRING: "s", AttrType.INTS: "ints", AttrType.FLOATS: "floats",
-           AttrType.STRINGS: "strings", AttrType.BOOLEAN: "b", AttrType.BOOLEANS: "bools", AttrType.BLOCK: "block_idx",
-           AttrType.LONG: "l", AttrType.BLOCKS: "blocks_idx", AttrType.LONGS: "longs"}
+_FIELDS = {
+    AttrType.INT: "i",
+    AttrType.FLOAT: "f",
+    AttrType.STRING: "s",
+    AttrType.INTS: "ints",
+    AttrType.FLOATS: "floats",
+    AttrType.STRINGS: "strings",
+    AttrType.BOOLEAN: "b",
+    AttrType.BOOLEANS: "bools",
+    AttrType.BLOCK: "block_idx",
+    AttrType.LONG: "l",
+    AttrType.BLOCKS: "blocks_idx",
+    AttrType.LONGS: "longs",
+}
 
 
 def _write_attr(desc: Any, attr_type: AttrType, value: Any) -> None:
     desc.type = int(attr_type)
     exact = exact_value(value, attr_type)
     if attr_type in (AttrType.STRING, AttrType.STRINGS):
-        exact = [item.encode(errors="surrogateescape") for item in exact] if isinstance(exact, list) else exact.encode(
-            errors="surrogateescape")
+        exact = (
+            [item.encode(errors="surrogateescape") for item in exact]
+            if isinstance(exact, list)
+            else exact.encode(errors="surrogateescape")
+        )
     if isinstance(exact, list):
         getattr(desc, _FIELDS[attr_type]).extend(exact)
     else:

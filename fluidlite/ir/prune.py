@@ -1,4 +1,5 @@
 """Cutting a program down to what is needed: for given targets, for inference, for testing."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -44,7 +45,10 @@ def target_names(program: Program, targets: Any) -> list[str]:
                 raise NotFoundError(f"the program has no variable {name!r}{did_you_mean(name, known)}")
             found.append(name)
         else:
-            raise ValueError(f"All targets of Program._prune_with_input() can only be Variable or Operator, not {type(target)}.")
+            raise ValueError(
+                f"All targets of Program._prune_with_input() can only be Variable or Operator, not "
+                f"{type(target)}."
+            )
     return found
 
 
@@ -64,14 +68,27 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
     """A copy that computes `targets` from `feeds` and holds nothing else."""
     for name in feeds:
         if not isinstance(name, str):
-            raise ValueError(f"All feeded_var_names of Program._prune_with_input() can only be str, but received {type(name)}.")
+            raise ValueError(
+                f"All feeded_var_names of Program._prune_with_input() can only be str, but received "
+                f"{type(name)}."
+            )
     names = target_names(program, targets)
-    roots = [target for target in (targets if isinstance(targets, (list, tuple)) else [targets]) if isinstance(target, Operator)]
+    roots = [
+        target
+        for target in (targets if isinstance(targets, (list, tuple)) else [targets])
+        if isinstance(target, Operator)
+    ]
     block = program.global_block()
-    keep = {id(op) for op in needed_ops(block.ops, names, feeds)} | {id(op) for op in roots if op.block is block}
+    keep = {id(op) for op in needed_ops(block.ops, names, feeds)} | {
+        id(op) for op in roots if op.block is block
+    }
     flags = [id(op) in keep for op in block.ops]
     copy = program.clone()
-    _keep_ops(copy.global_block(), [op for op, kept in zip(copy.global_block().ops, flags, strict=True) if kept], {*names, *feeds})
+    _keep_ops(
+        copy.global_block(),
+        [op for op, kept in zip(copy.global_block().ops, flags, strict=True) if kept],
+        {*names, *feeds},
+    )
     return copy
 
 
@@ -86,7 +103,8 @@ def _keep_ops(block: Block, ops: list[Operator], extra: set[str]) -> None:
 
 
 def prune_backward(program: Program) -> None:
-    """Drop the ops of the backward pass, the optimizer and the learning rate, and what only they used (in place).
+    """Drop the ops of the backward pass, the optimizer and the learning rate, and what only they used (in
+    place).
 
     A program that has none of those keeps all its variables, used or not.
     """
@@ -123,12 +141,18 @@ def set_test_mode(program: Program) -> None:
         for op in block.ops:
             if op.definition is not None and "is_test" in op.definition.attr_defs:
                 op._set_attr("is_test", True)
-            if op.type in ("batch_norm", "sync_batch_norm") and "use_global_stats" in op.attrs and op.attrs["use_global_stats"]:
+            if (
+                op.type in ("batch_norm", "sync_batch_norm")
+                and "use_global_stats" in op.attrs
+                and op.attrs["use_global_stats"]
+            ):
                 op._set_attr("is_test", True)
 
 
 def inference_copy(program: Program, prune_read_op: bool = True) -> Program:
-    """A copy in test mode, without the ops in front of the last `read` op when `prune_read_op`, and with plain reads."""
+    """A copy in test mode, without the ops in front of the last `read` op when `prune_read_op`, and with
+    plain reads.
+    """
     copy = program.clone()
     copy.random_seed = 0
     block = copy.global_block()

@@ -1,4 +1,5 @@
-"""Programs as text: one line a variable or op, and what is printed is read back: print(parse(print(p))) is print(p).
+"""Programs as text: one line a variable or op, and what is printed is read back: print(parse(print(p))) is
+print(p).
 
     program random_seed=7
 
@@ -11,11 +12,12 @@
     block 1 parent=0
       ...
 
-A name that holds anything but letters, digits and `_ @ . / $ + -` stands in double quotes, with JSON's escapes. An
-attribute whose type is not the one that its value suggests says so: `shape=[2, 3]: longs`. Role, name scope and device of
-an op are left out where they are Forward, "/" and "". Like Paddle's own format the text has no place for regularizers,
-clipping and initialisers, which the ops that they made stand for.
+A name that holds anything but letters, digits and `_ @ . / $ + -` stands in double quotes, with JSON's
+escapes. An attribute whose type is not the one that its value suggests says so: `shape=[2, 3]: longs`. Role,
+name scope and device of an op are left out where they are Forward, "/" and "". Like Paddle's own format the
+text has no place for regularizers, clipping and initialisers, which the ops that they made stand for.
 """
+
 from __future__ import annotations
 
 import json
@@ -26,7 +28,16 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import AttrType, Spec, infer_attr_type
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import CALLSTACK_ATTR, DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
+from fluidlite.ir.operator import (
+    CALLSTACK_ATTR,
+    DEVICE_ATTR,
+    NAMESCOPE_ATTR,
+    ROLE_ATTR,
+    ROLE_VAR_ATTR,
+    Operator,
+    OpRole,
+    Where,
+)
 from fluidlite.ir.program import Program
 from fluidlite.ir.restore import STAMPS, exact_value
 from fluidlite.ir.variable import Parameter, Variable
@@ -59,7 +70,9 @@ def block_text(block: Block) -> str:
 def variable_text(var: Variable) -> str:
     """`data img: float32[-1, 784] lod_level=1`."""
     keyword = "param" if isinstance(var, Parameter) else "data" if var.is_data else "var"
-    flags = "".join(f" {key}" if value is True else f" {key}={json.dumps(value)}" for key, value in _flags(var, keyword))
+    flags = "".join(
+        f" {key}" if value is True else f" {key}={json.dumps(value)}" for key, value in _flags(var, keyword)
+    )
     return f"{keyword} {_name(var.name)}: {_declared_type(var)}{flags}"
 
 
@@ -69,12 +82,15 @@ def operator_text(op: Operator) -> str:
     stamps = [stamp for stamp in STAMPS if stamp in op.attrs and _is_stamp(op, stamp)]
     rest = [name for name in sorted(op.attrs) if name not in stamps and name != CALLSTACK_ATTR]
     attrs = ", ".join(f"{_name(name)}={_attr(op.attrs[name], op.attr_type(name))}" for name in rest)
-    return f"{_name(op.type)}({_slots(op.inputs)}){outputs}{f' {{{attrs}}}' if attrs else ''}{_tail(op, stamps)}"
+    return (
+        f"{_name(op.type)}({_slots(op.inputs)}){outputs}{f' {{{attrs}}}' if attrs else ''}{_tail(op, stamps)}"
+    )
 
 
 def parse(text: str) -> Program:
     """The program that `text` describes; FormatError names the line that cannot be read."""
     from fluidlite.ir.text_parser import parse_text
+
     return parse_text(text)
 
 
@@ -96,8 +112,14 @@ def _spec(spec: Spec) -> str:
 
 def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
     """What the declaration says beyond the usual."""
-    usual: dict[str, Any] = {"lod_level": 0, "persistable": keyword == "param", "stop_gradient": False,
-                             "is_data": keyword == "data", "need_check_feed": False, "belong_to_optimizer": False}
+    usual: dict[str, Any] = {
+        "lod_level": 0,
+        "persistable": keyword == "param",
+        "stop_gradient": False,
+        "is_data": keyword == "data",
+        "need_check_feed": False,
+        "belong_to_optimizer": False,
+    }
     if isinstance(var, Parameter):
         usual.update(trainable=True, do_model_average=True, need_clip=True, is_distributed=False)
     for key, value in usual.items():
@@ -119,8 +141,10 @@ def _quoted(text: str) -> str:
 
 
 def _slots(slots: dict[str, list[str]]) -> str:
-    return ", ".join(f"{_name(slot)}={_name(names[0]) if len(names) == 1 else _list(map(_name, names))}"
-                     for slot, names in slots.items())
+    return ", ".join(
+        f"{_name(slot)}={_name(names[0]) if len(names) == 1 else _list(map(_name, names))}"
+        for slot, names in slots.items()
+    )
 
 
 def _list(items: Iterable[str]) -> str:
@@ -144,12 +168,19 @@ def _scalar(value: Any) -> str:
 def _is_stamp(op: Operator, name: str) -> bool:
     """Whether the attribute has the type that every program gives it, so that it needs no braces."""
     default = STAMPS[name]
-    return isinstance(op.attrs[name], type(default)) and not isinstance(op.attrs[name], bool) and (
-        op.attr_type(name) == (AttrType.STRINGS if name == ROLE_VAR_ATTR else infer_attr_type(default)))
+    return (
+        isinstance(op.attrs[name], type(default))
+        and not isinstance(op.attrs[name], bool)
+        and (op.attr_type(name) == (AttrType.STRINGS if name == ROLE_VAR_ATTR else infer_attr_type(default)))
+    )
 
 
 def _tail(op: Operator, stamps: list[str]) -> str:
-    parts = [f" {_STAMP_WORDS[stamp]}={_stamp(stamp, op.attrs[stamp])}" for stamp in stamps if op.attrs[stamp] != STAMPS[stamp]]
+    parts = [
+        f" {_STAMP_WORDS[stamp]}={_stamp(stamp, op.attrs[stamp])}"
+        for stamp in stamps
+        if op.attrs[stamp] != STAMPS[stamp]
+    ]
     return "".join(parts) + (_where(op.where) if op.where else "")
 
 

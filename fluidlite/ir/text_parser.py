@@ -1,4 +1,5 @@
 """Reading the text of a program; `fluidlite.ir.text` describes and prints it."""
+
 from __future__ import annotations
 
 import json
@@ -18,13 +19,31 @@ from fluidlite.ir.text import DTYPE_NAMES, WORD
 __all__ = ["parse_text"]
 
 T = TypeVar("T")
-_TOKEN = re.compile(rf'\s*(?:(?P<arrow>->)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>{WORD})|(?P<mark>[()\[\]{{}}=,:|])|(?P<end>$))')
+_TOKEN = re.compile(
+    rf'\s*(?:(?P<arrow>->)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>{WORD})|(?P<mark>[()\[\]{{}}=,:|])|(?P<end>$))'
+)
 _KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
-_STAMPS = {"role": (ROLE_ATTR, AttrType.INT), "role_var": (ROLE_VAR_ATTR, AttrType.STRINGS),
-           "scope": (NAMESCOPE_ATTR, AttrType.STRING), "device": (DEVICE_ATTR, AttrType.STRING)}
-_VARIABLE_FLAGS = frozenset((
-    "lod_level", "persistable", "stop_gradient", "is_data", "need_check_feed", "belong_to_optimizer", "trainable",
-    "do_model_average", "need_clip", "is_distributed", "learning_rate"))
+_STAMPS = {
+    "role": (ROLE_ATTR, AttrType.INT),
+    "role_var": (ROLE_VAR_ATTR, AttrType.STRINGS),
+    "scope": (NAMESCOPE_ATTR, AttrType.STRING),
+    "device": (DEVICE_ATTR, AttrType.STRING),
+}
+_VARIABLE_FLAGS = frozenset(
+    (
+        "lod_level",
+        "persistable",
+        "stop_gradient",
+        "is_data",
+        "need_check_feed",
+        "belong_to_optimizer",
+        "trainable",
+        "do_model_average",
+        "need_clip",
+        "is_distributed",
+        "learning_rate",
+    )
+)
 _INTEGER = re.compile(r"[+-]?\d+")
 _MAX_DIGITS = 30
 
@@ -44,7 +63,7 @@ class _Line:
         while True:
             match = _TOKEN.match(text, position)
             if match is None:
-                raise FormatError(f"cannot read {text[position:position + 20]!r}")
+                raise FormatError(f"cannot read {text[position : position + 20]!r}")
             self.tokens.append((match.lastgroup or "", match[match.lastgroup or 0]))
             position = match.end()
             if match.lastgroup == "end":
@@ -146,8 +165,16 @@ class _Reader:
         factor = flags.pop("learning_rate", None)
         if factor is not None:
             flags["optimize_attr"] = {"learning_rate": factor}
-        var = add_variable(block, name, kind=kind, dtype=dtype, shape=shape, parameter=keyword == "param", reader_specs=specs,
-                           **flags)
+        var = add_variable(
+            block,
+            name,
+            kind=kind,
+            dtype=dtype,
+            shape=shape,
+            parameter=keyword == "param",
+            reader_specs=specs,
+            **flags,
+        )
         var._persistable = flags["persistable"]
 
     def declared_type(self, line: _Line) -> tuple[VarType, VarType | None, tuple[int, ...], tuple[Spec, ...]]:
@@ -160,7 +187,7 @@ class _Reader:
             raise FormatError("wanted a kind of variable, found 'untyped'")
         if line.has("("):
             return kind, None, (), tuple(line.many(lambda: self.spec(line), ")"))
-        ahead, after = line.tokens[line.at:line.at + 2] if not line.done else (("", ""), ("", ""))
+        ahead, after = line.tokens[line.at : line.at + 2] if not line.done else (("", ""), ("", ""))
         if ahead[0] != "word" or after[1] != "[":
             return kind, None, (), ()
         dtype = self.dtype(line.name())
@@ -303,11 +330,19 @@ def parse_text(text: str) -> Program:
     """The program that `text` describes; FormatError names the line that cannot be read."""
     reader = _Reader()
     numbered = enumerate(text.split("\n"), 1)
-    lines = [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
+    ]
     blocks = sum(line.startswith("block ") for _, line in lines)
     reader.program.blocks += [Block(reader.program, index) for index in range(1, blocks)]
     for position, (number, line) in enumerate(lines):
-        handle = reader.header if position == 0 else reader.start_block if line.startswith("block ") else reader.content
+        handle = (
+            reader.header
+            if position == 0
+            else reader.start_block
+            if line.startswith("block ")
+            else reader.content
+        )
         try:
             tokens = _Line(line)
             handle(tokens)

@@ -1,4 +1,5 @@
 """Variables and parameters: what a program says about a value before it exists."""
+
 from __future__ import annotations
 
 import operator
@@ -17,16 +18,29 @@ if TYPE_CHECKING:
 __all__ = ["PARAMETER_FIELDS", "Parameter", "Variable", "check_switches"]
 
 
-PARAMETER_FIELDS = ("trainable", "optimize_attr", "regularizer", "gradient_clip_attr", "do_model_average", "need_clip", "is_distributed")
+PARAMETER_FIELDS = (
+    "trainable",
+    "optimize_attr",
+    "regularizer",
+    "gradient_clip_attr",
+    "do_model_average",
+    "need_clip",
+    "is_distributed",
+)
 """What a parameter knows beyond what a variable does."""
 _TENSORS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY)
 
 
 def _dygraph(method: str) -> Callable[..., Any]:
     """A method that only values have, not their declarations."""
+
     def refuse(self: Variable, *unused: Any) -> Any:
-        raise AssertionError(f"{method!r} of variable {self.name!r}: a program declares variables, and only dygraph mode has their values; "
-                             "fetch the variable with Executor.run")
+        raise AssertionError(
+            f"{method!r} of variable {self.name!r}: a program declares variables, and only dygraph mode has "
+            f"their values; "
+            "fetch the variable with Executor.run"
+        )
+
     refuse.__name__ = method
     refuse.__doc__ = "AssertionError: there is no value while a program is built."
     return refuse
@@ -35,27 +49,43 @@ def _dygraph(method: str) -> Callable[..., Any]:
 def check_switches(**switches: Any) -> None:
     """AssertionError unless all are True or False."""
     for name, value in switches.items():
-        assert isinstance(value, bool), f"The type of {name} parameter is wrong, expected bool, but received {type(value)}."
+        assert isinstance(value, bool), (
+            f"The type of {name} parameter is wrong, expected bool, but received {type(value)}."
+        )
 
 
 class Variable:
-    """A named value of a block: shape (-1 where unknown), dtype, level of detail, and whether it outlives a run.
+    """A named value of a block: shape (-1 where unknown), dtype, level of detail, and whether it outlives a
+    run.
 
     Made by `Block.create_var`; arithmetic on Variables appends ops (see `fluidlite.layers.math_op_patch`).
     """
 
-    def __init__(self, block: Block, type: VarType = VarType.LOD_TENSOR, name: str | None = None,
-                 shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, lod_level: int | None = None,
-                 capacity: int | None = None, persistable: bool | None = None, error_clip: Any = None,
-                 stop_gradient: bool = False, is_data: bool = False, need_check_feed: bool = False,
-                 belong_to_optimizer: bool = False, reader_specs: Iterable[Spec] = (), **unused: Any) -> None:
+    def __init__(
+        self,
+        block: Block,
+        type: VarType = VarType.LOD_TENSOR,
+        name: str | None = None,
+        shape: Iterable[int] | None = None,
+        dtype: DTypeLike | None = None,
+        lod_level: int | None = None,
+        capacity: int | None = None,
+        persistable: bool | None = None,
+        error_clip: Any = None,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        belong_to_optimizer: bool = False,
+        reader_specs: Iterable[Spec] = (),
+        **unused: Any,
+    ) -> None:
         self.block = block
         self.type = VarType(type)
         self.name = unique_name.generate("_generated_var") if name is None else name
         self._shape = () if shape is None else tuple(operator.index(dim) for dim in shape)
         self._dtype = None if dtype is None else to_vartype(dtype)
         if self._dtype is None and self.type in _TENSORS:
-            self._dtype = VarType.BOOL                        # Paddle's first, until an op says otherwise
+            self._dtype = VarType.BOOL  # Paddle's first, until an op says otherwise
         self._lod_level = lod_level or 0
         self._persistable = bool(persistable)
         self.error_clip = error_clip
@@ -64,7 +94,7 @@ class Variable:
         self.need_check_feed = need_check_feed
         self.belong_to_optimizer = belong_to_optimizer
         self._info: dict[str, Any] = {}
-        self.reader_specs = tuple(reader_specs)               # of a READER: what it reads, tensor by tensor
+        self.reader_specs = tuple(reader_specs)  # of a READER: what it reads, tensor by tensor
         self.op: Operator | None = None
         block.vars[self.name] = self
 
@@ -123,6 +153,7 @@ class Variable:
     def desc(self) -> Any:
         """A view with the methods of Paddle's VarDesc."""
         from fluidlite.compat.desc import VarDesc
+
         return VarDesc(self)
 
     @property
@@ -138,7 +169,9 @@ class Variable:
     @property
     def spec(self) -> Spec:
         """Shape, dtype, level of detail and kind in one value."""
-        return Spec(self._shape, VarType.BOOL if self._dtype is None else self._dtype, self._lod_level, self.type)
+        return Spec(
+            self._shape, VarType.BOOL if self._dtype is None else self._dtype, self._lod_level, self.type
+        )
 
     def set_spec(self, spec: Spec) -> None:
         """Take over what a shape rule found."""
@@ -158,7 +191,11 @@ class Variable:
         return self._info.get(key)
 
     numpy, set_value, detach = _dygraph("numpy"), _dygraph("set_value"), _dygraph("detach")
-    backward, gradient, clear_gradient = _dygraph("backward"), _dygraph("gradient"), _dygraph("clear_gradient")
+    backward, gradient, clear_gradient = (
+        _dygraph("backward"),
+        _dygraph("gradient"),
+        _dygraph("clear_gradient"),
+    )
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This variable's declaration, as it stands in the text of a program."""
@@ -167,15 +204,18 @@ class Variable:
 
     def __repr__(self) -> str:
         from fluidlite.ir.text import variable_text
+
         return variable_text(self)
 
     def __str__(self) -> str:
         return repr(self)
 
-    # Comparison operators build ops (fluidlite.layers.math_op_patch), so identity must stay usable for hashing.
+    # Comparison operators build ops (fluidlite.layers.math_op_patch), so identity must stay usable for
+    # hashing.
     __hash__ = object.__hash__
 
-    if TYPE_CHECKING:                        # fluidlite.layers.math_op_patch gives these; the IR knows no layers
+    if TYPE_CHECKING:  # fluidlite.layers.math_op_patch gives these; the IR knows no layers
+
         def __neg__(self) -> Variable: ...
         def __add__(self, other: Any) -> Variable: ...
         def __radd__(self, other: Any) -> Variable: ...
@@ -200,12 +240,18 @@ class Variable:
 class Parameter(Variable):
     """A persistable variable that training updates.
 
-    `optimize_attr` holds {"learning_rate": factor}; `regularizer`, `gradient_clip_attr` and `do_model_average` come
-    from the `ParamAttr` that made it.
+    `optimize_attr` holds {"learning_rate": factor}; `regularizer`, `gradient_clip_attr` and
+    `do_model_average` come from the `ParamAttr` that made it.
     """
 
-    def __init__(self, block: Block, shape: Iterable[int], dtype: DTypeLike, type: VarType = VarType.LOD_TENSOR,
-                 **attrs: Any) -> None:
+    def __init__(
+        self,
+        block: Block,
+        shape: Iterable[int],
+        dtype: DTypeLike,
+        type: VarType = VarType.LOD_TENSOR,
+        **attrs: Any,
+    ) -> None:
         dims = None if shape is None else tuple(shape)
         if dims is None or dtype is None:
             raise ValueError("Parameter must set shape and dtype")
@@ -213,7 +259,9 @@ class Parameter(Variable):
             raise ValueError("The dimensions of shape for Parameter must be greater than 0")
         for dim in dims:
             if dim < 0:
-                raise ValueError(f"Each dimension of shape for Parameter must be greater than 0, but received {list(dims)}")
+                raise ValueError(
+                    f"Each dimension of shape for Parameter must be greater than 0, but received {list(dims)}"
+                )
         self.trainable = bool(attrs.pop("trainable", True))
         self.optimize_attr = attrs.pop("optimize_attr", None) or {"learning_rate": 1.0}
         self.regularizer = attrs.pop("regularizer", None)

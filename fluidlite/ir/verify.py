@@ -1,4 +1,7 @@
-"""Checking a program without running it: slots, definition before use, sub-blocks, and every shape inferred again."""
+"""Checking a program without running it: slots, definition before use, sub-blocks, and every shape
+inferred again.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -15,15 +18,24 @@ from fluidlite.ir.variable import Variable
 __all__ = ["verify"]
 
 # Kinds that ops make on the way: an array may be read before its first write, where it is empty
-_MADE_ON_THE_WAY = frozenset((
-    VarType.LOD_TENSOR_ARRAY, VarType.STEP_SCOPES, VarType.LOD_RANK_TABLE, VarType.READER, VarType.RAW, VarType.FEED_MINIBATCH,
-    VarType.FETCH_LIST))
+_MADE_ON_THE_WAY = frozenset(
+    (
+        VarType.LOD_TENSOR_ARRAY,
+        VarType.STEP_SCOPES,
+        VarType.LOD_RANK_TABLE,
+        VarType.READER,
+        VarType.RAW,
+        VarType.FEED_MINIBATCH,
+        VarType.FETCH_LIST,
+    )
+)
 
 
 def verify(program: Program, feeds: Iterable[str] = ()) -> None:
     """ProgramEditError where `program` cannot run; it names the op, the values and the user's line.
 
-    A dense variable must be written before it is read, unless it is persistable, was declared as data, or is in `feeds`.
+    A dense variable must be written before it is read, unless it is persistable, was declared as data, or is
+    in `feeds`.
     """
     try:
         check_parents(program)
@@ -34,22 +46,31 @@ def verify(program: Program, feeds: Iterable[str] = ()) -> None:
     for block in program.blocks:
         for name, var in block.vars.items():
             if var.name != name:
-                raise ProgramEditError(f"block {block.idx} keeps variable {var.name!r} under the name {name!r}")
-    checker.block(program.global_block())            # blocks that no op runs, as transpilers leave behind, may be broken
+                raise ProgramEditError(
+                    f"block {block.idx} keeps variable {var.name!r} under the name {name!r}"
+                )
+    checker.block(
+        program.global_block()
+    )  # blocks that no op runs, as transpilers leave behind, may be broken
 
 
 class _Checker:
     """Walks the ops in the order in which they run and remembers what each variable holds by then.
 
-    A variable may be written twice in different shapes (`reshape(x, inplace=True)`), and is declared as the last op made it.
+    A variable may be written twice in different shapes (`reshape(x, inplace=True)`), and is declared as the
+    last op made it.
     """
 
     def __init__(self, program: Program, feeds: Iterable[str]) -> None:
         self.feeds = frozenset(feeds)
-        self.specs: dict[int, Spec] = {}                      # what was written, by id of the variable
+        self.specs: dict[int, Spec] = {}  # what was written, by id of the variable
         self.visited: set[int] = set()
-        self.last_writers = {id(op.block._find_var_recursive(name)): op
-                             for block in program.blocks for op in block.ops for name in op.output_arg_names}
+        self.last_writers = {
+            id(op.block._find_var_recursive(name)): op
+            for block in program.blocks
+            for op in block.ops
+            for name in op.output_arg_names
+        }
 
     def block(self, block: Block) -> None:
         """Check the ops of `block`, and of the blocks that they run."""
@@ -89,13 +110,16 @@ class _Checker:
             return
         if op.definition is not None and slot in op.definition.outside:
             if var is not None:
-                self.specs.setdefault(id(var), var.spec)          # it is there from now on
+                self.specs.setdefault(id(var), var.spec)  # it is there from now on
             return
         if var is None:
             if slot.endswith(GRAD_SUFFIX) and op.type.endswith("_grad"):
-                return                          # Paddle names the gradient of what nothing reads, and does not declare it
-            raise _wrong(op, f"it reads {name!r}, which no block around it declares"
-                             f"{did_you_mean(name, op.block.visible_names())}")
+                return  # Paddle names the gradient of what nothing reads, and does not declare it
+            raise _wrong(
+                op,
+                f"it reads {name!r}, which no block around it declares"
+                f"{did_you_mean(name, op.block.visible_names())}",
+            )
         if not (id(var) in self.specs or self.comes_from_outside(var) or self.made_by_owner(op, var)):
             hint = self.late_writer(op, name)
             raise _wrong(op, f"it reads {name!r} before {'anything writes it' if hint is None else hint}")
@@ -105,9 +129,12 @@ class _Checker:
         return var.persistable or var.is_data or var.name in self.feeds or var.type in _MADE_ON_THE_WAY
 
     def made_by_owner(self, op: Operator, var: Variable) -> bool:
-        """Whether control flow makes the variable: an op lists what its body writes, or puts a step's slice into its body."""
+        """Whether control flow makes the variable: an op lists what its body writes, or puts a step's
+        slice into its body.
+        """
         return (var.name in op.output_arg_names and bool(op.sub_blocks())) or (
-            var.block.idx > 0 and id(var) not in self.last_writers)
+            var.block.idx > 0 and id(var) not in self.last_writers
+        )
 
     def infer(self, op: Operator, definition: Op) -> dict[str, list[Spec]]:
         """What the op makes of what its inputs hold by now."""
@@ -127,8 +154,11 @@ class _Checker:
     def write(self, op: Operator, var: Variable, spec: Spec | None) -> None:
         """Remember what was written, and hold the last write against the declaration."""
         if spec is not None and self.last_writers[id(var)] is op and not _agrees(var, spec):
-            raise _wrong(op, f"{var.name!r} is declared as {var._dtype} {list(var.shape)}, "
-                             f"and the op makes {spec.dtype} {list(spec.shape)}")
+            raise _wrong(
+                op,
+                f"{var.name!r} is declared as {var._dtype} {list(var.shape)}, "
+                f"and the op makes {spec.dtype} {list(spec.shape)}",
+            )
         if spec is None or var.type == VarType.LOD_TENSOR_ARRAY:
             spec = var.spec
         self.specs[id(var)] = spec._replace(lod_level=max(spec.lod_level or 0, var.lod_level))
@@ -141,7 +171,10 @@ class _Checker:
 
 def _check_slots(op: Operator, definition: Op) -> None:
     """Slots that must be there; input slots that the op does not know are left to those who saved them."""
-    for kind, given, slots in (("input", op.inputs, definition.inputs), ("output", op.outputs, definition.outputs)):
+    for kind, given, slots in (
+        ("input", op.inputs, definition.inputs),
+        ("output", op.outputs, definition.outputs),
+    ):
         for name, slot in slots.items():
             if not given.get(name) and not slot.optional:
                 raise _wrong(op, f"the {kind} slot {name} is empty")
@@ -173,9 +206,9 @@ def _check_outputs(op: Operator) -> None:
 def _agrees(var: Variable, spec: Spec) -> bool:
     """Whether a declaration can hold what an op makes.
 
-    No shape and a dimension 0 are what Paddle's programs say where they do not know better, and the rows of sequences are
-    only counted at run time. Paddle declares indices and masks as what the layer's input is, so only kinds of floating
-    point are told apart.
+    No shape and a dimension 0 are what Paddle's programs say where they do not know better, and the rows of
+    sequences are only counted at run time. Paddle declares indices and masks as what the layer's input is, so
+    only kinds of floating point are told apart.
     """
     if var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS):
         return True
@@ -186,10 +219,13 @@ def _agrees(var: Variable, spec: Spec) -> bool:
         return True
     start = 1 if var.lod_level else 0
     return len(declared) == len(found) and all(
-        a <= 0 or b < 0 or a == b for a, b in zip(declared[start:], found[start:], strict=True))
+        a <= 0 or b < 0 or a == b for a, b in zip(declared[start:], found[start:], strict=True)
+    )
 
 
 def _wrong(op: Operator, what: str) -> ProgramEditError:
     number = next((index for index, other in enumerate(op.block.ops) if other is op), "?")
-    return ProgramEditError(f"op {op.type!r} (number {number} of block {op.block.idx}): {what}\n  {op.call_text()}\n"
-                            f"  built at {op.where}")
+    return ProgramEditError(
+        f"op {op.type!r} (number {number} of block {op.block.idx}): {what}\n  {op.call_text()}\n"
+        f"  built at {op.where}"
+    )

@@ -1,11 +1,15 @@
-"""What users write: functions that append ops to the default main program, under fluid 1.8's names and signatures."""
+"""What users write: functions that append ops to the default main program, under fluid 1.8's names and
+signatures.
+"""
+
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import sys
 
-# Every file is loaded before the stars: importing one later would put the module in the place of a function of its name.
+# Every file is loaded before the stars: importing one later would put the module in the place of a function
+# of its name.
 for _file in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_file.name}")
 
@@ -23,5 +27,17 @@ from fluidlite.layers.sequence_lod import *  # noqa: E402, F403
 from fluidlite.layers.tensor import *  # noqa: E402, F403
 
 math_op_patch.monkey_patch_variable()
-_FILES = ("control_flow", "device", "io", "learning_rate_scheduler", "loss", "metric_op", "nn", "ops", "rnn", "sequence_lod", "tensor")
+_FILES = (
+    "control_flow",
+    "device",
+    "io",
+    "learning_rate_scheduler",
+    "loss",
+    "metric_op",
+    "nn",
+    "ops",
+    "rnn",
+    "sequence_lod",
+    "tensor",
+)
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__] + ["utils"]

@@ -1,4 +1,5 @@
 """`fluid.layers.collective`: communication among ranks as layers, as fluid's own programs wrote it."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -12,13 +13,19 @@ __all__: list[str] = []
 _REDUCE = {"sum": 0, "prod": 1, "max": 2, "min": 3}
 
 
-def _allreduce(x: Variable, out: Variable | None = None, reduce_type: str = "sum", sync_mode: bool = False) -> Variable:
+def _allreduce(
+    x: Variable, out: Variable | None = None, reduce_type: str = "sum", sync_mode: bool = False
+) -> Variable:
     """The "sum", "prod", "max" or "min" over all ranks."""
     helper = LayerHelper("allreduce", x=x, out=out, reduce_type=reduce_type, sync_mode=sync_mode)
     _check(reduce_type)
     out = _like(helper, x, "tmp", stop_gradient=True) if out is None else out
-    helper.append_op(type="allreduce", inputs={"X": [x]}, outputs={"Out": [out]},
-                     attrs={"reduce_type": _REDUCE[reduce_type], "sync_mode": sync_mode})
+    helper.append_op(
+        type="allreduce",
+        inputs={"X": [x]},
+        outputs={"Out": [out]},
+        attrs={"reduce_type": _REDUCE[reduce_type], "sync_mode": sync_mode},
+    )
     return out
 
 
@@ -27,8 +34,13 @@ def _broadcast(x: Variable, root: int, sync_mode: bool = False) -> Variable:
     return _apply("broadcast", x, x, root=root, sync_mode=sync_mode)
 
 
-def _c_allreduce(x: Variable, out: Variable | None = None, reduce_type: str = "sum", ring_id: int = 0,
-                 use_calc_stream: bool = False) -> Variable:
+def _c_allreduce(
+    x: Variable,
+    out: Variable | None = None,
+    reduce_type: str = "sum",
+    ring_id: int = 0,
+    use_calc_stream: bool = False,
+) -> Variable:
     """The "sum", "prod", "max" or "min" over the ranks of a ring."""
     _check(reduce_type)
     return _apply(f"c_allreduce_{reduce_type}", x, out, ring_id=ring_id, use_calc_stream=use_calc_stream)
@@ -77,5 +89,11 @@ def _apply(op_type: str, x: Variable, out: Variable | None, **attrs: Any) -> Var
 
 def _like(helper: LayerHelper, x: Variable, kind: str, stop_gradient: bool = False) -> Variable:
     """A variable `<x>.<kind>_N` that looks like `x`."""
-    return helper.create_variable(name=unique_name.generate(f"{x.name}.{kind}"), shape=list(x.shape), dtype=x.dtype, type=x.type,
-                                  persistable=x.persistable, stop_gradient=stop_gradient)
+    return helper.create_variable(
+        name=unique_name.generate(f"{x.name}.{kind}"),
+        shape=list(x.shape),
+        dtype=x.dtype,
+        type=x.type,
+        persistable=x.persistable,
+        stop_gradient=stop_gradient,
+    )

@@ -1,7 +1,17 @@
-"""`fluid.layers.control_flow`: loops, branches and arrays, gathered from the files that hold them by subject."""
+"""`fluid.layers.control_flow`: loops, branches and arrays, gathered from the files that hold them by
+subject.
+"""
+
 from __future__ import annotations
 
-from fluidlite.layers.arithmetic.compare import equal, greater_equal, greater_than, less_equal, less_than, not_equal
+from fluidlite.layers.arithmetic.compare import (
+    equal,
+    greater_equal,
+    greater_than,
+    less_equal,
+    less_than,
+    not_equal,
+)
 from fluidlite.layers.flow.array import (
     array_length,
     array_read,
@@ -37,10 +47,44 @@ from fluidlite.layers.recurrence.dynamic_rnn import DynamicRNN
 from fluidlite.layers.recurrence.static_rnn import StaticRNN, StaticRNNMemoryLink
 
 __all__ = [
-    "Assert", "BlockGuard", "ConditionalBlock", "ConditionalBlockGuard", "DynamicRNN", "IfElse", "IfElseBlockGuard", "Print",
-    "StaticRNN", "StaticRNNMemoryLink", "Switch", "While", "WhileGuard", "array_length", "array_read", "array_to_lod_tensor",
-    "array_write", "case", "cond", "copy_var_to_parent_block", "create_array", "equal", "greater_equal", "greater_than",
-    "increment", "is_empty", "less_equal", "less_than", "lod_rank_table", "lod_tensor_to_array", "max_sequence_len",
-    "merge_lod_tensor", "not_equal", "reorder_lod_tensor_by_rank", "select_input", "select_output", "shrink_memory",
-    "split_lod_tensor", "switch_case", "while_loop",
+    "Assert",
+    "BlockGuard",
+    "ConditionalBlock",
+    "ConditionalBlockGuard",
+    "DynamicRNN",
+    "IfElse",
+    "IfElseBlockGuard",
+    "Print",
+    "StaticRNN",
+    "StaticRNNMemoryLink",
+    "Switch",
+    "While",
+    "WhileGuard",
+    "array_length",
+    "array_read",
+    "array_to_lod_tensor",
+    "array_write",
+    "case",
+    "cond",
+    "copy_var_to_parent_block",
+    "create_array",
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "increment",
+    "is_empty",
+    "less_equal",
+    "less_than",
+    "lod_rank_table",
+    "lod_tensor_to_array",
+    "max_sequence_len",
+    "merge_lod_tensor",
+    "not_equal",
+    "reorder_lod_tensor_by_rank",
+    "select_input",
+    "select_output",
+    "shrink_memory",
+    "split_lod_tensor",
+    "switch_case",
+    "while_loop",
 ]

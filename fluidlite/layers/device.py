@@ -1,4 +1,7 @@
-"""`fluid.layers.device`: the places that a program may use. Outdated in fluid 1.8, and no part of `fluid.layers`."""
+"""`fluid.layers.device`: the places that a program may use. Outdated in fluid 1.8, and no part of
+`fluid.layers`.
+"""
+
 from __future__ import annotations
 
 from fluidlite import unique_name
@@ -15,5 +18,9 @@ def get_places(device_count: int | None = None, device_type: str | None = None) 
     helper = LayerHelper("get_places")
     out = helper.create_variable(name=unique_name.generate_with_ignorable_key(helper.name + ".out"))
     attrs = {"device_count": device_count, "device_type": device_type}
-    helper.append_op(type="get_places", outputs={"Out": [out]}, attrs={name: value for name, value in attrs.items() if value is not None})
+    helper.append_op(
+        type="get_places",
+        outputs={"Out": [out]},
+        attrs={name: value for name, value in attrs.items() if value is not None},
+    )
     return out

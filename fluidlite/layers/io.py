@@ -1,4 +1,7 @@
-"""Layers that bring data into a program: `data`, readers that a generator feeds, and parameters from files."""
+"""Layers that bring data into a program: `data`, readers that a generator feeds, and parameters from
+files.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,35 +22,51 @@ from fluidlite.reading.variables import copy_reader, create_double_buffer, creat
 __all__ = ["create_py_reader_by_data", "data", "double_buffer", "load", "py_reader", "read_file"]
 
 
-def py_reader(capacity: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[Any], lod_levels: Sequence[int] | None = None,
-              name: str | None = None, use_double_buffer: bool = True) -> Variable:
-    """A reader that a Python generator feeds through a queue of `capacity` batches; `read_file` gives what it reads.
+def py_reader(
+    capacity: int,
+    shapes: Sequence[Sequence[int]],
+    dtypes: Sequence[Any],
+    lod_levels: Sequence[int] | None = None,
+    name: str | None = None,
+    use_double_buffer: bool = True,
+) -> Variable:
+    """A reader that a Python generator feeds through a queue of `capacity` batches; `read_file` gives what it
+    reads.
 
-    It has the methods `decorate_paddle_reader` (a generator of lists of samples), `decorate_tensor_provider` (of batches),
-    `start` and `reset`. Runs raise EOFException at the end of the data.
+    It has the methods `decorate_paddle_reader` (a generator of lists of samples), `decorate_tensor_provider`
+    (of batches), `start` and `reset`. Runs raise EOFException at the end of the data.
     """
     levels = [0] * len(shapes) if lod_levels is None else list(lod_levels)
-    specs = [Spec(tuple(int(dim) for dim in shape), to_vartype(dtype), level)
-             for shape, dtype, level in zip(shapes, dtypes, levels, strict=True)]
+    specs = [
+        Spec(tuple(int(dim) for dim in shape), to_vartype(dtype), level)
+        for shape, dtype, level in zip(shapes, dtypes, levels, strict=True)
+    ]
     return _fed_reader(capacity, specs, [False] * len(specs), name, use_double_buffer)
 
 
-def create_py_reader_by_data(capacity: int, feed_list: Sequence[Variable], name: str | None = None,
-                             use_double_buffer: bool = True) -> Variable:
+def create_py_reader_by_data(
+    capacity: int, feed_list: Sequence[Variable], name: str | None = None, use_double_buffer: bool = True
+) -> Variable:
     """A `py_reader` of the shapes, dtypes and levels of detail of the variables in `feed_list`."""
     checks = [var.need_check_feed for var in feed_list]
     return _fed_reader(capacity, [var.spec for var in feed_list], checks, name, use_double_buffer)
 
 
-def _fed_reader(capacity: int, specs: Sequence[Spec], checks: Sequence[bool], name: str | None, use_double_buffer: bool) -> Variable:
+def _fed_reader(
+    capacity: int, specs: Sequence[Spec], checks: Sequence[bool], name: str | None, use_double_buffer: bool
+) -> Variable:
     """A reader made in the startup program, seen by the main program, with its methods."""
+
     def named(key: str, suffix: str) -> str:
         return unique_name.generate(key) if name is None else f"{name}_{suffix}"
+
     queue_name, reader_name = named("lod_tensor_blocking_queue", "queue"), named("create_py_reader", "reader")
     buffer_name = named("double_buffer", "double_buffer")
     feed = Feed(capacity)
     startup = default_startup_program().current_block()
-    made = create_py_reader(startup, reader_name, queue_in_scope(queue_name, feed.queue), specs, checks, stop_gradient=False)
+    made = create_py_reader(
+        startup, reader_name, queue_in_scope(queue_name, feed.queue), specs, checks, stop_gradient=False
+    )
     reader = copy_reader(default_main_program().current_block(), made)
     if use_double_buffer:
         reader = create_double_buffer(default_main_program().current_block(), buffer_name, reader)
@@ -56,11 +75,14 @@ def _fed_reader(capacity: int, specs: Sequence[Spec], checks: Sequence[bool], na
 
 def _with_methods(reader: Any, feed: Feed, specs: Sequence[Spec]) -> Variable:
     """Give a reader the methods that feed it."""
+
     def loader() -> GeneratorLoader:
         block = Program().global_block()
         names = [f"feed_data_{number}" for number in range(len(specs))]
-        variables = [block.create_var(name=name, shape=spec.shape, dtype=spec.dtype, lod_level=spec.lod_level)
-                     for name, spec in zip(names, specs, strict=True)]
+        variables = [
+            block.create_var(name=name, shape=spec.shape, dtype=spec.dtype, lod_level=spec.lod_level)
+            for name, spec in zip(names, specs, strict=True)
+        ]
         return GeneratorLoader(variables, feed.queue.capacity)
 
     def of_samples(source: Callable[[], Iterable[Any]], places: Any = None) -> None:
@@ -79,10 +101,21 @@ def _with_methods(reader: Any, feed: Feed, specs: Sequence[Spec]) -> Variable:
 def double_buffer(reader: Any, place: Place | None = None, name: str | None = None) -> Variable:
     """A reader that reads ahead from `reader`; a thread does so in any case, so only the program changes."""
     new_name = unique_name.generate("create_double_buffer_reader") if name is None else name
-    buffered: Any = create_double_buffer(default_main_program().current_block(), new_name, reader,
-                                         "AUTO" if place is None else repr(place).upper())
-    for method in ("queue", "start", "reset", "decorate_paddle_reader", "decorate_sample_list_generator", "decorate_tensor_provider",
-                   "decorate_batch_generator"):
+    buffered: Any = create_double_buffer(
+        default_main_program().current_block(),
+        new_name,
+        reader,
+        "AUTO" if place is None else repr(place).upper(),
+    )
+    for method in (
+        "queue",
+        "start",
+        "reset",
+        "decorate_paddle_reader",
+        "decorate_sample_list_generator",
+        "decorate_tensor_provider",
+        "decorate_batch_generator",
+    ):
         if hasattr(reader, method):
             setattr(buffered, method, getattr(reader, method))
     found: Variable = buffered
@@ -92,7 +125,10 @@ def double_buffer(reader: Any, place: Place | None = None, name: str | None = No
 def read_file(reader: Variable) -> Variable | list[Variable]:
     """The variables of a reader's next batch: one, or a list of them."""
     helper = LayerHelper("read_file")
-    outputs = [helper.create_variable_for_type_inference(stop_gradient=True, dtype="float32") for _ in reader.reader_specs]
+    outputs = [
+        helper.create_variable_for_type_inference(stop_gradient=True, dtype="float32")
+        for _ in reader.reader_specs
+    ]
     for var, spec in zip(outputs, reader.reader_specs, strict=True):
         var.set_spec(spec)
     helper.append_op(type="read", inputs={"Reader": [reader]}, outputs={"Out": outputs})

@@ -1,4 +1,5 @@
 """Learning rates that change with the step: each schedule gives a Variable of shape [1] for an optimizer."""
+
 from __future__ import annotations
 
 import math
@@ -14,8 +15,16 @@ from fluidlite.layers.ops import ceil, cos, exp, floor
 from fluidlite.layers.tensor import assign, cast, create_global_var, fill_constant
 from fluidlite.layers.tensors.search import autoincreased_step_counter
 
-__all__ = ["cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup", "natural_exp_decay", "noam_decay",
-           "piecewise_decay", "polynomial_decay"]
+__all__ = [
+    "cosine_decay",
+    "exponential_decay",
+    "inverse_time_decay",
+    "linear_lr_warmup",
+    "natural_exp_decay",
+    "noam_decay",
+    "piecewise_decay",
+    "polynomial_decay",
+]
 
 
 def _decay_step_counter(begin: int = 0) -> Any:
@@ -30,7 +39,9 @@ def _fraction(decay_steps: int, staircase: bool) -> Any:
 
 
 def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: Any = 1.0) -> Any:
-    """learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5); the first step is 1 (Vaswani et al., 2017)."""
+    """learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5); the first step is
+    1 (Vaswani et al., 2017).
+    """
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter(1)
         decaying = step**-0.5
@@ -38,29 +49,42 @@ def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: Any = 1.0) -> Any
         return learning_rate * (d_model**-0.5) * elementwise_min(decaying, rising)
 
 
-def exponential_decay(learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False) -> Any:
+def exponential_decay(
+    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> Any:
     """learning_rate * decay_rate ** (step / decay_steps)"""
     with default_main_program()._lr_schedule_guard():
-        return learning_rate * (decay_rate**_fraction(decay_steps, staircase))
+        return learning_rate * (decay_rate ** _fraction(decay_steps, staircase))
 
 
-def natural_exp_decay(learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False) -> Any:
+def natural_exp_decay(
+    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> Any:
     """learning_rate * exp(-decay_rate * step / decay_steps)"""
     with default_main_program()._lr_schedule_guard():
         return learning_rate * exp(-1 * decay_rate * _fraction(decay_steps, staircase))
 
 
-def inverse_time_decay(learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False) -> Any:
+def inverse_time_decay(
+    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+) -> Any:
     """learning_rate / (1 + decay_rate * step / decay_steps)"""
     with default_main_program()._lr_schedule_guard():
         return learning_rate / (1 + decay_rate * _fraction(decay_steps, staircase))
 
 
-def polynomial_decay(learning_rate: Any, decay_steps: int, end_learning_rate: float = 0.0001, power: float = 1.0,
-                     cycle: bool = False) -> Any:
-    """(learning_rate - end_learning_rate) * (1 - step / decay_steps) ** power + end_learning_rate, for step <= decay_steps.
+def polynomial_decay(
+    learning_rate: Any,
+    decay_steps: int,
+    end_learning_rate: float = 0.0001,
+    power: float = 1.0,
+    cycle: bool = False,
+) -> Any:
+    """(learning_rate - end_learning_rate) * (1 - step / decay_steps) ** power + end_learning_rate, for step
+    <= decay_steps.
 
-    After `decay_steps` the rate stays where it is; with `cycle` the fall is stretched to the next multiple of `decay_steps`.
+    After `decay_steps` the rate stays where it is; with `cycle` the fall is stretched to the next multiple of
+    `decay_steps`.
     """
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter()
@@ -73,8 +97,10 @@ def polynomial_decay(learning_rate: Any, decay_steps: int, end_learning_rate: fl
                 assign(input=one, output=rounds)
             length = decay_steps * rounds
         else:
-            step = elementwise_min(x=step, y=fill_constant(shape=[1], dtype="float32", value=float(decay_steps)))
-        return (learning_rate - end_learning_rate) * ((1 - step / length)**power) + end_learning_rate
+            step = elementwise_min(
+                x=step, y=fill_constant(shape=[1], dtype="float32", value=float(decay_steps))
+            )
+        return (learning_rate - end_learning_rate) * ((1 - step / length) ** power) + end_learning_rate
 
 
 def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any:
@@ -83,7 +109,9 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
         raise ValueError("len(values) - len(boundaries) should be 1")
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter()
-        rate = create_global_var(shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate")
+        rate = create_global_var(
+            shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate"
+        )
         with Switch() as switch:
             for boundary, value in zip(boundaries, values, strict=False):
                 limit = fill_constant(shape=[1], dtype="float32", value=float(boundary), force_cpu=True)
@@ -105,10 +133,14 @@ def cosine_decay(learning_rate: Any, step_each_epoch: int, epochs: int) -> Any:
 
 
 def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end_lr: float) -> Any:
-    """start_lr + (end_lr - start_lr) * step / warmup_steps for the first `warmup_steps`, then `learning_rate` (a float or a Variable)."""
+    """start_lr + (end_lr - start_lr) * step / warmup_steps for the first `warmup_steps`, then
+    `learning_rate` (a float or a Variable).
+    """
     with default_main_program()._lr_schedule_guard():
         slope = float(end_lr) - float(start_lr)
-        rate = create_global_var(shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate_warmup")
+        rate = create_global_var(
+            shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate_warmup"
+        )
         step = _decay_step_counter()
         with Switch() as switch:
             with switch.case(step < warmup_steps):

@@ -1,4 +1,5 @@
 """Losses: how far predictions are from what they should be."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,9 +16,26 @@ from fluidlite.layers.neural.sampling import hsigmoid, nce, sampled_softmax_with
 from fluidlite.layers.ops import square
 from fluidlite.layers.tensors.shaping import expand, reshape, transpose
 
-__all__ = ["bpr_loss", "center_loss", "cross_entropy", "edit_distance", "hsigmoid", "huber_loss", "kldiv_loss", "margin_rank_loss",
-           "mse_loss", "nce", "npair_loss", "rank_loss", "sampled_softmax_with_cross_entropy", "sigmoid_cross_entropy_with_logits",
-           "softmax_with_cross_entropy", "square_error_cost", "teacher_student_sigmoid_loss", "warpctc"]
+__all__ = [
+    "bpr_loss",
+    "center_loss",
+    "cross_entropy",
+    "edit_distance",
+    "hsigmoid",
+    "huber_loss",
+    "kldiv_loss",
+    "margin_rank_loss",
+    "mse_loss",
+    "nce",
+    "npair_loss",
+    "rank_loss",
+    "sampled_softmax_with_cross_entropy",
+    "sigmoid_cross_entropy_with_logits",
+    "softmax_with_cross_entropy",
+    "square_error_cost",
+    "teacher_student_sigmoid_loss",
+    "warpctc",
+]
 
 _FLOATS = ["float16", "float32", "float64"]
 _WIDE_FLOATS = ["float32", "float64"]
@@ -27,19 +45,25 @@ IGNORED = -100
 # ---------------------------------------------------------------------- of class scores
 
 
-def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = IGNORED) -> Variable:
+def cross_entropy(
+    input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = IGNORED
+) -> Variable:
     """Minus the logarithm of the probability that `input` [..., C] gives to the label.
 
-    `label` is int64 [..., 1], or, with `soft_label`, a distribution of the shape of `input`. A row whose label is
-    `ignore_index` costs nothing. A probability of 0 costs 1e20, not infinity.
+    `label` is int64 [..., 1], or, with `soft_label`, a distribution of the shape of `input`. A row whose
+    label is `ignore_index` costs nothing. A probability of 0 costs 1e20, not infinity.
     """
     if not soft_label:
         return cross_entropy2(input, label, ignore_index)
     helper = LayerHelper("cross_entropy")
     check_variable_and_dtype(input, "input", _FLOATS, "cross_entropy")
     out = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="cross_entropy", inputs={"X": [input], "Label": [label]}, outputs={"Y": [out]},
-                     attrs={"soft_label": soft_label, "ignore_index": ignore_index})
+    helper.append_op(
+        type="cross_entropy",
+        inputs={"X": [input], "Label": [label]},
+        outputs={"Y": [out]},
+        attrs={"soft_label": soft_label, "ignore_index": ignore_index},
+    )
     return out
 
 
@@ -48,40 +72,69 @@ def cross_entropy2(input: Variable, label: Variable, ignore_index: int = IGNORED
     check_variable_and_dtype(input, "input", _FLOATS, "cross_entropy2")
     helper = LayerHelper("cross_entropy2")
     out, x_shape, picked = (helper.create_variable_for_type_inference(input.dtype) for _ in range(3))
-    helper.append_op(type="cross_entropy2", inputs={"X": [input], "Label": [label]},
-                     outputs={"Y": [out], "MatchX": [picked], "XShape": [x_shape]}, attrs={"ignore_index": ignore_index})
+    helper.append_op(
+        type="cross_entropy2",
+        inputs={"X": [input], "Label": [label]},
+        outputs={"Y": [out], "MatchX": [picked], "XShape": [x_shape]},
+        attrs={"ignore_index": ignore_index},
+    )
     return out
 
 
-def softmax_with_cross_entropy(logits: Variable, label: Variable, soft_label: bool = False, ignore_index: int = IGNORED,
-                               numeric_stable_mode: bool = True, return_softmax: bool = False, axis: int = -1) -> Any:
-    """The cross entropy of softmax(logits) over dimension `axis`; with `return_softmax` the pair (loss, softmax).
+def softmax_with_cross_entropy(
+    logits: Variable,
+    label: Variable,
+    soft_label: bool = False,
+    ignore_index: int = IGNORED,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+    axis: int = -1,
+) -> Any:
+    """The cross entropy of softmax(logits) over dimension `axis`; with `return_softmax` the pair (loss,
+    softmax).
 
-    `label` has the shape of `logits` with 1 in dimension `axis`, or, with `soft_label`, the whole shape. A row whose
-    label is `ignore_index` costs nothing; its gradient is 1.8.5's: that of any other row if the label is a class, else 0.
-    No gradient flows through the returned softmax.
+    `label` has the shape of `logits` with 1 in dimension `axis`, or, with `soft_label`, the whole shape. A
+    row whose label is `ignore_index` costs nothing; its gradient is 1.8.5's: that of any other row if the
+    label is a class, else 0. No gradient flows through the returned softmax.
     """
     helper = LayerHelper("softmax_with_cross_entropy")
     softmax = helper.create_variable_for_type_inference(dtype=logits.dtype)
     loss = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    helper.append_op(type="softmax_with_cross_entropy", inputs={"Logits": logits, "Label": label},
-                     outputs={"Softmax": softmax, "Loss": loss},
-                     attrs={"soft_label": soft_label, "ignore_index": ignore_index,
-                            "numeric_stable_mode": numeric_stable_mode, "axis": axis})
+    helper.append_op(
+        type="softmax_with_cross_entropy",
+        inputs={"Logits": logits, "Label": label},
+        outputs={"Softmax": softmax, "Loss": loss},
+        attrs={
+            "soft_label": soft_label,
+            "ignore_index": ignore_index,
+            "numeric_stable_mode": numeric_stable_mode,
+            "axis": axis,
+        },
+    )
     return (loss, softmax) if return_softmax else loss
 
 
-def sigmoid_cross_entropy_with_logits(x: Variable, label: Variable, ignore_index: int = IGNORED, name: str | None = None,
-                                      normalize: bool = False) -> Variable:
-    """The cross entropy of sigmoid(x) with probabilities `label`, element by element; 0 where the label is `ignore_index`.
+def sigmoid_cross_entropy_with_logits(
+    x: Variable,
+    label: Variable,
+    ignore_index: int = IGNORED,
+    name: str | None = None,
+    normalize: bool = False,
+) -> Variable:
+    """The cross entropy of sigmoid(x) with probabilities `label`, element by element; 0 where the label is
+    `ignore_index`.
 
     `normalize` divides by the number of labels that count.
     """
     check_variable_and_dtype(x, "input", _FLOATS, "sigmoid_cross_entropy_with_logits")
     helper = LayerHelper("sigmoid_cross_entropy_with_logits", name=name)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="sigmoid_cross_entropy_with_logits", inputs={"X": x, "Label": label},
-                     attrs={"ignore_index": ignore_index, "normalize": normalize}, outputs={"Out": out})
+    helper.append_op(
+        type="sigmoid_cross_entropy_with_logits",
+        inputs={"X": x, "Label": label},
+        attrs={"ignore_index": ignore_index, "normalize": normalize},
+        outputs={"Out": out},
+    )
     return out
 
 
@@ -94,19 +147,32 @@ def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Varia
     return out
 
 
-def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_bound: float = 15.0,
-                                 soft_max_lower_bound: float = -15.0) -> Variable:
-    """The cross entropy of sigmoid(input) with a click, plus that with a teacher's probability, where there is one.
+def teacher_student_sigmoid_loss(
+    input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0
+) -> Variable:
+    """The cross entropy of sigmoid(input) with a click, plus that with a teacher's probability, where there
+    is one.
 
-    Labels: -2 no click, -1 a click; z (0 to 1) no click and the teacher says z; 1 + z a click and the teacher says z.
-    Scores beyond the bounds have no gradient.
+    Labels: -2 no click, -1 a click; z (0 to 1) no click and the teacher says z; 1 + z a click and the teacher
+    says z. Scores beyond the bounds have no gradient.
     """
-    check_variable_and_dtype(input, "input", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss")
-    check_variable_and_dtype(label, "label", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss")
+    check_variable_and_dtype(
+        input, "input", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss"
+    )
+    check_variable_and_dtype(
+        label, "label", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss"
+    )
     helper = LayerHelper("teacher_student_sigmoid_loss")
     out = helper.create_variable(dtype=input.dtype)
-    helper.append_op(type="teacher_student_sigmoid_loss", inputs={"X": [input], "Label": [label]}, outputs={"Y": [out]},
-                     attrs={"soft_max_lower_bound": float(soft_max_lower_bound), "soft_max_up_bound": float(soft_max_up_bound)})
+    helper.append_op(
+        type="teacher_student_sigmoid_loss",
+        inputs={"X": [input], "Label": [label]},
+        outputs={"Y": [out]},
+        attrs={
+            "soft_max_lower_bound": float(soft_max_lower_bound),
+            "soft_max_up_bound": float(soft_max_up_bound),
+        },
+    )
     return out
 
 
@@ -117,7 +183,9 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
     check_variable_and_dtype(label, "label", ["float32", "float64"], "square_error_cost")
     helper = LayerHelper("square_error_cost")
     difference = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="elementwise_sub", inputs={"X": [input], "Y": [label]}, outputs={"Out": [difference]})
+    helper.append_op(
+        type="elementwise_sub", inputs={"X": [input], "Y": [label]}, outputs={"Out": [difference]}
+    )
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
     helper.append_op(type="square", inputs={"X": [difference]}, outputs={"Out": [out]})
     return out
@@ -137,48 +205,79 @@ def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
     check_variable_and_dtype(label, "label", _WIDE_FLOATS, "huber_loss")
     residual = helper.create_variable_for_type_inference(dtype=input.dtype)
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="huber_loss", inputs={"X": input, "Y": label}, outputs={"Out": out, "Residual": residual},
-                     attrs={"delta": delta})
+    helper.append_op(
+        type="huber_loss",
+        inputs={"X": input, "Y": label},
+        outputs={"Out": out, "Residual": residual},
+        attrs={"delta": delta},
+    )
     return out
 
 
 def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
-    """target (log(target) - x), where x are log-probabilities; `reduction` is "none", "mean", "sum" or "batchmean"."""
+    """target (log(target) - x), where x are log-probabilities; `reduction` is "none", "mean", "sum" or
+    "batchmean".
+    """
     helper = LayerHelper("kldiv_loss", name=name)
     check_variable_and_dtype(x, "x", _WIDE_FLOATS, "kldiv_loss")
     check_variable_and_dtype(target, "target", _WIDE_FLOATS, "kldiv_loss")
     check_type(reduction, "reduction", str, "kldiv_loss")
     loss = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="kldiv_loss", inputs={"X": x, "Target": target}, outputs={"Loss": loss}, attrs={"reduction": reduction})
+    helper.append_op(
+        type="kldiv_loss",
+        inputs={"X": x, "Target": target},
+        outputs={"Loss": loss},
+        attrs={"reduction": reduction},
+    )
     return loss
 
 
 def rank_loss(label: Variable, left: Variable, right: Variable, name: str | None = None) -> Variable:
-    """The cross entropy of sigmoid(left - right) with `label`, which is 1 where left should rank higher; [N, 1]."""
+    """The cross entropy of sigmoid(left - right) with `label`, which is 1 where left should rank higher;
+    [N, 1].
+    """
     helper = LayerHelper("rank_loss", name=name)
     for var, slot in ((label, "label"), (left, "left"), (right, "right")):
         check_variable_and_dtype(var, slot, ["float32"], "rank_loss")
     out = helper.create_variable_for_type_inference("float32")
-    helper.append_op(type="rank_loss", inputs={"Label": label, "Left": left, "Right": right}, outputs={"Out": out})
+    helper.append_op(
+        type="rank_loss", inputs={"Label": label, "Left": left, "Right": right}, outputs={"Out": out}
+    )
     return out
 
 
-def margin_rank_loss(label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None) -> Variable:
-    """max(0, margin - label (left - right)), where `label` is 1 if left should rank higher, else -1; [N, 1]."""
+def margin_rank_loss(
+    label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
+) -> Variable:
+    """max(0, margin - label (left - right)), where `label` is 1 if left should rank higher, else -1; [N,
+    1].
+    """
     helper = LayerHelper("margin_rank_loss", name=name)
     for var, slot in ((label, "label"), (left, "left"), (right, "right")):
         check_variable_and_dtype(var, slot, ["float32"], "margin_rank_loss")
     out = helper.create_variable_for_type_inference(left.dtype)
     active = helper.create_variable_for_type_inference(left.dtype)
-    helper.append_op(type="margin_rank_loss", inputs={"Label": label, "X1": left, "X2": right},
-                     outputs={"Out": out, "Activated": active}, attrs={"margin": margin})
+    helper.append_op(
+        type="margin_rank_loss",
+        inputs={"Label": label, "X1": left, "X2": right},
+        outputs={"Out": out, "Activated": active},
+        attrs={"margin": margin},
+    )
     return out
 
 
 # ---------------------------------------------------------------------- of vectors
-def center_loss(input: Variable, label: Variable, num_classes: int, alpha: float | Variable, param_attr: Any,
-                update_center: bool = True) -> Variable:
-    """Half the squared distance of each row to its class's center, [N, 1]; the centers move to their rows at rate `alpha`."""
+def center_loss(
+    input: Variable,
+    label: Variable,
+    num_classes: int,
+    alpha: float | Variable,
+    param_attr: Any,
+    update_center: bool = True,
+) -> Variable:
+    """Half the squared distance of each row to its class's center, [N, 1]; the centers move to their rows
+    at rate `alpha`.
+    """
     helper = LayerHelper("center_loss", param_attr=param_attr)
     check_variable_and_dtype(input, "input", _WIDE_FLOATS, "center_loss")
     check_variable_and_dtype(label, "label", ["int32", "int64"], "center_loss")
@@ -188,19 +287,28 @@ def center_loss(input: Variable, label: Variable, num_classes: int, alpha: float
         rate = alpha
     else:
         assert isinstance(alpha, float)
-        rate = helper.create_variable(name="centerloss_alpha", shape=[1], dtype="float32", persistable=True, stop_gradient=True,
-                                      initializer=Constant(alpha))
+        rate = helper.create_variable(
+            name="centerloss_alpha",
+            shape=[1],
+            dtype="float32",
+            persistable=True,
+            stop_gradient=True,
+            initializer=Constant(alpha),
+        )
     difference = helper.create_variable_for_type_inference(dtype=input.dtype)
     loss = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="center_loss",
-                     inputs={"X": [input], "Label": [label], "Centers": [centers], "CenterUpdateRate": [rate]},
-                     outputs={"SampleCenterDiff": [difference], "Loss": [loss], "CentersOut": [centers]},
-                     attrs={"cluster_num": num_classes, "need_update": update_center})
+    helper.append_op(
+        type="center_loss",
+        inputs={"X": [input], "Label": [label], "Centers": [centers], "CenterUpdateRate": [rate]},
+        outputs={"SampleCenterDiff": [difference], "Loss": [loss], "CentersOut": [centers]},
+        attrs={"cluster_num": num_classes, "need_update": update_center},
+    )
     return loss
 
 
 def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: float = 0.002) -> Variable:
-    """The cross entropy of anchor-positive similarities with who shares a label, plus l2_reg times their squared norms / 4.
+    """The cross entropy of anchor-positive similarities with who shares a label, plus l2_reg times their
+    squared norms / 4.
 
     `labels` [N] becomes [N, 1] in place.
     """
@@ -220,12 +328,20 @@ def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: f
 
 
 # ---------------------------------------------------------------------- of sequences
-def warpctc(input: Variable, label: Variable, blank: int = 0, norm_by_times: bool = False, input_length: Variable | None = None,
-            label_length: Variable | None = None) -> Variable:
-    """Minus the log likelihood of each label sequence, summed over its alignments with the scores (CTC), of shape [N, 1].
+def warpctc(
+    input: Variable,
+    label: Variable,
+    blank: int = 0,
+    norm_by_times: bool = False,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> Variable:
+    """Minus the log likelihood of each label sequence, summed over its alignments with the scores (CTC), of
+    shape [N, 1].
 
-    Scores `input` (before the softmax) and `label` (int32) have a level of detail each; or, with both lengths (int64 [N]),
-    they are padded: scores [time, N, classes], labels [N, longest label]. `norm_by_times` divides the gradient by the time.
+    Scores `input` (before the softmax) and `label` (int32) have a level of detail each; or, with both lengths
+    (int64 [N]), they are padded: scores [time, N, classes], labels [N, longest label]. `norm_by_times`
+    divides the gradient by the time.
     """
     helper = LayerHelper("warpctc")
     check_variable_and_dtype(input, "input", ["float32"], "warpctc")
@@ -238,16 +354,28 @@ def warpctc(input: Variable, label: Variable, blank: int = 0, norm_by_times: boo
         inputs["LabelLength"] = [label_length]
     loss = helper.create_variable_for_type_inference(dtype=input.dtype)
     gradient = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="warpctc", inputs=inputs, outputs={"WarpCTCGrad": [gradient], "Loss": [loss]},
-                     attrs={"blank": blank, "norm_by_times": norm_by_times})
+    helper.append_op(
+        type="warpctc",
+        inputs=inputs,
+        outputs={"WarpCTCGrad": [gradient], "Loss": [loss]},
+        attrs={"blank": blank, "norm_by_times": norm_by_times},
+    )
     return loss
 
 
-def edit_distance(input: Variable, label: Variable, normalized: bool = True, ignored_tokens: Sequence[int] | None = None,
-                  input_length: Variable | None = None, label_length: Variable | None = None) -> tuple[Variable, Variable]:
-    """(edit distance of each pair of sequences [N, 1], number of pairs [1]); `normalized` divides by the label's length.
+def edit_distance(
+    input: Variable,
+    label: Variable,
+    normalized: bool = True,
+    ignored_tokens: Sequence[int] | None = None,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> tuple[Variable, Variable]:
+    """(edit distance of each pair of sequences [N, 1], number of pairs [1]); `normalized` divides by the
+    label's length.
 
-    Sequences are given by levels of detail, or by lengths [N] of padded rows [N, longest]. Ignored tokens are erased first.
+    Sequences are given by levels of detail, or by lengths [N] of padded rows [N, longest]. Ignored tokens are
+    erased first.
     """
     check_variable_and_dtype(input, "input", ["int64"], "edit_distance")
     check_variable_and_dtype(label, "label", ["int64"], "edit_distance")
@@ -260,12 +388,18 @@ def edit_distance(input: Variable, label: Variable, normalized: bool = True, ign
         inputs["RefsLength"] = [label_length]
     out = helper.create_variable_for_type_inference(dtype="int64")
     count = helper.create_variable_for_type_inference(dtype="int64")
-    helper.append_op(type="edit_distance", inputs=inputs, outputs={"Out": [out], "SequenceNum": [count]},
-                     attrs={"normalized": normalized})
+    helper.append_op(
+        type="edit_distance",
+        inputs=inputs,
+        outputs={"Out": [out], "SequenceNum": [count]},
+        attrs={"normalized": normalized},
+    )
     return out, count
 
 
 def _erased(helper: LayerHelper, var: Variable, tokens: Sequence[int]) -> Variable:
     out = helper.create_variable_for_type_inference(dtype="int64")
-    helper.append_op(type="sequence_erase", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"tokens": list(tokens)})
+    helper.append_op(
+        type="sequence_erase", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"tokens": list(tokens)}
+    )
     return out

@@ -1,4 +1,7 @@
-"""Operators on Variables: `x + y`, `x * 2`, `x > y`, `-x`, `x[:, 0]` append ops, the ones that fluid 1.8 appends."""
+"""Operators on Variables: `x + y`, `x * 2`, `x > y`, `-x`, `x[:, 0]` append ops, the ones that fluid 1.8
+appends.
+"""
+
 from __future__ import annotations
 
 import operator
@@ -12,7 +15,7 @@ from fluidlite.ir.variable import Variable
 
 __all__ = ["monkey_patch_variable"]
 
-FAR = 10000000            # fluid's "to the end" of a slice
+FAR = 10000000  # fluid's "to the end" of a slice
 
 
 def _block(var: Variable) -> Any:
@@ -26,15 +29,21 @@ def _temporary(var: Variable, dtype: VarType) -> Variable:
 
 def _scaled(var: Variable, scale: float, bias: float) -> Variable:
     out = _temporary(var, var.dtype)
-    _block(var).append_op(type="scale", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"scale": scale, "bias": bias})
+    _block(var).append_op(
+        type="scale", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"scale": scale, "bias": bias}
+    )
     return out
 
 
 def astype(self: Variable, dtype: Any) -> Variable:
     """This variable in another dtype."""
     out = _temporary(self, to_vartype(dtype))
-    _block(self).append_op(type="cast", inputs={"X": [self]}, outputs={"Out": [out]},
-                           attrs={"in_dtype": self.dtype, "out_dtype": out.dtype})
+    _block(self).append_op(
+        type="cast",
+        inputs={"X": [self]},
+        outputs={"Out": [out]},
+        attrs={"in_dtype": self.dtype, "out_dtype": out.dtype},
+    )
     return out
 
 
@@ -48,8 +57,12 @@ def _constant(var: Variable, value: float, shape: tuple[int, ...]) -> Variable:
     dims = [1 if dim < 0 and index != at else dim for index, dim in enumerate(shape)]
     attrs = {"shape": dims, "value": float(value), "dtype": var.dtype, "force_cpu": False}
     if at >= 0:
-        _block(var).append_op(type="fill_constant_batch_size_like", inputs={"Input": [var]}, outputs={"Out": [out]},
-                              attrs={**attrs, "input_dim_idx": at, "output_dim_idx": at})
+        _block(var).append_op(
+            type="fill_constant_batch_size_like",
+            inputs={"Input": [var]},
+            outputs={"Out": [out]},
+            attrs={**attrs, "input_dim_idx": at, "output_dim_idx": at},
+        )
     else:
         _block(var).append_op(type="fill_constant", outputs={"Out": [out]}, attrs=attrs)
     out.stop_gradient = True
@@ -67,11 +80,26 @@ _SCALED: dict[str, Callable[[Variable, float], Variable]] = {
     "__truediv__": lambda var, value: _scaled(var, 1.0 / value, 0.0),
 }
 _BINARY = {
-    "__add__": "elementwise_add", "__radd__": "elementwise_add", "__sub__": "elementwise_sub", "__rsub__": "elementwise_sub",
-    "__mul__": "elementwise_mul", "__rmul__": "elementwise_mul", "__div__": "elementwise_div", "__truediv__": "elementwise_div",
-    "__rdiv__": "elementwise_div", "__rtruediv__": "elementwise_div", "__pow__": "elementwise_pow", "__rpow__": "elementwise_pow",
-    "__floordiv__": "elementwise_floordiv", "__mod__": "elementwise_mod", "__eq__": "equal", "__ne__": "not_equal", "__lt__": "less_than",
-    "__le__": "less_equal", "__gt__": "greater_than", "__ge__": "greater_equal",
+    "__add__": "elementwise_add",
+    "__radd__": "elementwise_add",
+    "__sub__": "elementwise_sub",
+    "__rsub__": "elementwise_sub",
+    "__mul__": "elementwise_mul",
+    "__rmul__": "elementwise_mul",
+    "__div__": "elementwise_div",
+    "__truediv__": "elementwise_div",
+    "__rdiv__": "elementwise_div",
+    "__rtruediv__": "elementwise_div",
+    "__pow__": "elementwise_pow",
+    "__rpow__": "elementwise_pow",
+    "__floordiv__": "elementwise_floordiv",
+    "__mod__": "elementwise_mod",
+    "__eq__": "equal",
+    "__ne__": "not_equal",
+    "__lt__": "less_than",
+    "__le__": "less_equal",
+    "__gt__": "greater_than",
+    "__ge__": "greater_equal",
 }
 _COMPARISONS = frozenset(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"))
 
@@ -92,8 +120,11 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
         x, y = (other, self) if swapped else (self, other)
         out = _temporary(self, VarType.BOOL if op_type in _COMPARISONS else self.dtype)
         axis = 0 if y.shape and y.shape[0] == -1 else -1
-        _block(self).append_op(type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs={"axis": axis})
+        _block(self).append_op(
+            type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs={"axis": axis}
+        )
         return out
+
     apply.__name__ = method
     apply.__doc__ = f"Append `{op_type}`."
     return apply
@@ -124,7 +155,7 @@ class _Ranges:
             return
         if isinstance(item, Variable):
             end: Any = _next_index(item)
-        elif hasattr(item, "__index__"):                     # NumPy's integers too
+        elif hasattr(item, "__index__"):  # NumPy's integers too
             item = operator.index(item)
             end = item + 1 if item != -1 else FAR
             _check_inside(self.var, axis, item)
@@ -143,9 +174,15 @@ class _Ranges:
             self.reversed.append(axis)
             return
         if step < -1 and item.start is None and item.stop is None:
-            raise ArgumentError(f"a slice of a Variable by {step} needs a start and an end: the op counts its steps from the end")
+            raise ArgumentError(
+                f"a slice of a Variable by {step} needs a start and an end: the op counts its steps from the "
+                f"end"
+            )
         if step < 0:
-            start, end = (-1 if item.start is None else item.start), (-FAR if item.stop is None else item.stop)
+            start, end = (
+                (-1 if item.start is None else item.start),
+                (-FAR if item.stop is None else item.stop),
+            )
         else:
             start, end = (0 if item.start is None else item.start), (FAR if item.stop is None else item.stop)
         self._add(axis, start, end, step)
@@ -168,7 +205,9 @@ def _next_index(item: Variable) -> Variable:
     block = _block(item)
     one = _index(item, 1)
     out: Variable = block.create_var(dtype=item.dtype)
-    block.append_op(type="elementwise_add", inputs={"X": item, "Y": one}, outputs={"Out": out}, attrs={"axis": -1})
+    block.append_op(
+        type="elementwise_add", inputs={"X": item, "Y": one}, outputs={"Out": out}, attrs={"axis": -1}
+    )
     return out
 
 
@@ -177,8 +216,11 @@ def _index(like: Variable, value: Any) -> Variable:
     var: Variable = value
     if not isinstance(value, Variable):
         var = _block(like).create_var(dtype="int32")
-        _block(like).append_op(type="fill_constant", outputs={"Out": [var]},
-                               attrs={"shape": [1], "dtype": var.dtype, "value": float(value), "force_cpu": True})
+        _block(like).append_op(
+            type="fill_constant",
+            outputs={"Out": [var]},
+            attrs={"shape": [1], "dtype": var.dtype, "value": float(value), "force_cpu": True},
+        )
     var.stop_gradient = True
     return var
 
@@ -190,9 +232,11 @@ def _entries(var: Variable, index: Any) -> list[tuple[int, Any]]:
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if dots:
-        items[dots[0]:dots[0] + 1] = [slice(None)] * (len(var.shape) - len(items) + 1)
+        items[dots[0] : dots[0] + 1] = [slice(None)] * (len(var.shape) - len(items) + 1)
     if len(items) > len(var.shape):
-        raise IndexError(f"{len(items)} indices for the {len(var.shape)} dimensions of {var.name}{list(var.shape)}")
+        raise IndexError(
+            f"{len(items)} indices for the {len(var.shape)} dimensions of {var.name}{list(var.shape)}"
+        )
     return list(enumerate(items))
 
 
@@ -207,26 +251,37 @@ def _getitem(self: Variable, index: Any) -> Variable:
     if ranges.reversed:
         axes = [axis - sum(gone < axis for gone in ranges.dropped) for axis in ranges.reversed]
         source = out
-        out = _block(self).create_var(name=unique_name.generate_with_ignorable_key(self.name + "_slice_reverse"), dtype=self.dtype)
-        _block(self).append_op(type="reverse", inputs={"X": [source]}, outputs={"Out": [out]},
-                               attrs={"axis": axes})
+        out = _block(self).create_var(
+            name=unique_name.generate_with_ignorable_key(self.name + "_slice_reverse"), dtype=self.dtype
+        )
+        _block(self).append_op(
+            type="reverse", inputs={"X": [source]}, outputs={"Out": [out]}, attrs={"axis": axes}
+        )
     return out
 
 
 def _slice(var: Variable, ranges: _Ranges) -> Variable:
     strided = any(step != 1 for step in ranges.steps)
     inputs: dict[str, Any] = {"Input": [var]}
-    attrs: dict[str, Any] = {"axes": ranges.axes, "decrease_axis": ranges.dropped, "infer_flags": [1] * len(ranges.axes)}
+    attrs: dict[str, Any] = {
+        "axes": ranges.axes,
+        "decrease_axis": ranges.dropped,
+        "infer_flags": [1] * len(ranges.axes),
+    }
     for name, values in (("starts", ranges.starts), ("ends", ranges.ends)):
         attrs[name] = [-1 if isinstance(value, Variable) else value for value in values]
         if any(isinstance(value, Variable) for value in values):
             inputs[name.capitalize() + "TensorList"] = [_index(var, value) for value in values]
-            attrs["infer_flags"] = [-1 if isinstance(value, Variable) else flag
-                                    for value, flag in zip(values, attrs["infer_flags"], strict=True)]
+            attrs["infer_flags"] = [
+                -1 if isinstance(value, Variable) else flag
+                for value, flag in zip(values, attrs["infer_flags"], strict=True)
+            ]
     if strided:
         attrs["strides"] = ranges.steps
     op_type = "strided_slice" if strided else "slice"
-    out: Variable = _block(var).create_var(name=unique_name.generate_with_ignorable_key(f"{var.name}_{op_type}"), dtype=var.dtype)
+    out: Variable = _block(var).create_var(
+        name=unique_name.generate_with_ignorable_key(f"{var.name}_{op_type}"), dtype=var.dtype
+    )
     _block(var).append_op(type=op_type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
     return out
 
@@ -235,6 +290,8 @@ def monkey_patch_variable() -> None:
     """Give Variable its operators (the IR itself knows no layers)."""
     methods: dict[str, Any] = {method: _operator(method, op_type) for method, op_type in _BINARY.items()}
     # without a length a loop over a Variable would never end
-    methods.update(__neg__=_negative, __getitem__=_getitem, __iter__=None, astype=astype, __hash__=object.__hash__)
+    methods.update(
+        __neg__=_negative, __getitem__=_getitem, __iter__=None, astype=astype, __hash__=object.__hash__
+    )
     for name, method in methods.items():
         setattr(Variable, name, method)

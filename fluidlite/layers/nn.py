@@ -1,4 +1,5 @@
 """`fluid.layers.nn`: the layers of neural networks, gathered from the files that hold them by subject."""
+
 from __future__ import annotations
 
 from fluidlite.layers.arithmetic import (
@@ -27,6 +28,22 @@ from fluidlite.layers.tensors.random import *  # noqa: F403
 from fluidlite.layers.tensors.search import *  # noqa: F403
 from fluidlite.layers.tensors.shaping import *  # noqa: F403
 
-_FILES = (activations, conv, criteria, elementwise, indexing, lod, norm, products, random, reduce, resize, search, shaping, tagging, vision)
+_FILES = (
+    activations,
+    conv,
+    criteria,
+    elementwise,
+    indexing,
+    lod,
+    norm,
+    products,
+    random,
+    reduce,
+    resize,
+    search,
+    shaping,
+    tagging,
+    vision,
+)
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]

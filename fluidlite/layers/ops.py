@@ -1,4 +1,5 @@
 """Functions of one element without parameters, or with one: `fluid.layers.ops`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -9,9 +10,34 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
 
-__all__ = ["abs", "acos", "asin", "atan", "ceil", "cos", "cumsum", "erf", "exp", "floor", "gelu", "hard_shrink", "logsigmoid",
-           "reciprocal", "round", "rsqrt", "sigmoid", "sin", "softplus", "softshrink", "softsign", "sqrt", "square", "tanh",
-           "tanh_shrink", "thresholded_relu"]
+__all__ = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "ceil",
+    "cos",
+    "cumsum",
+    "erf",
+    "exp",
+    "floor",
+    "gelu",
+    "hard_shrink",
+    "logsigmoid",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "sqrt",
+    "square",
+    "tanh",
+    "tanh_shrink",
+    "thresholded_relu",
+]
 
 Activation = Callable[..., Variable]
 _NUMBERS = ("int32", "int64", *FLOATS)
@@ -19,10 +45,14 @@ _NUMBERS = ("int32", "int64", *FLOATS)
 
 def _activation(type: str, formula: str, dtypes: Sequence[str] = FLOATS) -> Activation:
     """The layer `f(x, name=None)` for an op of that type."""
+
     def layer(x: Variable, name: str | None = None) -> Variable:
         return append_unary(type, x, name, dtypes=dtypes)
+
     layer.__name__ = layer.__qualname__ = type
-    layer.__doc__ = f"{formula}, element by element; TypeError unless the dtype of x is one of {', '.join(dtypes)}."
+    layer.__doc__ = (
+        f"{formula}, element by element; TypeError unless the dtype of x is one of {', '.join(dtypes)}."
+    )
     return layer
 
 
@@ -88,8 +118,12 @@ def gelu(x: Variable, approximate: bool = False) -> Variable:
     return _unchecked("gelu", x, {"approximate": approximate})
 
 
-def cumsum(x: Variable, axis: int | None = None, exclusive: bool | None = None, reverse: bool | None = None) -> Variable:
-    """Running sums along `axis` (default: the last), without each element itself if `exclusive`, from the end if `reverse`."""
+def cumsum(
+    x: Variable, axis: int | None = None, exclusive: bool | None = None, reverse: bool | None = None
+) -> Variable:
+    """Running sums along `axis` (default: the last), without each element itself if `exclusive`, from the
+    end if `reverse`.
+    """
     check_type(x, "x", Variable, "cumsum")
     attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
     return _unchecked("cumsum", x, {key: value for key, value in attrs.items() if value is not None})

@@ -1,4 +1,5 @@
 """`fluid.layers.rnn`: recurrent layers, cells and decoders, gathered from the files that hold them."""
+
 from __future__ import annotations
 
 from fluidlite.layers.recurrence import decode_helpers, decoders, recurrent

@@ -1,4 +1,5 @@
 """Layers on sequences: values whose rows fall into sequences by their level of detail."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,30 +11,62 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
 
-__all__ = ["sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_first_step",
-           "sequence_last_step", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse",
-           "sequence_scatter", "sequence_slice", "sequence_softmax", "sequence_unpad"]
+__all__ = [
+    "sequence_concat",
+    "sequence_conv",
+    "sequence_enumerate",
+    "sequence_expand",
+    "sequence_expand_as",
+    "sequence_first_step",
+    "sequence_last_step",
+    "sequence_mask",
+    "sequence_pad",
+    "sequence_pool",
+    "sequence_reshape",
+    "sequence_reverse",
+    "sequence_scatter",
+    "sequence_slice",
+    "sequence_softmax",
+    "sequence_unpad",
+]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _INTEGERS = ["int32", "int64"]
 
 
-def sequence_conv(input: Variable, num_filters: int, filter_size: int = 3, filter_stride: int = 1, padding: bool = True,
-                  padding_start: int | None = None, bias_attr: Any = None, param_attr: Any = None, act: Any = None,
-                  name: str | None = None) -> Variable:
+def sequence_conv(
+    input: Variable,
+    num_filters: int,
+    filter_size: int = 3,
+    filter_stride: int = 1,
+    padding: bool = True,
+    padding_start: int | None = None,
+    bias_attr: Any = None,
+    param_attr: Any = None,
+    act: Any = None,
+    name: str | None = None,
+) -> Variable:
     """act(filters over `filter_size` neighbouring rows + bias); neighbours outside a sequence count as zeros.
 
-    The first neighbour is `padding_start` rows away, by default -(filter_size // 2). `padding` is there for old programs
-    and does nothing.
+    The first neighbour is `padding_start` rows away, by default -(filter_size // 2). `padding` is there for
+    old programs and does nothing.
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "sequence_conv")
-    helper = LayerHelper("sequence_conv", input=input, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    helper = LayerHelper(
+        "sequence_conv", input=input, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name
+    )
     dtype = helper.input_dtype()
-    weight = helper.create_parameter(attr=helper.param_attr, shape=[filter_size * input.shape[1], num_filters], dtype=dtype)
+    weight = helper.create_parameter(
+        attr=helper.param_attr, shape=[filter_size * input.shape[1], num_filters], dtype=dtype
+    )
     out = helper.create_variable_for_type_inference(dtype)
     start = -int(filter_size // 2) if padding_start is None else padding_start
-    helper.append_op(type="sequence_conv", inputs={"X": [input], "Filter": [weight]}, outputs={"Out": out},
-                     attrs={"contextStride": filter_stride, "contextStart": start, "contextLength": filter_size})
+    helper.append_op(
+        type="sequence_conv",
+        inputs={"X": [input], "Filter": [weight]},
+        outputs={"Out": out},
+        attrs={"contextStride": filter_stride, "contextStart": start, "contextLength": filter_size},
+    )
     return helper.append_activation(helper.append_bias_op(out))
 
 
@@ -44,7 +77,8 @@ def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None 
 
 
 def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Variable:
-    """One row a sequence: its "average", "sum", "sqrt" (sum / sqrt(length)), "max", "last" or "first"; `pad_value` for empty ones.
+    """One row a sequence: its "average", "sum", "sqrt" (sum / sqrt(length)), "max", "last" or "first";
+    `pad_value` for empty ones.
 
     With two levels of detail the finer one is pooled away.
     """
@@ -52,8 +86,12 @@ def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_va
     helper = LayerHelper("sequence_pool", input=input)
     out = helper.create_variable_for_type_inference(input.dtype)
     index = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type="sequence_pool", inputs={"X": input}, outputs={"Out": out, "MaxIndex": index},
-                     attrs={"pooltype": pool_type.upper(), "is_test": is_test, "pad_value": pad_value})
+    helper.append_op(
+        type="sequence_pool",
+        inputs={"X": input},
+        outputs={"Out": out, "MaxIndex": index},
+        attrs={"pooltype": pool_type.upper(), "is_test": is_test, "pad_value": pad_value},
+    )
     if pool_type == "max":
         index.stop_gradient = True
     return out
@@ -73,7 +111,9 @@ def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Varia
     """The first sequences of all inputs behind each other, then the second ones, and so on."""
     check_type(input, "input", list, "fluid.layers.sequence_concat")
     for i, part in enumerate(input):
-        check_variable_and_dtype(part, f"input[{i}]", ["int64", "float32", "float64"], "fluid.layers.sequence_concat")
+        check_variable_and_dtype(
+            part, f"input[{i}]", ["int64", "float32", "float64"], "fluid.layers.sequence_concat"
+        )
     helper = LayerHelper("sequence_concat", input=input, name=name)
     out = helper.create_variable_for_type_inference(dtype=helper.input_dtype())
     helper.append_op(type="sequence_concat", inputs={"X": input}, outputs={"Out": [out]})
@@ -87,11 +127,15 @@ def sequence_slice(input: Variable, offset: Variable, length: Variable, name: st
     check_variable_and_dtype(length, "length", _INTEGERS, "sequence_slice")
     offset.stop_gradient = True
     length.stop_gradient = True
-    return one_op("sequence_slice", {"X": input, "Offset": offset, "Length": length}, dtype=input.dtype, name=name)
+    return one_op(
+        "sequence_slice", {"X": input, "Offset": offset, "Length": length}, dtype=input.dtype, name=name
+    )
 
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
-    """Sequence i of `x` (row i, where `x` has no level of detail) as often as sequence i of `y` is long at level `ref_level`."""
+    """Sequence i of `x` (row i, where `x` has no level of detail) as often as sequence i of `y` is long at
+    level `ref_level`.
+    """
     check_variable_and_dtype(x, "x", _NUMBERS, "sequence_expand")
     return one_op("sequence_expand", {"X": x, "Y": y}, {"ref_level": ref_level}, dtype=x.dtype, name=name)
 
@@ -103,8 +147,11 @@ def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Var
     return one_op("sequence_expand_as", {"X": x, "Y": y}, dtype=x.dtype, name=name)
 
 
-def sequence_pad(x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None) -> tuple[Variable, Variable]:
-    """(batch [sequences, steps, ...], lengths [sequences] int64); as many steps as the longest sequence has, or `maxlen`.
+def sequence_pad(
+    x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """(batch [sequences, steps, ...], lengths [sequences] int64); as many steps as the longest sequence has,
+    or `maxlen`.
 
     `pad_value` fills the rest: one number, or what a row looks like.
     """
@@ -115,8 +162,12 @@ def sequence_pad(x: Variable, pad_value: Variable, maxlen: int | None = None, na
     length = helper.create_variable_for_type_inference("int64")
     pad_value.stop_gradient = True
     length.stop_gradient = True
-    helper.append_op(type="sequence_pad", inputs={"X": x, "PadValue": pad_value}, outputs={"Out": out, "Length": length},
-                     attrs={"padded_length": -1 if maxlen is None else maxlen})
+    helper.append_op(
+        type="sequence_pad",
+        inputs={"X": x, "PadValue": pad_value},
+        outputs={"Out": out, "Length": length},
+        attrs={"padded_length": -1 if maxlen is None else maxlen},
+    )
     return out, length
 
 
@@ -134,26 +185,40 @@ def sequence_reshape(input: Variable, new_dim: int) -> Variable:
     return one_op("sequence_reshape", {"X": [input]}, {"new_dim": new_dim}, dtype=input.dtype)
 
 
-def sequence_scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+def sequence_scatter(
+    input: Variable, index: Variable, updates: Variable, name: str | None = None
+) -> Variable:
     """`input` with `updates` added: sequence i of `index` says which elements of row i they go to."""
     check_variable_and_dtype(input, "input", _NUMBERS, "sequence_scatter")
     check_variable_and_dtype(index, "index", _INTEGERS, "sequence_scatter")
     check_variable_and_dtype(updates, "updates", _NUMBERS, "sequence_scatter")
-    return one_op("sequence_scatter", {"X": input, "Ids": index, "Updates": updates}, dtype=input.dtype, name=name)
+    return one_op(
+        "sequence_scatter", {"X": input, "Ids": index, "Updates": updates}, dtype=input.dtype, name=name
+    )
 
 
-def sequence_enumerate(input: Variable, win_size: int, pad_value: int = 0, name: str | None = None) -> Variable:
+def sequence_enumerate(
+    input: Variable, win_size: int, pad_value: int = 0, name: str | None = None
+) -> Variable:
     """For each id the `win_size` ids from there on, `pad_value` where the sequence has ended."""
     check_variable_and_dtype(input, "input", _INTEGERS, "sequence_enumerate")
     helper = LayerHelper("sequence_enumerate", input=input, name=name)
     out = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
-    helper.append_op(type="sequence_enumerate", inputs={"X": input}, outputs={"Out": out},
-                     attrs={"win_size": win_size, "pad_value": pad_value})
+    helper.append_op(
+        type="sequence_enumerate",
+        inputs={"X": input},
+        outputs={"Out": out},
+        attrs={"win_size": win_size, "pad_value": pad_value},
+    )
     return out
 
 
-def sequence_mask(x: Variable, maxlen: int | Variable | None = None, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:
-    """For each length in `x` a row of `maxlen` (by default the largest of `x`) numbers: as many ones, then zeros."""
+def sequence_mask(
+    x: Variable, maxlen: int | Variable | None = None, dtype: DTypeLike = "int64", name: str | None = None
+) -> Variable:
+    """For each length in `x` a row of `maxlen` (by default the largest of `x`) numbers: as many ones, then
+    zeros.
+    """
     helper = LayerHelper("sequence_mask", name=name)
     out = helper.create_variable_for_type_inference(dtype=dtype)
     inputs, attrs = {"X": [x]}, {"out_dtype": int(to_vartype(dtype))}
@@ -168,5 +233,7 @@ def sequence_mask(x: Variable, maxlen: int | Variable | None = None, dtype: DTyp
 
 def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
     """The rows of each sequence from the last to the first."""
-    check_variable_and_dtype(x, "x", ["float32", "float64", "int8", "int32", "int64"], "fluid.layers.sequence_reverse")
+    check_variable_and_dtype(
+        x, "x", ["float32", "float64", "int8", "int32", "int64"], "fluid.layers.sequence_reverse"
+    )
     return one_op("sequence_reverse", {"X": x}, dtype=x.dtype, name=name, slot="Y")

@@ -1,4 +1,5 @@
 """Nested structures of Variables (lists, tuples, named tuples, dicts), and checks that layers share."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,8 +8,16 @@ from typing import Any
 from fluidlite.data_feeder import check_dtype, convert_dtype
 from fluidlite.ir.variable import Variable
 
-__all__ = ["assert_same_structure", "convert_to_list", "copy_mutable_vars", "flatten", "hold_mutable_vars", "is_sequence",
-           "map_structure", "pack_sequence_as"]
+__all__ = [
+    "assert_same_structure",
+    "convert_to_list",
+    "copy_mutable_vars",
+    "flatten",
+    "hold_mutable_vars",
+    "is_sequence",
+    "map_structure",
+    "pack_sequence_as",
+]
 
 
 def convert_to_list(value: Any, n: int, name: str, dtype: type = int) -> list[Any]:
@@ -25,8 +34,11 @@ def convert_to_list(value: Any, n: int, name: str, dtype: type = int) -> list[An
         try:
             dtype(item)
         except (ValueError, TypeError):
-            raise ValueError(f"The {name}'s type must be a list or tuple of {n} {dtype}. Received: {value} including element "
-                             f"{item} of type {type(item)}") from None
+            raise ValueError(
+                f"The {name}'s type must be a list or tuple of {n} {dtype}. Received: {value} including "
+                f"element "
+                f"{item} of type {type(item)}"
+            ) from None
     return values
 
 
@@ -66,7 +78,7 @@ def _like(instance: Any, items: list[Any]) -> Any:
         return type(instance)((key, by_key[key]) for key in instance)
     if isinstance(instance, tuple) and hasattr(instance, "_fields"):
         return type(instance)(*items)
-    return type(instance)(items)                                            # type: ignore[call-arg]
+    return type(instance)(items)  # type: ignore[call-arg]
 
 
 def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
@@ -81,14 +93,18 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
         raise TypeError("flat_sequence must be a sequence")
     wanted = len(flatten(structure))
     if len(flat_sequence) != wanted:
-        raise ValueError(f"Could not pack sequence. Structure had {wanted} elements, but flat_sequence had "
-                         f"{len(flat_sequence)} elements.  Structure: {structure}, flat_sequence: {flat_sequence}.")
+        raise ValueError(
+            f"Could not pack sequence. Structure had {wanted} elements, but flat_sequence had "
+            f"{len(flat_sequence)} elements.  Structure: {structure}, flat_sequence: {flat_sequence}."
+        )
     return _packed(structure, iter(flat_sequence))
 
 
 def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
     """`func` of the leaves at the same place in each structure, in the form of the first."""
-    return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=False)])
+    return pack_sequence_as(
+        structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=False)]
+    )
 
 
 def hold_mutable_vars(structure: Iterable[Any]) -> bool:
@@ -102,26 +118,37 @@ def copy_mutable_vars(structure: Any) -> Any:
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """ValueError where the nesting differs; with `check_types`, TypeError where the kinds of containers differ."""
+    """ValueError where the nesting differs; with `check_types`, TypeError where the kinds of containers
+    differ.
+    """
     count1, count2 = len(flatten(nest1)), len(flatten(nest2))
     if count1 != count2:
-        raise ValueError(f"The two structures don't have the same number of elements.\n\nFirst structure ({count1} elements): "
-                         f"{nest1}\n\nSecond structure ({count2} elements): {nest2}")
+        raise ValueError(
+            f"The two structures don't have the same number of elements.\n\nFirst structure ({count1} "
+            f"elements): "
+            f"{nest1}\n\nSecond structure ({count2} elements): {nest2}"
+        )
     _assert_same_nesting(nest1, nest2, check_types)
 
 
 def _assert_same_nesting(nest1: Any, nest2: Any, check_types: bool) -> None:
     if is_sequence(nest1) != is_sequence(nest2):
-        raise ValueError("The two structures don't have the same nested structure.\n\n"
-                         f"First structure: {nest1}\n\nSecond structure: {nest2}.")
+        raise ValueError(
+            "The two structures don't have the same nested structure.\n\n"
+            f"First structure: {nest1}\n\nSecond structure: {nest2}."
+        )
     if not is_sequence(nest1):
         return
     if check_types and type(nest1) is not type(nest2):
-        raise TypeError(f"The two structures don't have the same sequence type. First structure has type {type(nest1)}, "
-                        f"while second structure has type {type(nest2)}.")
+        raise TypeError(
+            f"The two structures don't have the same sequence type. First structure has type {type(nest1)}, "
+            f"while second structure has type {type(nest2)}."
+        )
     if check_types and isinstance(nest1, dict) and set(nest1) != set(nest2):
-        raise ValueError(f"The two dictionaries don't have the same set of keys. First structure has keys {set(nest1)}, "
-                         f"while second structure has keys {set(nest2)}.")
+        raise ValueError(
+            f"The two dictionaries don't have the same set of keys. First structure has keys {set(nest1)}, "
+            f"while second structure has keys {set(nest2)}."
+        )
     for item1, item2 in zip(_items(nest1), _items(nest2), strict=False):
         _assert_same_nesting(item1, item2, check_types)
 
@@ -130,7 +157,9 @@ def _assert_same_nesting(nest1: Any, nest2: Any, check_types: bool) -> None:
 def _is_symmetric_padding(padding: Sequence[int], data_dim: int) -> bool:
     """Whether the padding in front of each dimension is that behind it."""
     assert len(padding) in (data_dim, 2 * data_dim)
-    return len(padding) == data_dim or all(padding[2 * dim] == padding[2 * dim + 1] for dim in range(data_dim))
+    return len(padding) == data_dim or all(
+        padding[2 * dim] == padding[2 * dim + 1] for dim in range(data_dim)
+    )
 
 
 def _contain_var(items: Iterable[Any]) -> bool:
@@ -138,14 +167,26 @@ def _contain_var(items: Iterable[Any]) -> bool:
     return any(isinstance(item, Variable) for item in items)
 
 
-def _get_shape_tensor_inputs(inputs: dict[str, Any], helper: Any, attrs: dict[str, Any], shape: Any,
-                             op_type: str) -> dict[str, Any]:
-    """Put a shape that is, or holds, Variables into the slots ShapeTensor(List), else into the attribute `shape`."""
+def _get_shape_tensor_inputs(
+    inputs: dict[str, Any], helper: Any, attrs: dict[str, Any], shape: Any, op_type: str
+) -> dict[str, Any]:
+    """Put a shape that is, or holds, Variables into the slots ShapeTensor(List), else into the attribute
+    `shape`.
+    """
     from fluidlite.layers import tensor
+
     if isinstance(shape, Variable):
         shape.stop_gradient = True
-        check_dtype(shape.dtype, "shape", ["int32", "int64"], "fill_constant", f"(When type of shape in{op_type} is Variable.)")
-        inputs["ShapeTensor"] = tensor.cast(shape, "int32") if convert_dtype(shape.dtype) == "int64" else shape
+        check_dtype(
+            shape.dtype,
+            "shape",
+            ["int32", "int64"],
+            "fill_constant",
+            f"(When type of shape in{op_type} is Variable.)",
+        )
+        inputs["ShapeTensor"] = (
+            tensor.cast(shape, "int32") if convert_dtype(shape.dtype) == "int64" else shape
+        )
     elif isinstance(shape, (list, tuple)):
         assert len(shape) > 0, f"The size of 'shape' in {op_type} can't be zero, but received {len(shape)}."
         attrs["shape"] = [-1 if isinstance(dim, Variable) else dim for dim in shape]
@@ -157,9 +198,16 @@ def _get_shape_tensor_inputs(inputs: dict[str, Any], helper: Any, attrs: dict[st
 def _dimension(dim: Any, index: int, op_type: str) -> Variable:
     """One dimension as an int32 Variable."""
     from fluidlite.layers import tensor
+
     if not isinstance(dim, Variable):
         constant: Variable = tensor.fill_constant([1], "int32", dim, force_cpu=True)
         return constant
     dim.stop_gradient = True
-    check_dtype(dim.dtype, f"shape[{index}]", ["int32", "int64"], op_type, f"(When type of shape in{op_type}is list or tuple.)")
+    check_dtype(
+        dim.dtype,
+        f"shape[{index}]",
+        ["int32", "int64"],
+        op_type,
+        f"(When type of shape in{op_type}is list or tuple.)",
+    )
     return tensor.cast(x=dim, dtype="int32") if convert_dtype(dim.dtype) == "int64" else dim

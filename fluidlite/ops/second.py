@@ -1,7 +1,9 @@
-"""Second derivatives: the gradient ops of gradient ops that PaddlePaddle has, beside those declared with convolutions and mul.
+"""Second derivatives: the gradient ops of gradient ops that PaddlePaddle has, beside those declared with
+convolutions and mul.
 
 DDX is the gradient that comes in for X@GRAD, DOut is Out@GRAD, DDOut the gradient for it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,12 +17,24 @@ Maybe: TypeAlias = "Array | None"
 
 
 def _emits(grad_type: str, wrt: str, inputs: dict[str, str], outputs: dict[str, str], type: str = "") -> None:
-    """Give `grad_type` a gradient rule: slots of the new op from those of the gradient op, a leading d asks for gradients."""
+    """Give `grad_type` a gradient rule: slots of the new op from those of the gradient op, a leading d
+    asks for gradients.
+    """
+
     def rule(context: GradContext) -> None:
         def read(slot: str) -> list[str]:
-            return context.out_grad(slot[1:]) if slot.startswith("d") else context.input(slot) or context.output(slot)
-        context.emit(type or grad_type + "_grad", {slot: names for slot, source in inputs.items() if (names := read(source))},
-                     {slot: context.in_grad(source) for slot, source in outputs.items()})
+            return (
+                context.out_grad(slot[1:])
+                if slot.startswith("d")
+                else context.input(slot) or context.output(slot)
+            )
+
+        context.emit(
+            type or grad_type + "_grad",
+            {slot: names for slot, source in inputs.items() if (names := read(source))},
+            {slot: context.in_grad(source) for slot, source in outputs.items()},
+        )
+
     get(grad_type).grad_rule(wrt)(rule)
 
 
@@ -54,7 +68,12 @@ def _both_incoming(DDX: Spec) -> tuple[Spec, Spec]:
 
 def _of_input(type: str, attrs: dict[str, Any] | None = None) -> Op:
     """The second derivative of a function whose first one is written with X."""
-    _emits(type + "_grad", "X Out@GRAD", {"X": "X", "DOut": "Out@GRAD", "DDX": "dX@GRAD"}, {"DX": "X", "DDOut": "Out@GRAD"})
+    _emits(
+        type + "_grad",
+        "X Out@GRAD",
+        {"X": "X", "DOut": "Out@GRAD", "DDX": "dX@GRAD"},
+        {"DX": "X", "DDOut": "Out@GRAD"},
+    )
     op = Op(type + "_grad_grad", "X DOut DDX -> DX? DDOut?", attrs=attrs or {})
     op.shape(_both_incoming)
     return op
@@ -71,7 +90,12 @@ def _(xp: Any, X: Array, DOut: Array, DDX: Array, alpha: float) -> tuple[Array, 
     return xp.where(X > 0, 0, DOut * DDX * curve).astype(X.dtype), xp.where(X > 0, DDX, DDX * curve)
 
 
-_emits("sqrt_grad", "Out Out@GRAD", {"Out": "Out", "DX": "X@GRAD", "DDX": "dX@GRAD"}, {"DOut": "Out", "DDOut": "Out@GRAD"})
+_emits(
+    "sqrt_grad",
+    "Out Out@GRAD",
+    {"Out": "Out", "DX": "X@GRAD", "DDX": "dX@GRAD"},
+    {"DOut": "Out", "DDOut": "Out@GRAD"},
+)
 sqrt_grad_grad = Op("sqrt_grad_grad", "Out DX DDX -> DOut? DDOut?")
 sqrt_grad_grad.shape(_both_incoming)
 
@@ -88,9 +112,18 @@ def _spread(xp: Any, value: Maybe, like: Array, shape: tuple[int, ...], axis: in
 
 
 for _type in ("elementwise_add_grad", "elementwise_sub_grad"):
-    _emits(_type, "Out@GRAD", {"Y": "Y", "DOut": "Out@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"}, {"DDOut": "Out@GRAD"})
-elementwise_add_grad_grad = Op("elementwise_add_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None)
-elementwise_sub_grad_grad = Op("elementwise_sub_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None)
+    _emits(
+        _type,
+        "Out@GRAD",
+        {"Y": "Y", "DOut": "Out@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"},
+        {"DDOut": "Out@GRAD"},
+    )
+elementwise_add_grad_grad = Op(
+    "elementwise_add_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None
+)
+elementwise_sub_grad_grad = Op(
+    "elementwise_sub_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None
+)
 
 
 @elementwise_add_grad_grad.shape
@@ -111,9 +144,15 @@ def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
     return difference
 
 
-_emits("elementwise_mul_grad", "X Y Out@GRAD",
-       {"X": "X", "Y": "Y", "DOut": "Out@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"}, {"X@GRAD": "X", "Y@GRAD": "Y", "DDOut": "Out@GRAD"})
-elementwise_mul_grad_grad = Op("elementwise_mul_grad_grad", "X Y DOut DDX? DDY? -> DDOut? X@GRAD? Y@GRAD?", attrs=ATTRS, lod=None)
+_emits(
+    "elementwise_mul_grad",
+    "X Y Out@GRAD",
+    {"X": "X", "Y": "Y", "DOut": "Out@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"},
+    {"X@GRAD": "X", "Y@GRAD": "Y", "DDOut": "Out@GRAD"},
+)
+elementwise_mul_grad_grad = Op(
+    "elementwise_mul_grad_grad", "X Y DOut DDX? DDY? -> DDOut? X@GRAD? Y@GRAD?", attrs=ATTRS, lod=None
+)
 
 
 @elementwise_mul_grad_grad.shape
@@ -122,16 +161,27 @@ def _(X: Spec, Y: Spec, DOut: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @elementwise_mul_grad_grad.kernel
-def _(xp: Any, X: Array, Y: Array, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any, X: Array, Y: Array, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int
+) -> tuple[Array, Array, Array]:
     x, y = pair(X, Y, axis)
     ddx, ddy = (_spread(xp, value, DOut, DOut.shape, axis) for value in (DDX, DDY))
-    return (ddx * y + x * ddy, sum_back(xp, DOut * ddy, X.shape, DOut.ndim, axis),
-            sum_back(xp, DOut * ddx, Y.shape, DOut.ndim, axis))
+    return (
+        ddx * y + x * ddy,
+        sum_back(xp, DOut * ddy, X.shape, DOut.ndim, axis),
+        sum_back(xp, DOut * ddx, Y.shape, DOut.ndim, axis),
+    )
 
 
-_emits("elementwise_div_grad", "Y Out Out@GRAD", {"Y": "Y", "Out": "Out", "DX": "X@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"},
-       {"Y@GRAD": "Y", "DOut": "Out", "DDOut": "Out@GRAD"})
-elementwise_div_grad_grad = Op("elementwise_div_grad_grad", "Y Out DX DDX? DDY? -> Y@GRAD? DOut? DDOut?", attrs=ATTRS, lod=None)
+_emits(
+    "elementwise_div_grad",
+    "Y Out Out@GRAD",
+    {"Y": "Y", "Out": "Out", "DX": "X@GRAD", "DDX": "dX@GRAD", "DDY": "dY@GRAD"},
+    {"Y@GRAD": "Y", "DOut": "Out", "DDOut": "Out@GRAD"},
+)
+elementwise_div_grad_grad = Op(
+    "elementwise_div_grad_grad", "Y Out DX DDX? DDY? -> Y@GRAD? DOut? DDOut?", attrs=ATTRS, lod=None
+)
 
 
 @elementwise_div_grad_grad.shape
@@ -140,7 +190,9 @@ def _(Y: Spec, Out: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @elementwise_div_grad_grad.kernel
-def _(xp: Any, Y: Array, Out: Array, DX: Array, DDX: Maybe, DDY: Maybe, axis: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any, Y: Array, Out: Array, DX: Array, DDX: Maybe, DDY: Maybe, axis: int
+) -> tuple[Array, Array, Array]:
     y = pair(Out, Y, axis)[1]
     ddx, ddy = (_spread(xp, value, Out, Out.shape, axis) for value in (DDX, DDY))
     difference = ddx - Out * ddy
@@ -149,7 +201,9 @@ def _(xp: Any, Y: Array, Out: Array, DX: Array, DDX: Maybe, DDY: Maybe, axis: in
 
 # ---------------------------------------------------------------------- shapes
 def _forward_again(type: str, slots: Sequence[str] = (), first: str = "X") -> None:
-    """The gradient of `<type>_grad` is `type` itself, of what comes in for the gradient of its first input."""
+    """The gradient of `<type>_grad` is `type` itself, of what comes in for the gradient of its first
+    input.
+    """
     inputs = {first: f"d{first}@GRAD", **{slot: slot for slot in slots}}
     _emits(type + "_grad", "Out@GRAD", inputs, {"Out": "Out@GRAD"}, type=type)
 

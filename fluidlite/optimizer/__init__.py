@@ -1,4 +1,5 @@
 """Optimizers under fluid 1.8's names: `fluid.optimizer.Adam(learning_rate=0.001).minimize(loss)`."""
+
 from __future__ import annotations
 
 from fluidlite.optimizer.adaptive import (
@@ -32,7 +33,32 @@ RMSProp = RMSPropOptimizer
 Ftrl = FtrlOptimizer
 Lamb = LambOptimizer
 
-__all__ = ["SGD", "Adadelta", "AdadeltaOptimizer", "Adagrad", "AdagradOptimizer", "Adam", "AdamOptimizer", "Adamax", "AdamaxOptimizer",
-           "DGCMomentumOptimizer", "DecayedAdagrad", "DecayedAdagradOptimizer", "Dpsgd", "DpsgdOptimizer", "ExponentialMovingAverage",
-           "Ftrl", "FtrlOptimizer", "LambOptimizer", "LarsMomentum", "LarsMomentumOptimizer", "LookaheadOptimizer", "ModelAverage",
-           "Momentum", "MomentumOptimizer", "RMSPropOptimizer", "RecomputeOptimizer", "SGDOptimizer"]
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "AdadeltaOptimizer",
+    "Adagrad",
+    "AdagradOptimizer",
+    "Adam",
+    "AdamOptimizer",
+    "Adamax",
+    "AdamaxOptimizer",
+    "DGCMomentumOptimizer",
+    "DecayedAdagrad",
+    "DecayedAdagradOptimizer",
+    "Dpsgd",
+    "DpsgdOptimizer",
+    "ExponentialMovingAverage",
+    "Ftrl",
+    "FtrlOptimizer",
+    "LambOptimizer",
+    "LarsMomentum",
+    "LarsMomentumOptimizer",
+    "LookaheadOptimizer",
+    "ModelAverage",
+    "Momentum",
+    "MomentumOptimizer",
+    "RMSPropOptimizer",
+    "RecomputeOptimizer",
+    "SGDOptimizer",
+]

@@ -1,4 +1,5 @@
 """Averages of the parameters over the steps, to be put in their place for evaluation."""
+
 from __future__ import annotations
 
 import contextlib
@@ -46,12 +47,20 @@ class _Swap:
 
 
 def _averaged_parameters() -> list[Any]:
-    return [param for param in default_main_program().global_block().all_parameters() if param.do_model_average is not False]
+    return [
+        param
+        for param in default_main_program().global_block().all_parameters()
+        if param.do_model_average is not False
+    ]
 
 
 def _kept(param: Any, name: str) -> Variable:
-    """The variable that keeps a parameter while its average is in its place; only the swapping programs write it."""
-    kept: Variable = param.block.create_var(name=unique_name.generate(name), dtype=param.dtype, persistable=False, stop_gradient=True)
+    """The variable that keeps a parameter while its average is in its place; only the swapping programs
+    write it.
+    """
+    kept: Variable = param.block.create_var(
+        name=unique_name.generate(name), dtype=param.dtype, persistable=False, stop_gradient=True
+    )
     return kept
 
 
@@ -62,7 +71,7 @@ def _restore_program(pairs: list[tuple[Any, Variable]]) -> Program:
         for param, kept in pairs:
             source, target = block._clone_variable(kept), block._clone_variable(param)
             assign(input=source, output=target)
-            target.shape = (0,)                   # what Paddle finds for an output whose input says no shape
+            target.shape = (0,)  # what Paddle finds for an output whose input says no shape
     return program
 
 
@@ -75,8 +84,14 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
 
     type = "average_accumulates"
 
-    def __init__(self, average_window_rate: float, min_average_window: int = 10000, max_average_window: int = 10000,
-                 regularization: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        average_window_rate: float,
+        min_average_window: int = 10000,
+        max_average_window: int = 10000,
+        regularization: Any = None,
+        name: str | None = None,
+    ) -> None:
         super().__init__(0.0, regularization=regularization, name=name)
         self.average_window = average_window_rate
         self.min_average_window = min_average_window
@@ -97,15 +112,22 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
         for name in ("num_accumulates", "old_num_accumulates", "num_updates"):
             held[name] = self._add_accumulator(name, param, dtype="int64", shape=[1])
         self.helper.append_op(
-            type=self.type, inputs={"param": param, **{f"in_{name}": var for name, var in held.items()}},
+            type=self.type,
+            inputs={"param": param, **{f"in_{name}": var for name, var in held.items()}},
             outputs={f"out_{name}": var for name, var in held.items()},
-            attrs={"average_window": self.average_window, "min_average_window": self.min_average_window,
-                   "max_average_window": self.max_average_window})
+            attrs={
+                "average_window": self.average_window,
+                "min_average_window": self.min_average_window,
+                "max_average_window": self.max_average_window,
+            },
+        )
 
     def _add_average_apply_op(self, block: Block, pair: tuple[Any, Variable]) -> None:
         param, kept = block._clone_variable(pair[0]), block._clone_variable(pair[1])
-        held = {name: block._clone_variable(self._get_accumulator(name, pair[0]))
-                for name in ("sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates")}
+        held = {
+            name: block._clone_variable(self._get_accumulator(name, pair[0]))
+            for name in ("sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates")
+        }
         assign(input=param, output=kept)
         count = sums([held["num_accumulates"], held["old_num_accumulates"]])
         total = sums([held["sum_1"], held["sum_2"], held["sum_3"]])
@@ -115,31 +137,46 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
 
 
 class ExponentialMovingAverage(_Swap):
-    """average = decay * average + (1 - decay) * param, corrected for its start from zero; `update()` adds the ops.
+    """average = decay * average + (1 - decay) * param, corrected for its start from zero; `update()` adds the
+    ops.
 
-    thres_steps: a Variable with the number of the step; the decay is then min(decay, (thres_steps + 1) / (thres_steps + 10)).
+    thres_steps: a Variable with the number of the step; the decay is then min(decay, (thres_steps + 1) /
+    (thres_steps + 10)).
     """
 
-    def __init__(self, decay: float = 0.999, thres_steps: Variable | None = None, name: str | None = None) -> None:
+    def __init__(
+        self, decay: float = 0.999, thres_steps: Variable | None = None, name: str | None = None
+    ) -> None:
         self._decay = decay
         self._thres_steps = thres_steps
         self._name = name if name is not None else ""
         self._decay_var = self._get_ema_decay()
         self._step_counter_name = "@EMA_STEP_COUNTER@"
-        self._params_tmps = [(param, _kept(param, f"{self._name}{param.name}.ema_tmp")) for param in _averaged_parameters()]
+        self._params_tmps = [
+            (param, _kept(param, f"{self._name}{param.name}.ema_tmp")) for param in _averaged_parameters()
+        ]
         self._ema_vars: dict[str, Any] = {}
         for param, kept in self._params_tmps:
             with param.block.program._optimized_guard([param, kept]), name_scope("moving_average"):
                 self._ema_vars[param.name] = create_global_var(
-                    name=unique_name.generate(f"{self._name}{param.name}_ema"), shape=param.shape, value=0.0, dtype=param.dtype,
-                    persistable=True)
+                    name=unique_name.generate(f"{self._name}{param.name}_ema"),
+                    shape=param.shape,
+                    value=0.0,
+                    dtype=param.dtype,
+                    persistable=True,
+                )
         self.apply_program = self._make_apply_program()
         self.restore_program = _restore_program(self._params_tmps)
 
     def _get_ema_decay(self) -> Any:
         with default_main_program()._lr_schedule_guard():
-            decay = create_global_var(shape=[1], value=self._decay, dtype="float32", persistable=True,
-                                             name="scheduled_ema_decay_rate")
+            decay = create_global_var(
+                shape=[1],
+                value=self._decay,
+                dtype="float32",
+                persistable=True,
+                name="scheduled_ema_decay_rate",
+            )
             if self._thres_steps is not None:
                 steps: Any = self._thres_steps
                 rising = (steps + 1.0) / (steps + 10.0)
@@ -148,16 +185,20 @@ class ExponentialMovingAverage(_Swap):
                         assign(rising, decay)
                     with switch.default():
                         assign(np.array([self._decay], dtype=np.float32), decay)
-                decay.dtype = rising.dtype           # in Paddle, assign declares a dtype and assign_value does not
+                decay.dtype = rising.dtype  # in Paddle, assign declares a dtype and assign_value does not
         return decay
 
     def _make_apply_program(self) -> Program:
         program = Program()
         block = program.global_block()
         with program_guard(main_program=program):
-            step: Any = create_global_var(name=self._step_counter_name, shape=[1], value=0, dtype="int64", persistable=True)
+            step: Any = create_global_var(
+                name=self._step_counter_name, shape=[1], value=0, dtype="int64", persistable=True
+            )
             step = cast(step, "float32")
-            missing = elementwise_pow(block._clone_variable(self._decay_var), step)    # the weight still at the start
+            missing = elementwise_pow(
+                block._clone_variable(self._decay_var), step
+            )  # the weight still at the start
             for pair in self._params_tmps:
                 self._write_apply(block, pair, step, missing)
         return program
@@ -171,7 +212,9 @@ class ExponentialMovingAverage(_Swap):
         assign(input=average, output=param)
 
     def update(self) -> None:
-        """Add the ops that bring the averages up to date to the main program, behind the updates of the parameters."""
+        """Add the ops that bring the averages up to date to the main program, behind the updates of the
+        parameters.
+        """
         autoincreased_step_counter(counter_name=self._step_counter_name)
         for param, kept in self._params_tmps:
             with param.block.program._optimized_guard([param, kept]), name_scope("moving_average"):

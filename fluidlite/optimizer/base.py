@@ -1,4 +1,7 @@
-"""What all optimizers share: learning rate, accumulators, and the order in which the ops of an update are written."""
+"""What all optimizers share: learning rate, accumulators, and the order in which the ops of an update are
+written.
+"""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -12,7 +15,14 @@ from fluidlite.clip import GradientClipBase, append_gradient_clip_ops, error_cli
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, Operator
-from fluidlite.ir.program import Program, default_main_program, default_startup_program, device_guard, name_scope, program_guard
+from fluidlite.ir.program import (
+    Program,
+    default_main_program,
+    default_startup_program,
+    device_guard,
+    name_scope,
+    program_guard,
+)
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.regularizer import append_regularization_ops
@@ -33,8 +43,8 @@ class Optimizer:
     """Base of the optimizers; `minimize(loss)` writes the backward pass and the updates.
 
     Before the updates come the clips (`grad_clip`, else those of `set_gradient_clip`), then weight decay (a
-    parameter's own regulariser, else `regularization`). A subclass says which accumulators it keeps and which op
-    moves a parameter: `_create_accumulators`, `_append_optimize_op`, `_finish_update`.
+    parameter's own regulariser, else `regularization`). A subclass says which accumulators it keeps and which
+    op moves a parameter: `_create_accumulators`, `_append_optimize_op`, `_finish_update`.
 
     learning_rate: a float, or a Variable of shape [1].
     parameter_list: the parameters to train; all trainable ones by default.
@@ -43,8 +53,14 @@ class Optimizer:
 
     type: str = ""
 
-    def __init__(self, learning_rate: float | Variable, parameter_list: Iterable[Any] | None = None, regularization: Any = None,
-                 grad_clip: GradientClipBase | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        parameter_list: Iterable[Any] | None = None,
+        regularization: Any = None,
+        grad_clip: GradientClipBase | None = None,
+        name: str | None = None,
+    ) -> None:
         require(self.__class__.__name__, learning_rate=learning_rate)
         if not isinstance(learning_rate, (float, Variable)):
             raise TypeError(f"learning rate should be float or Variable, got {learning_rate.__class__} here")
@@ -70,15 +86,22 @@ class Optimizer:
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         """Append the op that moves one parameter."""
-        raise TypeError(f'{self.__class__.__name__} has no op that moves a parameter')
+        raise TypeError(f"{self.__class__.__name__} has no op that moves a parameter")
 
     def _finish_update(self, block: Block, parameters_and_grads: ParamsGrads) -> None:
         """Append what follows after all parameters have moved."""
 
-    def _append_update(self, block: Block, param_and_grad: tuple[Any, Any], accumulators: Mapping[str, str],
-                       attrs: Mapping[str, Any] | None = None, learning_rate: bool = True,
-                       extra: Mapping[str, Variable] | None = None) -> Operator:
-        """Append the op `self.type`; `accumulators` maps its slots, except Param, Grad and LearningRate, to accumulators.
+    def _append_update(
+        self,
+        block: Block,
+        param_and_grad: tuple[Any, Any],
+        accumulators: Mapping[str, str],
+        attrs: Mapping[str, Any] | None = None,
+        learning_rate: bool = True,
+        extra: Mapping[str, Variable] | None = None,
+    ) -> Operator:
+        """Append the op `self.type`; `accumulators` maps its slots, except Param, Grad and LearningRate, to
+        accumulators.
 
         A slot `X` is also the output slot `XOut`, a slot `X>Y` has the output slot `Y`, a slot `X>` has none.
         `extra` are further inputs by slot.
@@ -105,11 +128,18 @@ class Optimizer:
         if self._global_learning_rate() is not None:
             return
         if not isinstance(self._learning_rate, float):
-            raise TypeError("learning rate variable is create outside optimizer,"
-                            "can not create new learning rate variable for new program")
+            raise TypeError(
+                "learning rate variable is create outside optimizer,"
+                "can not create new learning rate variable for new program"
+            )
         helper = LayerHelper("global_var")
-        rate = helper.create_global_variable(name=unique_name.generate("learning_rate"), shape=[1], persistable=True,
-                                             dtype="float32" if self._dtype is None else self._dtype, stop_gradient=True)
+        rate = helper.create_global_variable(
+            name=unique_name.generate("learning_rate"),
+            shape=[1],
+            persistable=True,
+            dtype="float32" if self._dtype is None else self._dtype,
+            stop_gradient=True,
+        )
         helper.set_variable_initializer(rate, Constant(self._learning_rate))
         self._learning_rate_map[default_main_program()] = rate
 
@@ -125,9 +155,19 @@ class Optimizer:
             return rate * factor
 
     # ------------------------------------------------------------------ accumulators
-    def _add_accumulator(self, name: str, param: Any, dtype: Any = None, fill_value: float = 0.0, shape: Iterable[int] | None = None,
-                         type: Any = None, device: str | None = None) -> Variable:
-        """Declare `<param>_<name>_N`, a persistable variable that looks like `param` and starts as `fill_value`."""
+    def _add_accumulator(
+        self,
+        name: str,
+        param: Any,
+        dtype: Any = None,
+        fill_value: float = 0.0,
+        shape: Iterable[int] | None = None,
+        type: Any = None,
+        device: str | None = None,
+    ) -> Variable:
+        """Declare `<param>_<name>_N`, a persistable variable that looks like `param` and starts as
+        `fill_value`.
+        """
         key = name if self._name is None else f"{self._name}_{name}"
         if param.name in self._accumulators[key]:
             raise ProgramEditError(f"Accumulator {key} already exists for parameter {param.name}")
@@ -135,8 +175,13 @@ class Optimizer:
         var_name = unique_name.generate(f"{param.name}_{key}")
         self._opti_name_list.append(var_name)
         var = self.helper.create_global_variable(
-            name=var_name, persistable=True, dtype=param.dtype if dtype is None else dtype, type=param.type if type is None else type,
-            shape=list(param.shape) if shape is None else list(shape), belong_to_optimizer=True)
+            name=var_name,
+            persistable=True,
+            dtype=param.dtype if dtype is None else dtype,
+            type=param.type if type is None else type,
+            shape=list(param.shape) if shape is None else list(shape),
+            belong_to_optimizer=True,
+        )
         with device_guard(self._get_device_for_param(param.name) if device is None else device):
             self.helper.set_variable_initializer(var, Constant(float(fill_value)))
         self._accumulators[key][param.name] = var
@@ -154,7 +199,7 @@ class Optimizer:
         """Names of the accumulators, in order of creation."""
         return self._opti_name_list
 
-    # ------------------------------------------------------------------ what Paddle has for its imperative mode only
+    # ---------- what Paddle has for its imperative mode only
     def state_dict(self) -> dict[str, Any]:
         """Refused: the state of a static program lies in its scope."""
         raise _imperative_only("state_dict")
@@ -179,47 +224,72 @@ class Optimizer:
         return self._param_device_map.get(param_name, "")
 
     # ------------------------------------------------------------------ writing the ops
-    def backward(self, loss: Variable, startup_program: Program | None = None, parameter_list: Iterable[Any] | None = None,
-                 no_grad_set: Iterable[Any] | None = None, callbacks: list[Any] | None = None) -> ParamsGrads:
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Any] | None = None,
+        no_grad_set: Iterable[Any] | None = None,
+        callbacks: list[Any] | None = None,
+    ) -> ParamsGrads:
         """Append the backward pass; gives the pairs of parameter and gradient.
 
         `loss` has shape [1]; `callbacks` are those of `append_backward`.
         """
         if len(loss.shape) != 1 or loss.shape[0] != 1:
-            raise ArgumentError(f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you should "
-                             "call fluid.layers.mean to process the current loss.")
+            raise ArgumentError(
+                f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you "
+                f"should "
+                "call fluid.layers.mean to process the current loss."
+            )
         self._dtype = loss.dtype
         program = loss.block.program
         if not isinstance(callbacks, (list, type(None))):
             raise ArgumentError(f"callbacks should be a list. It is a {callbacks.__class__.__name__}")
         calls = [*(callbacks or []), error_clip_callback]
         with program_guard(program, startup_program or default_startup_program()):
-            return self._append_backward(loss, parameter_list or self._parameter_list, self._get_no_grad_set(loss, no_grad_set), calls)
+            return self._append_backward(
+                loss, parameter_list or self._parameter_list, self._get_no_grad_set(loss, no_grad_set), calls
+            )
 
-    def _append_backward(self, loss: Variable, parameters: Any, no_grad_set: Any, callbacks: list[Any]) -> ParamsGrads:
+    def _append_backward(
+        self, loss: Variable, parameters: Any, no_grad_set: Any, callbacks: list[Any]
+    ) -> ParamsGrads:
         return append_backward(loss, parameters, no_grad_set, callbacks)
 
     def _get_no_grad_set(self, loss: Variable, no_grad_set: Iterable[Any] | None = None) -> set[str]:
         """Names that get no gradient: those given, and the parameters that are not trainable."""
-        frozen = {param.name for param in loss.block.program.global_block().all_parameters() if not param.trainable}
+        frozen = {
+            param.name for param in loss.block.program.global_block().all_parameters() if not param.trainable
+        }
         return frozen | _get_no_grad_set_name(no_grad_set)
 
     def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:
         """Append clips, weight decay and updates to the main program; gives the update ops."""
         ordered = sorted(params_grads, key=lambda pair: pair[0].name)
-        clipped = self._grad_clip(ordered) if self._grad_clip is not None else append_gradient_clip_ops(ordered)
+        clipped = (
+            self._grad_clip(ordered) if self._grad_clip is not None else append_gradient_clip_ops(ordered)
+        )
         return self._create_optimization_pass(append_regularization_ops(clipped, self.regularization))
 
-    def apply_optimize(self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads) -> list[Operator]:
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads
+    ) -> list[Operator]:
         """`apply_gradients`, to the program of `loss`."""
         with program_guard(loss.block.program, startup_program or default_startup_program()):
             return self.apply_gradients(params_grads)
 
-    def minimize(self, loss: Variable, startup_program: Program | None = None, parameter_list: Iterable[Any] | None = None,
-                 no_grad_set: Iterable[Any] | None = None) -> tuple[Any, ParamsGrads]:
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Any] | None = None,
+        no_grad_set: Iterable[Any] | None = None,
+    ) -> tuple[Any, ParamsGrads]:
         """Append backward pass and updates; gives (update ops, pairs of parameter and gradient).
 
-        loss: a Variable of shape [1]. startup_program: where accumulators are initialised (default: the default one).
+        loss: a Variable of shape [1]. startup_program: where accumulators are initialised (default: the
+        default one).
         """
         if not isinstance(loss, Variable):
             raise ArgumentError(f"The loss should be an Variable. It is a {loss.__class__.__name__}")
@@ -227,7 +297,9 @@ class Optimizer:
         return self.apply_optimize(loss, startup_program, params_grads), params_grads
 
     def _create_optimization_pass(self, parameters_and_grads: ParamsGrads) -> list[Operator]:
-        """Append the updates (into the backward block where the main program is inside a branch); gives the new ops."""
+        """Append the updates (into the backward block where the main program is inside a branch); gives
+        the new ops.
+        """
         target = _target_block(default_main_program())
         start = len(target.ops)
         self._update_param_device_map(parameters_and_grads, target)
@@ -246,7 +318,9 @@ class Optimizer:
 
 
 def _imperative_only(what: str) -> ArgumentError:
-    return ArgumentError(f"We Only support {what} in imperative mode, which FluidLite does not have: it builds static programs")
+    return ArgumentError(
+        f"We Only support {what} in imperative mode, which FluidLite does not have: it builds static programs"
+    )
 
 
 def _target_block(program: Program) -> Block:

@@ -1,4 +1,5 @@
 """Optimizers with one learning rate for all elements of a parameter."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -21,13 +22,23 @@ class SGDOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """Descent along velocity = momentum * velocity + grad; with `use_nesterov`, along grad + momentum * velocity."""
+    """Descent along velocity = momentum * velocity + grad; with `use_nesterov`, along grad + momentum *
+    velocity.
+    """
 
     type = "momentum"
     _velocity_acc_str = "velocity"
 
-    def __init__(self, learning_rate: float | Variable, momentum: float, parameter_list: Iterable[Any] | None = None,
-                 use_nesterov: bool = False, regularization: Any = None, grad_clip: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        momentum: float,
+        parameter_list: Iterable[Any] | None = None,
+        use_nesterov: bool = False,
+        regularization: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ) -> None:
         require("Momentum", momentum=momentum)
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._momentum = momentum
@@ -38,19 +49,33 @@ class MomentumOptimizer(Optimizer):
             self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Velocity": self._velocity_acc_str},
-                                   {"mu": self._momentum, "use_nesterov": self._use_nesterov})
+        return self._append_update(
+            block,
+            param_and_grad,
+            {"Velocity": self._velocity_acc_str},
+            {"mu": self._momentum, "use_nesterov": self._use_nesterov},
+        )
 
 
 class LarsMomentumOptimizer(Optimizer):
-    """Momentum with a learning rate for each parameter in proportion to |param| / |grad| (You et al., 2017)."""
+    """Momentum with a learning rate for each parameter in proportion to |param| / |grad| (You et al.,
+    2017).
+    """
 
     type = "lars_momentum"
     _velocity_acc_str = "velocity"
 
-    def __init__(self, learning_rate: float | Variable, momentum: float, lars_coeff: float = 0.001, lars_weight_decay: float = 0.0005,
-                 parameter_list: Iterable[Any] | None = None, regularization: Any = None, grad_clip: Any = None,
-                 name: str | None = None) -> None:
+    def __init__(
+        self,
+        learning_rate: float | Variable,
+        momentum: float,
+        lars_coeff: float = 0.001,
+        lars_weight_decay: float = 0.0005,
+        parameter_list: Iterable[Any] | None = None,
+        regularization: Any = None,
+        grad_clip: Any = None,
+        name: str | None = None,
+    ) -> None:
         require("LarsMomentum", momentum=momentum)
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._momentum = momentum
@@ -62,27 +87,51 @@ class LarsMomentumOptimizer(Optimizer):
             self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {"Velocity": self._velocity_acc_str}, {
-            "mu": self._momentum, "lars_coeff": self._lars_coeff, "lars_weight_decay": self._lars_weight_decay})
+        return self._append_update(
+            block,
+            param_and_grad,
+            {"Velocity": self._velocity_acc_str},
+            {
+                "mu": self._momentum,
+                "lars_coeff": self._lars_coeff,
+                "lars_weight_decay": self._lars_weight_decay,
+            },
+        )
 
 
 class DpsgdOptimizer(Optimizer):
     """Descent along clipped gradients with normal noise, for differential privacy (Abadi et al., 2016).
 
-    clip: largest norm of a gradient; sigma: standard deviation of the noise, which is divided by `batch_size`.
+    clip: largest norm of a gradient; sigma: standard deviation of the noise, which is divided by
+    `batch_size`.
     """
 
     type = "dpsgd"
 
-    def __init__(self, learning_rate: float | Variable = 0.001, clip: float = 0.9, batch_size: float = 0.999, sigma: float = 1e-8,
-                 parameter_list: Iterable[Any] | None = None) -> None:
+    def __init__(
+        self,
+        learning_rate: float | Variable = 0.001,
+        clip: float = 0.9,
+        batch_size: float = 0.999,
+        sigma: float = 1e-8,
+        parameter_list: Iterable[Any] | None = None,
+    ) -> None:
         require("Dpsgd", clip=clip, batch_size=batch_size, sigma=sigma)
         super().__init__(learning_rate, parameter_list)
         self._clip = clip
         self._batch_size = batch_size
         self._sigma = sigma
-        self._seed: int | None = None        # may be set before `minimize`
+        self._seed: int | None = None  # may be set before `minimize`
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
-        return self._append_update(block, param_and_grad, {}, {
-            "clip": self._clip, "batch_size": self._batch_size, "sigma": self._sigma, "seed": self._seed or 0})
+        return self._append_update(
+            block,
+            param_and_grad,
+            {},
+            {
+                "clip": self._clip,
+                "batch_size": self._batch_size,
+                "sigma": self._sigma,
+                "seed": self._seed or 0,
+            },
+        )

@@ -1,4 +1,5 @@
 """Gradient merging: one update from the gradients of several batches."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -17,7 +18,8 @@ __all__ = ["GradientMergeOptimizer"]
 
 
 class GradientMergeOptimizer:
-    """Adds up the gradients of `k_steps` batches and then lets `inner_optimizer` make one update from their sum, or their mean (`avg`).
+    """Adds up the gradients of `k_steps` batches and then lets `inner_optimizer` make one update from their
+    sum, or their mean (`avg`).
 
     The sums are persistable variables `<grad>@GradientMerge`.
     """
@@ -32,13 +34,22 @@ class GradientMergeOptimizer:
         self.avg = avg
         self.type = "gradient_merge"
 
-    def minimize(self, loss: Variable, startup_program: Program | None = None, parameter_list: Iterable[Any] | None = None,
-                 no_grad_set: Iterable[Any] | None = None) -> tuple[Any, ParamsGrads]:
-        """Append backward pass, sums and the conditional update; gives (update ops, pairs of parameter and gradient)."""
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Any] | None = None,
+        no_grad_set: Iterable[Any] | None = None,
+    ) -> tuple[Any, ParamsGrads]:
+        """Append backward pass, sums and the conditional update; gives (update ops, pairs of parameter and
+        gradient).
+        """
         params_grads = self.inner_optimizer.backward(loss, startup_program, parameter_list, no_grad_set)
         return self.apply_optimize(loss, startup_program, params_grads), params_grads
 
-    def apply_optimize(self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads) -> list[Operator]:
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads
+    ) -> list[Operator]:
         """Append the sums and the conditional update; gives the update ops."""
         with program_guard(loss.block.program, startup_program or default_startup_program()):
             return self.apply_gradients(params_grads)
@@ -60,9 +71,16 @@ class GradientMergeOptimizer:
 
     def _due(self) -> Any:
         """Whether this step is the last of `k_steps`."""
+
         def counter(name: str, value: int) -> Any:
-            return create_global_var(name=name, shape=[1], value=value, dtype="int32", persistable=True, force_cpu=True)
-        k, zero, step = (counter("gradient_merge_" + name, value) for name, value in (("k", self.k_steps), ("zero", 0), ("step", 0)))
+            return create_global_var(
+                name=name, shape=[1], value=value, dtype="int32", persistable=True, force_cpu=True
+            )
+
+        k, zero, step = (
+            counter("gradient_merge_" + name, value)
+            for name, value in (("k", self.k_steps), ("zero", 0), ("step", 0))
+        )
         increment(x=step, value=1.0, in_place=True)
         step.block.append_op(type="elementwise_mod", inputs={"X": step, "Y": k}, outputs={"Out": step})
         return step == zero
@@ -73,22 +91,37 @@ class GradientMergeOptimizer:
         if self.avg:
             for _, total in sums:
                 with program._with_role(OpRole.Backward):
-                    block.append_op(type="scale", inputs={"X": total}, outputs={"Out": total}, attrs={"scale": 1.0 / self.k_steps})
-        block._set_forward_block_idx(block.idx)               # inside a branch, updates go into the backward block: this one
+                    block.append_op(
+                        type="scale",
+                        inputs={"X": total},
+                        outputs={"Out": total},
+                        attrs={"scale": 1.0 / self.k_steps},
+                    )
+        block._set_forward_block_idx(
+            block.idx
+        )  # inside a branch, updates go into the backward block: this one
         ops: list[Operator] = self.inner_optimizer.apply_gradients(sums)
         block._set_forward_block_idx(-1)
         for _, total in sums:
             with program._with_role(OpRole.Optimize):
-                block.append_op(type="fill_constant", outputs={"Out": total},
-                                attrs={"shape": list(total.shape), "dtype": int(total.dtype), "value": 0.0})
+                block.append_op(
+                    type="fill_constant",
+                    outputs={"Out": total},
+                    attrs={"shape": list(total.shape), "dtype": int(total.dtype), "value": 0.0},
+                )
         return ops
 
 
 def _add_to_sum(param: Any, grad: Any) -> Any:
     """Add the gradient to its running sum, which is dense."""
     program = param.block.program
-    total = create_global_var(name=grad.name + "@GradientMerge", shape=list(param.shape), value=0.0, dtype=param.dtype,
-                                     persistable=True)
+    total = create_global_var(
+        name=grad.name + "@GradientMerge",
+        shape=list(param.shape),
+        value=0.0,
+        dtype=param.dtype,
+        persistable=True,
+    )
     with program._with_role(OpRole.Backward, [param.name, total.name]):
         program.current_block().append_op(type="sum", inputs={"X": [grad, total]}, outputs={"Out": total})
     return total

@@ -1,4 +1,5 @@
 """Recomputation: a backward pass that keeps only some variables of the forward pass."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -17,7 +18,8 @@ __all__ = ["RecomputeOptimizer"]
 class RecomputeOptimizer(Optimizer):
     """`optimizer` with a backward pass that computes again what lies between checkpoints (Chen et al., 2016).
 
-    Memory then holds the checkpoints and one segment between two of them, for about one more forward pass of time.
+    Memory then holds the checkpoints and one segment between two of them, for about one more forward pass of
+    time.
     """
 
     def __init__(self, optimizer: Any) -> None:
@@ -31,8 +33,14 @@ class RecomputeOptimizer(Optimizer):
         """Name the variables to keep; needed before `minimize`."""
         self._checkpoints = checkpoints
 
-    def backward(self, loss: Variable, startup_program: Program | None = None, parameter_list: Iterable[Any] | None = None,
-                 no_grad_set: Iterable[Any] | None = None, callbacks: list[Any] | None = None) -> ParamsGrads:
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Any] | None = None,
+        no_grad_set: Iterable[Any] | None = None,
+        callbacks: list[Any] | None = None,
+    ) -> ParamsGrads:
         """Append the backward pass with its recomputations; gives the pairs of parameter and gradient."""
         self._dtype = loss.dtype
         with program_guard(loss.block.program, startup_program or default_startup_program()):
@@ -43,13 +51,22 @@ class RecomputeOptimizer(Optimizer):
         ops: list[Operator] = self._optimizer.apply_gradients(params_grads)
         return ops
 
-    def apply_optimize(self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads) -> list[Operator]:
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: ParamsGrads
+    ) -> list[Operator]:
         """The wrapped optimizer's `apply_optimize`."""
-        ops: list[Operator] = self._optimizer.apply_optimize(loss, startup_program=startup_program, params_grads=params_grads)
+        ops: list[Operator] = self._optimizer.apply_optimize(
+            loss, startup_program=startup_program, params_grads=params_grads
+        )
         return ops
 
-    def minimize(self, loss: Variable, startup_program: Program | None = None, parameter_list: Iterable[Any] | None = None,
-                 no_grad_set: Iterable[Any] | None = None) -> tuple[Any, ParamsGrads]:
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Iterable[Any] | None = None,
+        no_grad_set: Iterable[Any] | None = None,
+    ) -> tuple[Any, ParamsGrads]:
         """Append backward pass and updates; gives (update ops, pairs of parameter and gradient)."""
         if not isinstance(loss, Variable):
             raise ArgumentError(f"The loss should be an Variable, but it is a {loss.__class__.__name__}")

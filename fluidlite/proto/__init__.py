@@ -1,4 +1,5 @@
 """`fluid.proto`: Paddle's messages, for programs that read and write them by themselves."""
+
 from __future__ import annotations
 
 from fluidlite.proto import framework_pb2

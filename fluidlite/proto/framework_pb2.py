@@ -1,4 +1,7 @@
-"""`fluid.proto.framework_pb2`: the messages of programs; `ProgramDesc.FromString(program.desc.serialize_to_string())`."""
+"""`fluid.proto.framework_pb2`: the messages of programs;
+`ProgramDesc.FromString(program.desc.serialize_to_string())`.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +14,8 @@ __all__ = ["AttrType", "BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "VarType
 
 _messages = declared("string")
 BlockDesc, OpDesc, ProgramDesc, VarDesc, VarType, Version = (
-    _messages[name] for name in ("BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "VarType", "Version"))
+    _messages[name] for name in ("BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "VarType", "Version")
+)
 AttrType: Any = EnumTypeWrapper(ProgramDesc.DESCRIPTOR.file.enum_types_by_name["AttrType"])
 """The enumeration of attribute types; its members are names of this module (`framework_pb2.INT`)."""
 

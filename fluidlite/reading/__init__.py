@@ -1,1 +1,3 @@
-"""Samples on their way into a program: lines of files, queues, readers; `reader`, `dataset` and `data_feeder` are the doors."""
+"""Samples on their way into a program: lines of files, queues, readers; `reader`, `dataset` and
+`data_feeder` are the doors.
+"""

@@ -1,4 +1,7 @@
-"""Readers, functions without arguments that return an iterable of samples, and functions that make new ones of them."""
+"""Readers, functions without arguments that return an iterable of samples, and functions that make new
+ones of them.
+"""
+
 from __future__ import annotations
 
 import itertools
@@ -10,8 +13,19 @@ from typing import Any, TypeAlias
 
 from fluidlite.reading.queues import prefetched
 
-__all__ = ["ComposeNotAligned", "batch", "buffered", "cache", "chain", "compose", "firstn", "map_readers", "multiprocess_reader",
-           "shuffle", "xmap_readers"]
+__all__ = [
+    "ComposeNotAligned",
+    "batch",
+    "buffered",
+    "cache",
+    "chain",
+    "compose",
+    "firstn",
+    "map_readers",
+    "multiprocess_reader",
+    "shuffle",
+    "xmap_readers",
+]
 
 Reader: TypeAlias = "Callable[[], Iterable[Any]]"
 # What a buffer of size 0 holds, which in Paddle has no bound
@@ -33,6 +47,7 @@ def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Callable[
         while group := list(itertools.islice(samples, batch_size)):
             if len(group) == batch_size or not drop_last:
                 yield group
+
     return batches
 
 
@@ -48,12 +63,16 @@ def map_readers(func: Callable[..., Any], *readers: Reader) -> Callable[[], Iter
 
 
 def shuffle(reader: Reader, buf_size: int) -> Callable[[], Iterator[Any]]:
-    """A reader that shuffles each `buf_size` samples among themselves with the module `random`, which a program may seed."""
+    """A reader that shuffles each `buf_size` samples among themselves with the module `random`, which a
+    program may seed.
+    """
+
     def shuffled() -> Iterator[Any]:
         samples = iter(reader())
         while group := list(itertools.islice(samples, max(1, buf_size))):
             random.shuffle(group)
             yield from group
+
     return shuffled
 
 
@@ -63,7 +82,9 @@ def chain(*readers: Reader) -> Callable[[], Iterator[Any]]:
 
 
 def compose(*readers: Reader, **kwargs: Any) -> Callable[[], Iterator[tuple[Any, ...]]]:
-    """A reader of flat tuples made of one sample of each; ComposeNotAligned for unequal ends unless `check_alignment=False`."""
+    """A reader of flat tuples made of one sample of each; ComposeNotAligned for unequal ends unless
+    `check_alignment=False`.
+    """
     check_alignment = kwargs.pop("check_alignment", True)
 
     def composed() -> Iterator[tuple[Any, ...]]:
@@ -74,7 +95,10 @@ def compose(*readers: Reader, **kwargs: Any) -> Callable[[], Iterator[tuple[Any,
                 if check_alignment:
                     raise ComposeNotAligned("outputs of readers are not aligned.")
                 return
-            yield tuple(part for sample in samples for part in (sample if isinstance(sample, tuple) else (sample,)))
+            yield tuple(
+                part for sample in samples for part in (sample if isinstance(sample, tuple) else (sample,))
+            )
+
     return composed
 
 
@@ -88,12 +112,14 @@ def firstn(reader: Reader, n: int) -> Callable[[], Iterator[Any]]:
     return lambda: itertools.islice(reader(), n)
 
 
-def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int, buffer_size: int,
-                 order: bool = False) -> Callable[[], Iterator[Any]]:
+def xmap_readers(
+    mapper: Callable[[Any], Any], reader: Reader, process_num: int, buffer_size: int, order: bool = False
+) -> Callable[[], Iterator[Any]]:
     """A reader of `mapper(sample)`, computed by `process_num` threads up to `buffer_size` samples ahead.
 
     The samples keep their order with `order`, and come as they are ready without.
     """
+
     def mapped() -> Iterator[Any]:
         with ThreadPoolExecutor(process_num, thread_name_prefix="fluidlite-xmap") as pool:
             waiting: deque[Future[Any]] = deque()
@@ -107,6 +133,7 @@ def xmap_readers(mapper: Callable[[Any], Any], reader: Reader, process_num: int,
             finally:
                 for future in waiting:
                     future.cancel()
+
     return mapped
 
 
@@ -118,11 +145,13 @@ def _next_result(waiting: deque[Future[Any]], order: bool) -> Any:
     return done.result()
 
 
-def multiprocess_reader(readers: list[Reader], use_pipe: bool = True, queue_size: int = 1000) -> Callable[[], Iterator[Any]]:
+def multiprocess_reader(
+    readers: list[Reader], use_pipe: bool = True, queue_size: int = 1000
+) -> Callable[[], Iterator[Any]]:
     """A reader of the samples of all readers, as they come; ValueError for a sample that is None.
 
-    Each reader runs in a thread of this process, not in a process as in Paddle, so samples may be of any type and
-    `use_pipe` makes no difference.
+    Each reader runs in a thread of this process, not in a process as in Paddle, so samples may be of any type
+    and `use_pipe` makes no difference.
     """
     if not isinstance(readers, list) or not readers:
         raise AssertionError(f"multiprocess_reader takes a list of at least one reader, not {readers!r}")
@@ -132,4 +161,5 @@ def multiprocess_reader(readers: list[Reader], use_pipe: bool = True, queue_size
             if sample is None:
                 raise ValueError("sample has None")
             yield sample
+
     return merged

@@ -1,4 +1,7 @@
-"""Lines of text with several fields, `2 17 4 1 0.5`: each field is the number of its values, then the values."""
+"""Lines of text with several fields, `2 17 4 1 0.5`: each field is the number of its values, then the
+values.
+"""
+
 from __future__ import annotations
 
 import subprocess
@@ -12,8 +15,8 @@ from fluidlite.base.errors import FormatError
 
 __all__ = ["Samples", "read_file"]
 
-_EXACT = float(1 << 53)                         # whole numbers below are floats without loss
-_ZERO = 1e-6                                    # what 1.8.5 takes for zero in a field of floats
+_EXACT = float(1 << 53)  # whole numbers below are floats without loss
+_ZERO = 1e-6  # what 1.8.5 takes for zero in a field of floats
 
 
 class Field(NamedTuple):
@@ -26,7 +29,6 @@ class Field(NamedTuple):
         """The field in the samples of these numbers, in this order."""
         lengths = np.diff(self.offsets)[order]
         return Field(self.values[_ranges(self.offsets[:-1][order], lengths)], _offsets(lengths))
-
 
     def without_zeros(self) -> Field:
         """The field without zeros, of which one stays where a sample has nothing else."""
@@ -49,8 +51,12 @@ class Samples:
 
     def part(self, start: int, stop: int) -> Samples:
         """The samples from `start` to before `stop`."""
-        return Samples([Field(values[offsets[start]:offsets[stop]], offsets[start:stop + 1] - offsets[start])
-                        for values, offsets in self.fields])
+        return Samples(
+            [
+                Field(values[offsets[start] : offsets[stop]], offsets[start : stop + 1] - offsets[start])
+                for values, offsets in self.fields
+            ]
+        )
 
     def take(self, order: Array) -> Samples:
         """The samples of these numbers, in this order."""
@@ -63,8 +69,15 @@ class Samples:
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(part.fields for part in parts), strict=True)
-        return Samples([Field(np.concatenate([field.values for field in column]),
-                              _offsets(np.concatenate([np.diff(field.offsets) for field in column]))) for column in columns])
+        return Samples(
+            [
+                Field(
+                    np.concatenate([field.values for field in column]),
+                    _offsets(np.concatenate([np.diff(field.offsets) for field in column])),
+                )
+                for column in columns
+            ]
+        )
 
 
 def _offsets(lengths: Array) -> Array:
@@ -106,8 +119,12 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
     for kind in kinds:
         _check(place < ends, lines, path, f"it has fewer than {len(kinds)} fields")
         counts = numbers[place].astype(np.int64)
-        _check((counts > 0) & (counts == numbers[place]) & (place + counts < ends), lines, path,
-               "a field begins with the number of its values, at least 1")
+        _check(
+            (counts > 0) & (counts == numbers[place]) & (place + counts < ends),
+            lines,
+            path,
+            "a field begins with the number of its values, at least 1",
+        )
         chosen = _ranges(place + 1, counts)
         fields.append(Field(_values(text, numbers, chosen, kind), _offsets(counts)))
         place = place + counts + 1
@@ -116,7 +133,9 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
 
 
 class _Lines(NamedTuple):
-    """The lines of a text that are not empty: their numbers from 1, their first tokens, and those behind their last."""
+    """The lines of a text that are not empty: their numbers from 1, their first tokens, and those behind
+    their last.
+    """
 
     number: Array
     first: Array
@@ -129,7 +148,7 @@ def _lines(text: bytes) -> _Lines:
     starts[1:] &= letters[:-1] <= 32
     tokens = np.cumsum(starts, dtype=np.int64)
     ends = tokens[np.flatnonzero(letters == 10)]
-    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):               # the last line does not end in a line feed
+    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):  # the last line does not end in a line feed
         ends = np.append(ends, tokens[-1])
     first = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
     full = np.flatnonzero(first < ends)
@@ -143,10 +162,12 @@ def _numbers(text: bytes, lines: _Lines, path: str) -> Array:
         found = np.fromstring(text.decode("latin1"), np.float64, sep=" ") if count else np.zeros(0)
         if len(found) == count:
             return found
-    except ValueError:                                  # NumPy does not say where
+    except ValueError:  # NumPy does not say where
         pass
     wrong = next((place for place, word in enumerate(text.split()) if not _is_number(word)), 0)
-    raise FormatError(f"{path}, line {lines.number[np.searchsorted(lines.ends, wrong, 'right')]}: a value is no number")
+    raise FormatError(
+        f"{path}, line {lines.number[np.searchsorted(lines.ends, wrong, 'right')]}: a value is no number"
+    )
 
 
 def _is_number(word: bytes) -> bool:
@@ -166,7 +187,9 @@ def _values(text: bytes, numbers: Array, chosen: Array, kind: str) -> Any:
     found = numbers[chosen]
     if kind == "float":
         return found.astype(np.float32)
-    if len(found) and np.abs(found).max() >= _EXACT:                  # hashed ids: 64 bits
+    if len(found) and np.abs(found).max() >= _EXACT:  # hashed ids: 64 bits
         words = text.split()
-        return np.array([int(words[place]) & 0xFFFFFFFFFFFFFFFF for place in chosen], np.uint64).view(np.int64)
+        return np.array([int(words[place]) & 0xFFFFFFFFFFFFFFFF for place in chosen], np.uint64).view(
+            np.int64
+        )
     return found.astype(np.int64)

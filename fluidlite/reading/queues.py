@@ -1,4 +1,7 @@
-"""Feeding programs from a thread: a bounded queue, the thread that fills it, and the reader that `read` ops take from."""
+"""Feeding programs from a thread: a bounded queue, the thread that fills it, and the reader that `read`
+ops take from.
+"""
+
 from __future__ import annotations
 
 import threading
@@ -18,7 +21,9 @@ STOP_SECONDS = 60.0
 
 
 class BlockingQueue:
-    """A bounded queue with an end: `close` lets the consumer have what is left, then EOFException; `fail` an error."""
+    """A bounded queue with an end: `close` lets the consumer have what is left, then EOFException; `fail`
+    an error.
+    """
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
@@ -53,8 +58,12 @@ class BlockingQueue:
                 self._changed.notify_all()
                 return self._items.popleft()
             if self._failure is not None:
-                raise ReaderError(f"the data reader raised {type(self._failure).__name__}: {self._failure}") from self._failure
-            raise EOFException("There is no next data: the reader has come to its end, or was not started (reader.start())")
+                raise ReaderError(
+                    f"the data reader raised {type(self._failure).__name__}: {self._failure}"
+                ) from self._failure
+            raise EOFException(
+                "There is no next data: the reader has come to its end, or was not started (reader.start())"
+            )
 
     def close(self) -> None:
         """Take no more items."""
@@ -88,8 +97,12 @@ class Filler:
     def __init__(self, queue: BlockingQueue, *sources: Callable[[], Iterable[Any]]) -> None:
         self.queue = queue
         running = _Running(len(sources))
-        self._threads = [threading.Thread(target=_fill, args=(queue, source, running), name="fluidlite-reader", daemon=True)
-                         for source in sources]
+        self._threads = [
+            threading.Thread(
+                target=_fill, args=(queue, source, running), name="fluidlite-reader", daemon=True
+            )
+            for source in sources
+        ]
 
     def start(self) -> None:
         """Open the queue and begin."""
@@ -98,13 +111,18 @@ class Filler:
             thread.start()
 
     def stop(self) -> None:
-        """Drop what is left and wait for the threads to end; ReaderError where a source does not come back."""
+        """Drop what is left and wait for the threads to end; ReaderError where a source does not come
+        back.
+        """
         self.queue.clear()
         for thread in self._threads:
             if thread.ident is not None and thread is not threading.current_thread():
                 thread.join(STOP_SECONDS)
                 if thread.is_alive():
-                    raise ReaderError(f"the data reader has not come back for {STOP_SECONDS:.0f} s, and its thread cannot be ended")
+                    raise ReaderError(
+                        f"the data reader has not come back for {STOP_SECONDS:.0f} s, and its thread cannot "
+                        f"be ended"
+                    )
 
 
 class _Running:
@@ -121,7 +139,9 @@ class _Running:
 
 
 def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _Running) -> None:
-    """Body of a thread. It knows the queue and the source only, so that a loader can be collected while it runs."""
+    """Body of a thread. It knows the queue and the source only, so that a loader can be collected while it
+    runs.
+    """
     try:
         items = iter(source())
         for item in items:
@@ -129,7 +149,7 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _R
                 break
         if hasattr(items, "close"):
             items.close()
-    except Exception as error:                                  # whatever the user's generator raises belongs to the consumer
+    except Exception as error:  # whatever the user's generator raises belongs to the consumer
         queue.fail(error)
     finally:
         if running.end():
@@ -137,7 +157,9 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _R
 
 
 def drained(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """What the sources yield, made up to `capacity` items ahead by a thread each; ReaderError where one of them raises."""
+    """What the sources yield, made up to `capacity` items ahead by a thread each; ReaderError where one of
+    them raises.
+    """
     queue = BlockingQueue(capacity)
     filler = Filler(queue, *sources)
     filler.start()
@@ -161,7 +183,9 @@ def prefetched(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator
 
 
 class Feed:
-    """The feeding end of a reader that `read` ops take from: `start` begins a pass over the data, `reset` ends it."""
+    """The feeding end of a reader that `read` ops take from: `start` begins a pass over the data, `reset`
+    ends it.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.queue = BlockingQueue(capacity)
@@ -186,7 +210,8 @@ class Feed:
 class QueueReader:
     """What a variable of kind READER holds: the other end of a queue of batches.
 
-    `specs` are the tensors of a batch; `checks` says for each whether its shape is held against the declared one.
+    `specs` are the tensors of a batch; `checks` says for each whether its shape is held against the declared
+    one.
     """
 
     def __init__(self, queue: BlockingQueue, specs: Sequence[Spec] = (), checks: Sequence[bool] = ()) -> None:
@@ -196,7 +221,9 @@ class QueueReader:
         """The next batch; EOFException at the end."""
         batch: list[LoDTensor] = self.queue.pop()
         if self.specs and len(batch) != len(self.specs):
-            raise ReaderError(f"the data reader gave {len(batch)} tensors where {len(self.specs)} are declared")
+            raise ReaderError(
+                f"the data reader gave {len(batch)} tensors where {len(self.specs)} are declared"
+            )
         for number, (tensor, spec, check) in enumerate(zip(batch, self.specs, self.checks, strict=False)):
             if check:
                 _check(tensor, spec, number)
@@ -205,7 +232,14 @@ class QueueReader:
 
 def _check(tensor: LoDTensor, spec: Spec, number: int) -> None:
     shape = tuple(tensor.shape())
-    if len(shape) != len(spec.shape) or any(dim not in (-1, found) for dim, found in zip(spec.shape, shape, strict=False)):
-        raise FeedError(f"tensor {number} of the data reader has shape {list(shape)}, and {list(spec.shape)} is declared")
+    if len(shape) != len(spec.shape) or any(
+        dim not in (-1, found) for dim, found in zip(spec.shape, shape, strict=False)
+    ):
+        raise FeedError(
+            f"tensor {number} of the data reader has shape {list(shape)}, and {list(spec.shape)} is declared"
+        )
     if to_vartype(tensor.array.dtype) != spec.dtype:
-        raise FeedError(f"tensor {number} of the data reader has type {to_vartype(tensor.array.dtype)}, and {spec.dtype} is declared")
+        raise FeedError(
+            f"tensor {number} of the data reader has type {to_vartype(tensor.array.dtype)}, and {spec.dtype} "
+            f"is declared"
+        )

@@ -1,4 +1,7 @@
-"""Variables of kind READER in a program: the ops that make them, and the queue in the scope that they read from."""
+"""Variables of kind READER in a program: the ops that make them, and the queue in the scope that they read
+from.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -25,27 +28,49 @@ def queue_in_scope(name: str, queue: BlockingQueue) -> str:
 
 
 def _declare(block: Block, name: str, specs: Sequence[Spec], stop_gradient: bool = True) -> Variable:
-    return block.create_var(name=name, type=VarType.READER, persistable=True, stop_gradient=stop_gradient,
-                            reader_specs=[Spec(tuple(spec.shape), spec.dtype, spec.lod_level or 0) for spec in specs])
+    return block.create_var(
+        name=name,
+        type=VarType.READER,
+        persistable=True,
+        stop_gradient=stop_gradient,
+        reader_specs=[Spec(tuple(spec.shape), spec.dtype, spec.lod_level or 0) for spec in specs],
+    )
 
 
-def create_py_reader(block: Block, name: str, queue: str, specs: Sequence[Spec], checks: Sequence[bool],
-                     stop_gradient: bool = True) -> Variable:
-    """A reader of batches from the queue called `queue`; `checks` says which shapes are held against what is read."""
+def create_py_reader(
+    block: Block,
+    name: str,
+    queue: str,
+    specs: Sequence[Spec],
+    checks: Sequence[bool],
+    stop_gradient: bool = True,
+) -> Variable:
+    """A reader of batches from the queue called `queue`; `checks` says which shapes are held against what
+    is read.
+    """
     reader = _declare(block, name, specs, stop_gradient)
     attrs: dict[str, Any] = {
-        "shape_concat": [dim for spec in specs for dim in spec.shape], "ranks": [len(spec.shape) for spec in specs],
-        "lod_levels": [spec.lod_level or 0 for spec in specs], "dtypes": [int(spec.dtype) for spec in specs],
-        "need_check_feed": [int(check) for check in checks]}
-    block.append_op(type="create_py_reader", inputs={"blocking_queue": [queue]}, outputs={"Out": [reader]}, attrs=attrs)
+        "shape_concat": [dim for spec in specs for dim in spec.shape],
+        "ranks": [len(spec.shape) for spec in specs],
+        "lod_levels": [spec.lod_level or 0 for spec in specs],
+        "dtypes": [int(spec.dtype) for spec in specs],
+        "need_check_feed": [int(check) for check in checks],
+    }
+    block.append_op(
+        type="create_py_reader", inputs={"blocking_queue": [queue]}, outputs={"Out": [reader]}, attrs=attrs
+    )
     return reader
 
 
 def create_double_buffer(block: Block, name: str, reader: Variable, place: str = "AUTO") -> Variable:
     """A reader that reads ahead from `reader`."""
     buffered = _declare(block, name, reader.reader_specs)
-    block.append_op(type="create_double_buffer_reader", inputs={"UnderlyingReader": [reader]}, outputs={"Out": [buffered]},
-                    attrs={"place": place})
+    block.append_op(
+        type="create_double_buffer_reader",
+        inputs={"UnderlyingReader": [reader]},
+        outputs={"Out": [buffered]},
+        attrs={"place": place},
+    )
     return buffered
 
 

@@ -1,4 +1,7 @@
-"""What `fluid.io` does for the programs of a job with parameter servers: variables whose parts, or newest values, are there."""
+"""What `fluid.io` does for the programs of a job with parameter servers: variables whose parts, or newest
+values, are there.
+"""
+
 from __future__ import annotations
 
 import os
@@ -13,11 +16,20 @@ from fluidlite.ir.program import Program
 from fluidlite.saving.serialize import Source, inside
 from fluidlite.values.tensor import LoDTensor, host
 
-__all__ = ["COUNTER", "LOOKUP_TABLES", "Servers", "held_by_server", "is_server", "only_tensor", "read_whole", "servers_of"]
+__all__ = [
+    "COUNTER",
+    "LOOKUP_TABLES",
+    "Servers",
+    "held_by_server",
+    "is_server",
+    "only_tensor",
+    "read_whole",
+    "servers_of",
+]
 
-LOOKUP_TABLES = "__lookup_table__"             # the folder into which servers write their tables
-COUNTER = "@LR_DECAY_COUNTER@"                 # how many steps a schedule of the learning rate has done
-_KINDS = ("RemotePrefetch", "Optimizer")       # what a trainer never has as a whole
+LOOKUP_TABLES = "__lookup_table__"  # the folder into which servers write their tables
+COUNTER = "@LR_DECAY_COUNTER@"  # how many steps a schedule of the learning rate has done
+_KINDS = ("RemotePrefetch", "Optimizer")  # what a trainer never has as a whole
 
 
 def is_server(program: Program) -> bool:
@@ -38,7 +50,10 @@ class Servers:
     def __init__(self, program: Program) -> None:
         self.program = program
         # fluid's transpiler leaves it at 0 in some ops
-        self.trainer = max((int(op.attrs["trainer_id"]) for op in program.global_block().ops if "trainer_id" in op.attrs), default=0)
+        self.trainer = max(
+            (int(op.attrs["trainer_id"]) for op in program.global_block().ops if "trainer_id" in op.attrs),
+            default=0,
+        )
         self.groups: dict[str, list[Any]] = {}
         for part in program._parameters_on_pservers.distributed_vars:
             self.groups.setdefault(part.origin.name, []).append(part)
@@ -50,12 +65,19 @@ class Servers:
 
     def remote(self) -> list[str]:
         """The variables that trainers never have as a whole, apart from the distributed table."""
-        return [name for name, parts in self.groups.items() if parts[0].vtype in _KINDS and name != self.table]
+        return [
+            name for name, parts in self.groups.items() if parts[0].vtype in _KINDS and name != self.table
+        ]
 
     @property
     def servers_count(self) -> bool:
         """Whether the trainer has a counter of steps, but no op that counts: then the servers do."""
-        touched = {name for block in self.program.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+        touched = {
+            name
+            for block in self.program.blocks
+            for op in block.ops
+            for name in (*op.input_arg_names, *op.output_arg_names)
+        }
         return self.program.global_block().has_var(COUNTER) and COUNTER not in touched
 
     # ------------------------------------------------------------------ asking
@@ -63,7 +85,9 @@ class Servers:
         """A whole variable, put together from its parts; CommunicatorError where no server answers."""
         parts = sorted(self.groups[name], key=lambda part: int(part.block_id))
         values = self.ask([(part.endpoint, part.slice.name) for part in parts])
-        cut = parts[0].is_slice and tuple(values[0].shape) == tuple(parts[0].slice.shape)      # RMSProp's MeanGrad is not, as in fluid
+        cut = parts[0].is_slice and tuple(values[0].shape) == tuple(
+            parts[0].slice.shape
+        )  # RMSProp's MeanGrad is not, as in fluid
         return LoDTensor(np.concatenate(values) if cut else values[0])
 
     def newest(self, name: str) -> LoDTensor | None:
@@ -78,6 +102,7 @@ class Servers:
     def ask(self, wanted: Sequence[tuple[str, str]]) -> list[Any]:
         """The values of variables of servers, on the host."""
         from fluidlite.executor.comm.messages import Kind, Message
+
         session = self.session()
         for endpoint, name in wanted:
             session.post(endpoint, Message(Kind.GET, self.trainer, name))
@@ -86,6 +111,7 @@ class Servers:
     def save_table(self, folder: str) -> None:
         """Have the servers write their parts of the distributed table into a folder."""
         from fluidlite.executor.comm.messages import Kind, Message
+
         session = self.session()
         endpoints = list(dict.fromkeys(part.endpoint for part in self.groups.get(self.table or "", ())))
         for endpoint in endpoints:
@@ -97,14 +123,22 @@ class Servers:
     def session() -> Any:
         """This process's connections; CommunicatorError where it can have none."""
         from fluidlite.executor.comm.session import current, of_process
+
         found = current() or of_process(True)
         if found is None:
-            raise CommunicatorError("this process is connected to no parameter server: nothing of what they hold can be saved")
+            raise CommunicatorError(
+                "this process is connected to no parameter server: nothing of what they hold can be saved"
+            )
         return found
 
     def fresh(self, names: Iterable[str]) -> dict[str, LoDTensor]:
-        """Of these variables, those whose newest value is on the servers: tables, accumulators, the counter of steps."""
-        remote, counters = {*self.remote(), *((self.table,) if self.table else ())}, {COUNTER} if self.servers_count else set()
+        """Of these variables, those whose newest value is on the servers: tables, accumulators, the
+        counter of steps.
+        """
+        remote, counters = (
+            {*self.remote(), *((self.table,) if self.table else ())},
+            {COUNTER} if self.servers_count else set(),
+        )
         found: dict[str, LoDTensor] = {}
         for name in names:
             value = self.value(name) if name in remote else self.newest(name) if name in counters else None
@@ -115,14 +149,18 @@ class Servers:
 
 # ------------------------------------------------------------------------------------------------ reading
 def read_whole(folder: str, name: str) -> LoDTensor:
-    """A variable of its file, or of what servers have written of it; MissingFileError where there is neither."""
+    """A variable of its file, or of what servers have written of it; MissingFileError where there is
+    neither.
+    """
     try:
         with Source.open(inside(folder, name)) as source:
             return only_tensor(source)
     except FileNotFoundError as error:
         pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
         if not pieces:
-            raise MissingFileError(f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere") from None
+            raise MissingFileError(
+                f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere"
+            ) from None
     arrays = []
     for path in pieces:
         with Source.open(path) as source:
@@ -135,7 +173,8 @@ def read_whole(folder: str, name: str) -> LoDTensor:
 def only_tensor(source: Source) -> LoDTensor:
     """The tensor that a file of one variable holds.
 
-    Of one number, such as Adam's powers of beta, fluid writes what every server has of it one behind the other: the first counts.
+    Of one number, such as Adam's powers of beta, fluid writes what every server has of it one behind the
+    other: the first counts.
     """
     tensor = source.tensor()
     number = host(tensor.array)
@@ -156,25 +195,33 @@ def _pieces(folder: str, name: str) -> list[str]:
         return []
     found = sorted((int(match[1]), entry) for entry in entries if (match := pattern.fullmatch(entry)))
     if [number for number, _ in found] != list(range(len(found))):
-        raise MissingFileError(f"{folder} holds only the parts {', '.join(entry for _, entry in found)} of {name!r}")
+        raise MissingFileError(
+            f"{folder} holds only the parts {', '.join(entry for _, entry in found)} of {name!r}"
+        )
     return [os.path.join(os.path.dirname(whole), entry) for _, entry in found]
 
 
 def held_by_server(program: Program, read: Callable[[str], LoDTensor]) -> Iterator[tuple[str, LoDTensor]]:
-    """Name and value of each variable that a server's program holds, cut out of whole ones; `read` gives these by name.
+    """Name and value of each variable that a server's program holds, cut out of whole ones; `read` gives
+    these by name.
 
     ValueError where a whole variable has another shape than the program gives it.
     """
-    parts: Mapping[str, Any] = {part.slice.name: part for part in program._parameters_on_pservers.get_distributed_vars_by_ep(
-        program._ps_endpoint)}
+    parts: Mapping[str, Any] = {
+        part.slice.name: part
+        for part in program._parameters_on_pservers.get_distributed_vars_by_ep(program._ps_endpoint)
+    }
     block = program.global_block()
     for name, part in parts.items():
         whole = host(read(part.origin.name).array)
         if tuple(whole.shape) != tuple(part.origin.shape):
-            raise RuntimeError(f"Variable's shape does not match, the Program requires {part.origin.name!r} with the shape of "
-                               f"{tuple(part.origin.shape)}, while the loaded one has a shape of {whole.shape}")
+            raise RuntimeError(
+                f"Variable's shape does not match, the Program requires {part.origin.name!r} with the shape "
+                f"of "
+                f"{tuple(part.origin.shape)}, while the loaded one has a shape of {whole.shape}"
+            )
         if part.is_slice and tuple(block.var(name).shape) == tuple(part.slice.shape):
             width = int(np.prod(part.slice.shape[1:], dtype=np.int64))
             first = part.offset // width
-            whole = whole[first:first + part.slice.shape[0]].copy()
+            whole = whole[first : first + part.slice.shape[0]].copy()
         yield name, LoDTensor(whole)

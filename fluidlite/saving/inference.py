@@ -1,4 +1,7 @@
-"""Models for inference: the part of a program that computes some targets from some feeds, with its parameters."""
+"""Models for inference: the part of a program that computes some targets from some feeds, with its
+parameters.
+"""
+
 from __future__ import annotations
 
 import os
@@ -14,13 +17,24 @@ from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.distributed import servers_of
 from fluidlite.saving.serialize import write_folder
-from fluidlite.saving.variables import get_program_persistable_vars, load_persistables, persistables_of_job, put_files, valid_program, value_of
+from fluidlite.saving.variables import (
+    get_program_persistable_vars,
+    load_persistables,
+    persistables_of_job,
+    put_files,
+    valid_program,
+    value_of,
+)
 
 __all__ = ["append_fetch_ops", "load_inference_model", "prepend_feed_ops", "save_inference_model"]
 
 
-def prepend_feed_ops(inference_program: Program, feed_target_names: Sequence[str], feed_holder_name: str = "feed") -> None:
-    """Put a feed op in front for each name; attribute `col` is its number. ValueError for a name that is no variable."""
+def prepend_feed_ops(
+    inference_program: Program, feed_target_names: Sequence[str], feed_holder_name: str = "feed"
+) -> None:
+    """Put a feed op in front for each name; attribute `col` is its number. ValueError for a name that is
+    no variable.
+    """
     if not feed_target_names:
         return
     block = inference_program.global_block()
@@ -28,10 +42,14 @@ def prepend_feed_ops(inference_program: Program, feed_target_names: Sequence[str
     for number, name in enumerate(feed_target_names):
         if not block.has_var(name):
             raise ValueError(f"The feeded_var_names[{number}]: '{name}' doesn't exist in the program")
-        block._prepend_op(type="feed", inputs={"X": [holder]}, outputs={"Out": [block.var(name)]}, attrs={"col": number})
+        block._prepend_op(
+            type="feed", inputs={"X": [holder]}, outputs={"Out": [block.var(name)]}, attrs={"col": number}
+        )
 
 
-def append_fetch_ops(inference_program: Program, fetch_target_names: Sequence[str], fetch_holder_name: str = "fetch") -> None:
+def append_fetch_ops(
+    inference_program: Program, fetch_target_names: Sequence[str], fetch_holder_name: str = "fetch"
+) -> None:
     """Put a fetch op at the end for each name; attribute `col` is its number."""
     block = inference_program.global_block()
     holder = block.create_var(name=fetch_holder_name, type=VarType.FETCH_LIST, persistable=True)
@@ -40,21 +58,30 @@ def append_fetch_ops(inference_program: Program, fetch_target_names: Sequence[st
 
 
 # ------------------------------------------------------------------------------------------------ saving
-def save_inference_model(dirname: str, feeded_var_names: str | Sequence[str], target_vars: Variable | Sequence[Variable],
-                         executor: Any, main_program: Any = None, model_filename: str | None = None,
-                         params_filename: str | None = None, export_for_deployment: bool = True,
-                         program_only: bool = False) -> list[str]:
-    """Save what computes `target_vars` from `feeded_var_names` into a folder, and return the names of the results.
+def save_inference_model(
+    dirname: str,
+    feeded_var_names: str | Sequence[str],
+    target_vars: Variable | Sequence[Variable],
+    executor: Any,
+    main_program: Any = None,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    export_for_deployment: bool = True,
+    program_only: bool = False,
+) -> list[str]:
+    """Save what computes `target_vars` from `feeded_var_names` into a folder, and return the names of the
+    results.
 
     Parameters
     ----------
-    dirname: the folder; it is made. The program is the file `model_filename` (`__model__`), the parameters are a file each,
+    dirname: the folder; it is made. The program is the file `model_filename` (`__model__`), the parameters
+    are a file each,
         or all in `params_filename`.
-    export_for_deployment: False keeps the whole program, in `<model_filename>.main_program`, with all persistables.
-    program_only: leaves the parameters out.
+    export_for_deployment: False keeps the whole program, in `<model_filename>.main_program`, with all
+    persistables. program_only: leaves the parameters out.
 
-    The results pass through `scale` ops called `save_infer_model/scale_i`. Unlike in Paddle these are added to the saved
-    copy only; `main_program` is not changed.
+    The results pass through `scale` ops called `save_infer_model/scale_i`. Unlike in Paddle these are added
+    to the saved copy only; `main_program` is not changed.
     """
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names or ())
     targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars or ())
@@ -62,7 +89,10 @@ def save_inference_model(dirname: str, feeded_var_names: str | Sequence[str], ta
         _check(feeds, targets)
     origin = valid_program(main_program)
     if any(op.type == "auc" for op in origin.global_block().ops):
-        warnings.warn("please ensure that you have set the auc states to zeros before saving inference model", stacklevel=2)
+        warnings.warn(
+            "please ensure that you have set the auc states to zeros before saving inference model",
+            stacklevel=2,
+        )
     program, names = _with_scales(origin, targets)
     model = os.path.basename(model_filename) if model_filename is not None else "__model__"
     if export_for_deployment:
@@ -71,13 +101,20 @@ def save_inference_model(dirname: str, feeded_var_names: str | Sequence[str], ta
         model += ".main_program"
     values: dict[str, Any] = {}
     if program_only:
-        warnings.warn("save_inference_model specified the param `program_only` to True, It will not save params of Program.", stacklevel=2)
+        warnings.warn(
+            "save_inference_model specified the param `program_only` to True, It will not save params of "
+            "Program.",
+            stacklevel=2,
+        )
     else:
         servers = servers_of(origin)
-        values = persistables_of_job(program, servers) if servers is not None else {
-            var.name: value_of(var) for var in get_program_persistable_vars(program)}
+        values = (
+            persistables_of_job(program, servers)
+            if servers is not None
+            else {var.name: value_of(var) for var in get_program_persistable_vars(program)}
+        )
         if servers is not None:
-            params_filename = None                                               # as in fluid: a file for each
+            params_filename = None  # as in fluid: a file for each
             values.update({servers.table: servers.value(servers.table)} if servers.table else {})
     with write_folder(dirname) as files:
         files.put(model, [serialize_program(program)])
@@ -94,8 +131,11 @@ def _check(feeds: Sequence[Any], targets: Sequence[Any]) -> None:
 
 
 def _with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program, list[str]]:
-    """A copy of the program in which each target passes through a `scale` by 1, and the names that come out."""
+    """A copy of the program in which each target passes through a `scale` by 1, and the names that come
+    out.
+    """
     from fluidlite.layers.nn import scale
+
     program = origin.clone()
     names = []
     with program_guard(program):
@@ -109,7 +149,7 @@ def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence
     """The part that computes `targets` from `feeds`, in test mode, between feed and fetch ops."""
     block = program.global_block()
     for name in feeds:
-        block.var(name)                                          # an unknown name is an error of its own
+        block.var(name)  # an unknown name is an error of its own
     for index in reversed(range(len(block.ops))):
         if block.ops[index].type in ("feed", "fetch"):
             block._remove_op(index)
@@ -124,22 +164,38 @@ def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence
 
 
 # ------------------------------------------------------------------------------------------------ loading
-def load_inference_model(dirname: str | None, executor: Any, model_filename: str | bytes | None = None,
-                         params_filename: str | bytes | None = None,
-                         pserver_endpoints: Sequence[str] | None = None) -> list[Any]:
-    """[program, names to feed, Variables to fetch] from what `save_inference_model` wrote; parameters go into the global scope.
+def load_inference_model(
+    dirname: str | None,
+    executor: Any,
+    model_filename: str | bytes | None = None,
+    params_filename: str | bytes | None = None,
+    pserver_endpoints: Sequence[str] | None = None,
+) -> list[Any]:
+    """[program, names to feed, Variables to fetch] from what `save_inference_model` wrote; parameters go into
+    the global scope.
 
-    With `dirname` None, `model_filename` and `params_filename` are the bytes of the program and of the combined parameters.
-    ValueError where there is no such folder, MissingFileError for a file, FormatError for what is no model.
+    With `dirname` None, `model_filename` and `params_filename` are the bytes of the program and of the
+    combined parameters. ValueError where there is no such folder, MissingFileError for a file, FormatError
+    for what is no model.
     """
     program = parse_program(_model_bytes(dirname, model_filename, params_filename))
-    load_persistables(executor, dirname, program, params_filename if dirname is None or params_filename is None
-                      else os.path.basename(os.fsdecode(params_filename)))
+    load_persistables(
+        executor,
+        dirname,
+        program,
+        params_filename
+        if dirname is None or params_filename is None
+        else os.path.basename(os.fsdecode(params_filename)),
+    )
     for op in program.global_block().ops if pserver_endpoints else ():
         if op.has_attr("epmap"):
             op._set_attr("epmap", list(pserver_endpoints or ()))
     fetches = program.desc.get_fetch_target_names()
-    return [program, program.desc.get_feed_target_names(), [program.global_block().var(name) for name in fetches]]
+    return [
+        program,
+        program.desc.get_feed_target_names(),
+        [program.global_block().var(name) for name in fetches],
+    ]
 
 
 def _model_bytes(dirname: str | None, model: str | bytes | None, params: str | bytes | None) -> bytes:

@@ -1,9 +1,10 @@
 """The dicts of arrays that `fluid.save` keeps in `.pdparams` and `.pdopt` files, which are pickles in Paddle.
 
-Nothing is unpickled: a small machine here knows the opcodes that make dicts, tuples, strings, numbers and arrays, imports
-nothing, calls nothing that a file names, and checks every size before it makes an array. Writing gives the opcodes of
-protocol 2 that Paddle's Python (2.7 or 3) and any NumPy read.
+Nothing is unpickled: a small machine here knows the opcodes that make dicts, tuples, strings, numbers and
+arrays, imports nothing, calls nothing that a file names, and checks every size before it makes an array.
+Writing gives the opcodes of protocol 2 that Paddle's Python (2.7 or 3) and any NumPy read.
 """
+
 from __future__ import annotations
 
 import struct
@@ -24,7 +25,7 @@ _KINDS = frozenset("biufc")
 _STRUCTURED_NAMES = "StructuredToParameterName@@"
 
 
-# ------------------------------------------------------------------------------------------------ parts of arrays
+# ---------- parts of arrays
 @dataclass
 class _DType:
     """`numpy.dtype`: made from a code such as "f4", then told its byte order."""
@@ -66,9 +67,13 @@ def _text(value: Any) -> str:
 
 
 def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
-    if isinstance(data, str):                                    # a string of Python 2
+    if isinstance(data, str):  # a string of Python 2
         data = data.encode("latin1")
-    if not isinstance(dtype, _DType) or not isinstance(data, (bytes, bytearray)) or not isinstance(shape, tuple):
+    if (
+        not isinstance(dtype, _DType)
+        or not isinstance(data, (bytes, bytearray))
+        or not isinstance(shape, tuple)
+    ):
         raise FormatError("an array without type, shape or data")
     count = 1
     for dim in shape:
@@ -97,8 +102,11 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
-    "numpy dtype": _DType.make, "_codecs encode": _encode, "collections OrderedDict": lambda: {},
-    "__builtin__ bytes": lambda: b"", "builtins bytes": lambda: b"",        # how an empty array's data is written
+    "numpy dtype": _DType.make,
+    "_codecs encode": _encode,
+    "collections OrderedDict": lambda: {},
+    "__builtin__ bytes": lambda: b"",
+    "builtins bytes": lambda: b"",  # how an empty array's data is written
     **{f"numpy.{core}.multiarray _reconstruct": lambda *unused: _Array() for core in ("core", "_core")},
     **{f"numpy.{core}.multiarray scalar": _scalar for core in ("core", "_core")},
     **{f"numpy.{core}.numeric _frombuffer": _from_buffer for core in ("core", "_core")},
@@ -121,6 +129,7 @@ def _sized(form: str, text: bool = False) -> Callable[[_Bytes], Any]:
     def read(source: _Bytes) -> Any:
         data = source.take(source.numbers(form))
         return data.decode("utf8", errors="surrogatepass") if text else data
+
     return read
 
 
@@ -135,7 +144,7 @@ class _Bytes:
         if not 0 <= count <= len(self.data) - self.at:
             raise FormatError(f"{count} bytes are wanted, and {len(self.data) - self.at} are left")
         self.at += count
-        return self.data[self.at - count:self.at]
+        return self.data[self.at - count : self.at]
 
     def numbers(self, form: str) -> Any:
         """The next number, in the notation of `struct`."""
@@ -196,7 +205,9 @@ class _Machine:
         self.stack.append(tuple(items))
 
     def set_items(self, items: list[Any]) -> None:
-        """Put keys and values into the dict on the stack; keys are text, because hashing anything else may never end."""
+        """Put keys and values into the dict on the stack; keys are text, because hashing anything else may
+        never end.
+        """
         target = self.stack[-1]
         if type(target) is not dict or len(items) % 2:
             raise FormatError("items without a dict")
@@ -226,7 +237,11 @@ class _Machine:
     def reduce(self, argument: Any) -> None:
         """A part of an array from its arguments."""
         arguments, function = self.stack.pop(), self.stack.pop()
-        if not isinstance(function, _Global) or not isinstance(arguments, tuple) or function.name not in _CALLS:
+        if (
+            not isinstance(function, _Global)
+            or not isinstance(arguments, tuple)
+            or function.name not in _CALLS
+        ):
             raise FormatError("a call of what cannot be called")
         self.stack.append(_CALLS[function.name](*arguments))
 
@@ -253,28 +268,48 @@ def _nothing(machine: _Machine, argument: Any) -> None:
 
 _BYTE, _WORD, _LONG = _fixed("<B"), _fixed("<I"), _fixed("<Q")
 _OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, Any], None]]] = {
-    b"\x80": (_BYTE, _nothing), b"\x95": (_LONG, _nothing),
+    b"\x80": (_BYTE, _nothing),
+    b"\x95": (_LONG, _nothing),
     # constants
-    b"N": (None, _Machine.push), b"\x88": (lambda source: True, _Machine.push), b"\x89": (lambda source: False, _Machine.push),
-    b"K": (_BYTE, _Machine.push), b"M": (_fixed("<H"), _Machine.push), b"J": (_fixed("<i"), _Machine.push),
-    b"\x8a": (_long, _Machine.push), b"G": (_fixed(">d"), _Machine.push),
-    b"U": (_sized("<B"), _Machine.push), b"T": (_sized("<I"), _Machine.push),                  # strings of Python 2
-    b"X": (_sized("<I", text=True), _Machine.push), b"\x8c": (_sized("<B", text=True), _Machine.push),
+    b"N": (None, _Machine.push),
+    b"\x88": (lambda source: True, _Machine.push),
+    b"\x89": (lambda source: False, _Machine.push),
+    b"K": (_BYTE, _Machine.push),
+    b"M": (_fixed("<H"), _Machine.push),
+    b"J": (_fixed("<i"), _Machine.push),
+    b"\x8a": (_long, _Machine.push),
+    b"G": (_fixed(">d"), _Machine.push),
+    b"U": (_sized("<B"), _Machine.push),
+    b"T": (_sized("<I"), _Machine.push),  # strings of Python 2
+    b"X": (_sized("<I", text=True), _Machine.push),
+    b"\x8c": (_sized("<B", text=True), _Machine.push),
     b"\x8d": (_sized("<Q", text=True), _Machine.push),
-    b"B": (_sized("<I"), _Machine.push), b"C": (_sized("<B"), _Machine.push), b"\x8e": (_sized("<Q"), _Machine.push),
+    b"B": (_sized("<I"), _Machine.push),
+    b"C": (_sized("<B"), _Machine.push),
+    b"\x8e": (_sized("<Q"), _Machine.push),
     b"\x96": (_sized("<Q"), _Machine.push),
     # dicts and tuples
-    b"}": (lambda source: {}, _Machine.push), b"(": (None, _Machine.mark), b"d": (None, _Machine.dict),
-    b"s": (None, _Machine.set_item), b"u": (None, lambda machine, _: machine.set_items(machine.above_mark())),
-    b")": (None, lambda machine, _: machine.tuple(0)), b"\x85": (None, lambda machine, _: machine.tuple(1)),
-    b"\x86": (None, lambda machine, _: machine.tuple(2)), b"\x87": (None, lambda machine, _: machine.tuple(3)),
+    b"}": (lambda source: {}, _Machine.push),
+    b"(": (None, _Machine.mark),
+    b"d": (None, _Machine.dict),
+    b"s": (None, _Machine.set_item),
+    b"u": (None, lambda machine, _: machine.set_items(machine.above_mark())),
+    b")": (None, lambda machine, _: machine.tuple(0)),
+    b"\x85": (None, lambda machine, _: machine.tuple(1)),
+    b"\x86": (None, lambda machine, _: machine.tuple(2)),
+    b"\x87": (None, lambda machine, _: machine.tuple(3)),
     b"t": (None, lambda machine, _: machine.tuple(None)),
     # parts of arrays
-    b"c": (lambda source: f"{source.line()} {source.line()}", _Machine.global_name), b"\x93": (None, _Machine.global_name),
-    b"R": (None, _Machine.reduce), b"b": (None, _Machine.build),
+    b"c": (lambda source: f"{source.line()} {source.line()}", _Machine.global_name),
+    b"\x93": (None, _Machine.global_name),
+    b"R": (None, _Machine.reduce),
+    b"b": (None, _Machine.build),
     # the memo
-    b"q": (_BYTE, _Machine.remember), b"r": (_WORD, _Machine.remember), b"\x94": (None, _Machine.remember),
-    b"h": (_BYTE, _Machine.recall), b"j": (_WORD, _Machine.recall),
+    b"q": (_BYTE, _Machine.remember),
+    b"r": (_WORD, _Machine.remember),
+    b"\x94": (None, _Machine.remember),
+    b"h": (_BYTE, _Machine.recall),
+    b"j": (_WORD, _Machine.recall),
 }
 
 
@@ -285,11 +320,15 @@ def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
     except FormatError as error:
         raise FormatError(f"{name} is no file of parameters: {error}") from None
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
-        raise FormatError(f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}") from None
+        raise FormatError(
+            f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}"
+        ) from None
     if type(found) is not dict:
         raise FormatError(f"{name} is no file of parameters: it holds a {type(found).__name__}, not a dict")
     found.pop(_STRUCTURED_NAMES, None)
-    bad = next((key for key, value in found.items() if not isinstance(value, _Array) or value.array is None), None)
+    bad = next(
+        (key for key, value in found.items() if not isinstance(value, _Array) or value.array is None), None
+    )
     if bad is not None:
         raise FormatError(f"{name} is no file of parameters: {bad[:100]!r} is no array")
     return {key: value.array for key, value in found.items()}
@@ -304,7 +343,11 @@ def _unicode(text: str) -> bytes:
 def _number(value: int) -> bytes:
     if 0 <= value < 256:
         return b"K" + bytes((value,))
-    return b"J" + struct.pack("<i", value) if -2**31 <= value < 2**31 else b"\x8a\x08" + struct.pack("<q", value)
+    return (
+        b"J" + struct.pack("<i", value)
+        if -(2**31) <= value < 2**31
+        else b"\x8a\x08" + struct.pack("<q", value)
+    )
 
 
 def _data(raw: bytes) -> bytes:
@@ -315,7 +358,13 @@ def _data(raw: bytes) -> bytes:
 def _array_opcodes(array: Array) -> Iterator[bytes]:
     """`_reconstruct(ndarray, (0,), b"b")`, then its state (1, shape, dtype, False, data)."""
     little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
-    yield b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + _number(0) + b"\x85" + _data(b"b") + b"\x87R"
+    yield (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+        + _number(0)
+        + b"\x85"
+        + _data(b"b")
+        + b"\x87R"
+    )
     shape = b"(" + b"".join(map(_number, array.shape)) + b"t"
     order = _unicode("<" if little.dtype.itemsize > 1 else "|")
     state = b"(" + _number(3) + order + b"NNN" + _number(-1) + _number(-1) + _number(0) + b"t"

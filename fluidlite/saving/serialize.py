@@ -6,6 +6,7 @@
 
 Whatever a file says about sizes is held against the bytes that it has before anything is allocated.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -44,7 +45,9 @@ def tensor_bytes(tensor: LoDTensor, dtype: Any = None) -> bytes:
     """A LoDTensor as bytes, its elements converted to `dtype` if that is given."""
     array = host(tensor.array)
     array = array if dtype is None else array.astype(dtype)
-    levels = b"".join(struct.pack("<Q", 8 * len(level)) + np.asarray(level, "<u8").tobytes() for level in tensor.lod())
+    levels = b"".join(
+        struct.pack("<Q", 8 * len(level)) + np.asarray(level, "<u8").tobytes() for level in tensor.lod()
+    )
     return struct.pack("<IQ", 0, len(tensor.lod())) + levels + _plain_bytes(array)
 
 
@@ -53,12 +56,19 @@ def value_bytes(value: LoDTensor | SelectedRows, dtype: Any = None) -> bytes:
     if isinstance(value, LoDTensor):
         return tensor_bytes(value, dtype)
     rows = np.asarray(host(value.ids), "<i8")
-    return struct.pack("<IQ", 0, len(rows)) + rows.tobytes() + struct.pack("<q", value.height()) + _plain_bytes(host(value.array))
+    return (
+        struct.pack("<IQ", 0, len(rows))
+        + rows.tobytes()
+        + struct.pack("<q", value.height())
+        + _plain_bytes(host(value.array))
+    )
 
 
 # ------------------------------------------------------------------------------------------------ reading
 class Source:
-    """Reads values one after the other from a file or from bytes; FormatError names the file where it is none of ours."""
+    """Reads values one after the other from a file or from bytes; FormatError names the file where it is
+    none of ours.
+    """
 
     def __init__(self, stream: BinaryIO, size: int, name: str) -> None:
         self.stream, self.left, self.name = stream, size, name
@@ -95,7 +105,7 @@ class Source:
 
     def version(self, what: str) -> None:
         """A version, which has always been 0."""
-        found, = self.numbers("<I", f"the version of {what}")
+        (found,) = self.numbers("<I", f"the version of {what}")
         if found:
             raise self.bad(f"{what} has version {found}, and only version 0 is known")
 
@@ -107,7 +117,7 @@ class Source:
     def array(self) -> Array:
         """A tensor without level of detail."""
         self.version("a tensor")
-        size, = self.numbers("<i", "the size of a description")
+        (size,) = self.numbers("<i", "the size of a description")
         if not 0 < size <= _MAX_DESC:
             raise self.bad(f"the description of a tensor takes {size} bytes")
         try:
@@ -122,7 +132,9 @@ class Source:
         try:
             dtype = to_numpy(VarType(data_type)).newbyteorder("<")
         except (TypeError, ValueError):
-            raise self.bad(f"a tensor has elements of type number {data_type}, which are no numbers") from None
+            raise self.bad(
+                f"a tensor has elements of type number {data_type}, which are no numbers"
+            ) from None
         if len(shape) > _MAX_LEVELS or any(not 0 <= dim < 1 << 60 for dim in shape):
             raise self.bad(f"a tensor has the shape {list(shape[:_MAX_LEVELS])}")
         count = 1
@@ -131,19 +143,19 @@ class Source:
         data = self.take(count * dtype.itemsize, f"a tensor of shape {list(shape)} and type {dtype}")
         try:
             array = np.frombuffer(data, dtype).reshape(shape)
-        except ValueError as error:                             # more dimensions, or emptier ones, than NumPy has
+        except ValueError as error:  # more dimensions, or emptier ones, than NumPy has
             raise self.bad(f"a tensor has the shape {list(shape)}: {error}") from None
         return array.astype(dtype.newbyteorder("="), copy=True)
 
     def tensor(self) -> LoDTensor:
         """A LoDTensor."""
         self.version("a LoDTensor")
-        levels, = self.numbers("<Q", "the number of levels")
+        (levels,) = self.numbers("<Q", "the number of levels")
         if levels > _MAX_LEVELS:
             raise self.bad(f"a LoDTensor has {levels} levels of detail")
         lod = []
         for level in range(levels):
-            size, = self.numbers("<Q", f"the size of level {level}")
+            (size,) = self.numbers("<Q", f"the size of level {level}")
             if size % 8 or not size:
                 raise self.bad(f"level {level} of a LoDTensor takes {size} bytes")
             lod.append(np.frombuffer(self.take(size, f"level {level}"), "<u8").tolist())
@@ -163,23 +175,28 @@ class Source:
     def selected_rows(self) -> SelectedRows:
         """SelectedRows."""
         self.version("SelectedRows")
-        count, = self.numbers("<Q", "the number of rows")
+        (count,) = self.numbers("<Q", "the number of rows")
         rows = np.frombuffer(self.take(8 * count, f"{count} row numbers"), "<i8").astype(np.int64)
-        height, = self.numbers("<q", "the height")
+        (height,) = self.numbers("<q", "the height")
         values = self.array()
         if values.ndim == 0 or len(values) != count or (count and not 0 <= rows.min() <= rows.max() < height):
-            raise self.bad(f"SelectedRows of height {height} have {count} row numbers, and values of shape {list(values.shape)}")
+            raise self.bad(
+                f"SelectedRows of height {height} have {count} row numbers, and values of shape "
+                f"{list(values.shape)}"
+            )
         return SelectedRows(rows, height, values)
 
 
-# ------------------------------------------------------------------------------------------------ whole or not at all
+# ---------- whole or not at all
 def _beside(target: pathlib.Path) -> pathlib.Path:
     """A hidden name that nobody else uses, in the same folder."""
     return target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
 
 
 def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
-    """Write a file under another name beside `path` and put it in place when it is complete; folders are made."""
+    """Write a file under another name beside `path` and put it in place when it is complete; folders are
+    made.
+    """
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(target)
@@ -193,7 +210,9 @@ def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
 
 
 def inside(folder: str | os.PathLike[str], name: str) -> str:
-    """The path of `name` in `folder`; ValueError for a name that leads out of it, as a hostile program's variables could."""
+    """The path of `name` in `folder`; ValueError for a name that leads out of it, as a hostile program's
+    variables could.
+    """
     pure = pathlib.PurePath(name)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\0" in name:
         raise ValueError(f"{name!r} cannot name a file in {str(folder)!r}")
@@ -215,7 +234,7 @@ class FileSet:
     def move_to(self, target: pathlib.Path) -> None:
         """Put the files in place: all at once where `target` is a new folder, else one after the other."""
         if not target.exists():
-            with contextlib.suppress(OSError):                  # another process may have made it just now
+            with contextlib.suppress(OSError):  # another process may have made it just now
                 os.rename(self.staging, target)
                 return
         for name in self.names:

@@ -1,4 +1,7 @@
-"""`fluid.save` and `fluid.load`: a program with its parameters and its optimizer's state in three files of one name."""
+"""`fluid.save` and `fluid.load`: a program with its parameters and its optimizer's state in three files of
+one name.
+"""
+
 from __future__ import annotations
 
 import os
@@ -34,15 +37,21 @@ _PARAMS, _OPTIMIZER, _MODEL = ".pdparams", ".pdopt", ".pdmodel"
 
 
 def save(program: Program, model_path: str) -> None:
-    """Write `model_path`.pdparams, .pdopt and .pdmodel: parameters, optimizer state, program; folders are made."""
+    """Write `model_path`.pdparams, .pdopt and .pdmodel: parameters, optimizer state, program; folders are
+    made.
+    """
     if not os.path.basename(model_path):
-        raise AssertionError("The input model_path MUST be format of dirname/filename [dirname\\filename in Windows system], "
-                             "but received model_path is empty string.")
+        raise AssertionError(
+            "The input model_path MUST be format of dirname/filename [dirname\\filename in Windows system], "
+            "but received model_path is empty string."
+        )
     variables = list(program.list_vars())
     servers = servers_of(program)
     remote = {} if servers is None else servers.fresh({var.name for var in variables} & set(servers.groups))
-    parameters = {**_arrays(var for var in variables if is_parameter(var) and var.name not in remote),
-                  **{name: np.array(value.array) for name, value in remote.items()}}
+    parameters = {
+        **_arrays(var for var in variables if is_parameter(var) and var.name not in remote),
+        **{name: np.array(value.array) for name, value in remote.items()},
+    }
     optimizer = _arrays(var for var in variables if is_belong_to_optimizer(var))
     replace_file(model_path + _PARAMS, dump_arrays(parameters))
     replace_file(model_path + _OPTIMIZER, dump_arrays(optimizer))
@@ -71,25 +80,37 @@ def _read(path: str) -> dict[str, Array]:
         raise MissingFileError(f"cannot open {path}: there is no model saved under that name") from None
 
 
-# ------------------------------------------------------------------------------------------------ into a program
-def load(program: Program, model_path: str, executor: Any = None, var_list: Sequence[Variable] | None = None) -> None:
+# ---------- into a program
+def load(
+    program: Program, model_path: str, executor: Any = None, var_list: Sequence[Variable] | None = None
+) -> None:
     """Load parameters and optimizer state of `program` into the global scope, as `save` wrote them.
 
-    `model_path` may also be a folder or file written by `save_vars` and its like; a file needs `var_list`. Nothing is
-    changed unless everything fits: AssertionError for what is missing, RuntimeError for a parameter of another shape.
+    `model_path` may also be a folder or file written by `save_vars` and its like; a file needs `var_list`.
+    Nothing is changed unless everything fits: AssertionError for what is missing, RuntimeError for a
+    parameter of another shape.
     """
     prefix = _prefix(model_path)
     if not os.path.exists(prefix + _PARAMS):
         if executor is None and os.path.exists(model_path):
-            raise ValueError("executor is required when loading model file saved with [ save_params, save_persistables, save_vars ]")
+            raise ValueError(
+                "executor is required when loading model file saved with [ save_params, save_persistables, "
+                "save_vars ]"
+            )
         if os.path.isdir(model_path):
             return _load_folder(program, model_path, executor)
         if os.path.isfile(model_path):
             return _load_file(program, model_path, executor, var_list)
     state = _read(prefix + _PARAMS)
     # a program read from bytes may not say which of its variables are parameters, so both files serve for all
-    parameters = [var for var in get_program_persistable_vars(program) if is_parameter(var) or var.name in state]
-    others = [var for var in get_program_persistable_vars(program) if not is_parameter(var) and var.name not in state]
+    parameters = [
+        var for var in get_program_persistable_vars(program) if is_parameter(var) or var.name in state
+    ]
+    others = [
+        var
+        for var in get_program_persistable_vars(program)
+        if not is_parameter(var) and var.name not in state
+    ]
     values = _pick(parameters, state, prefix + _PARAMS)
     if others:
         path = prefix + _OPTIMIZER
@@ -112,17 +133,26 @@ def _pick(variables: Iterable[Variable], state: Mapping[str, Array], path: str) 
 
 def _files_in(folder: str) -> set[str]:
     """Paths of the files in a folder and those below it, as the variables are called."""
-    return {os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/") for root, _, names in os.walk(folder) for name in names}
+    return {
+        os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/")
+        for root, _, names in os.walk(folder)
+        for name in names
+    }
 
 
 def _load_folder(program: Program, folder: str, executor: Any) -> None:
     names = _files_in(folder)
-    load_vars(executor, folder, vars=[var for var in get_program_persistable_vars(program) if var.name in names])
+    load_vars(
+        executor, folder, vars=[var for var in get_program_persistable_vars(program) if var.name in names]
+    )
 
 
 def _load_file(program: Program, path: str, executor: Any, var_list: Sequence[Variable] | None) -> None:
     if var_list is None:
-        raise ValueError("var_list is required when loading model file saved with [ save_params, save_persistables, save_vars ]")
+        raise ValueError(
+            "var_list is required when loading model file saved with [ save_params, save_persistables, "
+            "save_vars ]"
+        )
     known = {var.name for var in program.list_vars()}
     stranger = next((var.name for var in var_list if var.name not in known), None)
     if stranger is not None:
@@ -133,7 +163,9 @@ def _load_file(program: Program, path: str, executor: Any, var_list: Sequence[Va
 
 # ------------------------------------------------------------------------------------------------ as a dict
 def load_program_state(model_path: str, var_list: Sequence[Variable] | None = None) -> dict[str, Array]:
-    """Name -> array from what `save`, or `save_vars` and its like, wrote; `var_list` chooses, and orders a combined file."""
+    """Name -> array from what `save`, or `save_vars` and its like, wrote; `var_list` chooses, and orders a
+    combined file.
+    """
     prefix = _prefix(model_path)
     if not all(isinstance(var, Variable) for var in var_list or ()):
         raise TypeError("value in var_list must be variable")
@@ -150,8 +182,14 @@ def load_program_state(model_path: str, var_list: Sequence[Variable] | None = No
         if wanted is None:
             raise ValueError("var_list can not be None when model_path is a file type")
         with Source.open(model_path) as source:
-            return {name: host(tensor.array) for name, tensor in zip(sorted(wanted), source.tensors(len(wanted)), strict=True)}
-    raise MissingFileError(f"there is no model saved as {model_path}: neither {prefix + _PARAMS} nor a folder or file of that name")
+            return {
+                name: host(tensor.array)
+                for name, tensor in zip(sorted(wanted), source.tensors(len(wanted)), strict=True)
+            }
+    raise MissingFileError(
+        f"there is no model saved as {model_path}: neither {prefix + _PARAMS} nor a folder or file of that "
+        f"name"
+    )
 
 
 def _tensor_file(path: str) -> Array:
@@ -161,14 +199,18 @@ def _tensor_file(path: str) -> Array:
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: the model's files are not complete") from None
     except FormatError as error:
-        raise RuntimeError("Failed to load model file , please make sure model file is saved with the following APIs: "
-                           f"save_params, save_persistables, save_vars: {error}") from error
+        raise RuntimeError(
+            "Failed to load model file , please make sure model file is saved with the following APIs: "
+            f"save_params, save_persistables, save_vars: {error}"
+        ) from error
 
 
 def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None:
-    """Set persistable variables of `program` in the global scope; warns about names that the program does not have.
+    """Set persistable variables of `program` in the global scope; warns about names that the program does not
+    have.
 
-    AssertionError, before anything is changed, where the startup program has not run or shape or dtype differ.
+    AssertionError, before anything is changed, where the startup program has not run or shape or dtype
+    differ.
     """
     values = {}
     for var in get_program_persistable_vars(program):
@@ -178,12 +220,22 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
         if var.name not in state_dict:
             continue
         old, new = held.value.array, np.asarray(state_dict[var.name])
-        for what, mine, theirs in (("shape", tuple(old.shape), new.shape), ("data type", old.dtype, new.dtype)):
+        for what, mine, theirs in (
+            ("shape", tuple(old.shape), new.shape),
+            ("data type", old.dtype, new.dtype),
+        ):
             if mine != theirs:
-                raise AssertionError(f"Parameter's {what} does not match, the Program requires a parameter with a {what} of ({mine}), "
-                                     f"while the loaded parameter (namely [ {var.name} ]) has a {what} of  ({theirs}).")
+                raise AssertionError(
+                    f"Parameter's {what} does not match, the Program requires a parameter with a {what} of "
+                    f"({mine}), "
+                    f"while the loaded parameter (namely [ {var.name} ]) has a {what} of  ({theirs})."
+                )
         values[var.name] = new
     put_values(values)
     unused = [name for name in state_dict if name not in values]
     if unused:
-        warnings.warn("This list is not set, because these names are not among the program's parameters: " + " ".join(unused), stacklevel=2)
+        warnings.warn(
+            "This list is not set, because these names are not among the program's parameters: "
+            + " ".join(unused),
+            stacklevel=2,
+        )

@@ -1,4 +1,5 @@
 """Saving and loading variables: a file each, or all in one, in the order of their names."""
+
 from __future__ import annotations
 
 import os
@@ -13,22 +14,53 @@ from fluidlite.base.errors import EnforceNotMet, MissingFileError, Uninitialized
 from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.saving.distributed import COUNTER, LOOKUP_TABLES, Servers, held_by_server, is_server, read_whole, servers_of
-from fluidlite.saving.serialize import FileSet, Source, inside, replace_file, tensor_bytes, value_bytes, write_folder
+from fluidlite.saving.distributed import (
+    COUNTER,
+    LOOKUP_TABLES,
+    Servers,
+    held_by_server,
+    is_server,
+    read_whole,
+    servers_of,
+)
+from fluidlite.saving.serialize import (
+    FileSet,
+    Source,
+    inside,
+    replace_file,
+    tensor_bytes,
+    value_bytes,
+    write_folder,
+)
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = [
-    "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
-    "is_belong_to_optimizer", "is_parameter", "is_persistable", "load_params", "load_persistables", "load_vars", "persistables_of_job",
-    "put_files", "put_values", "save_params", "save_persistables", "save_vars", "valid_program", "value_of",
+    "get_parameter_value",
+    "get_parameter_value_by_name",
+    "get_program_parameter",
+    "get_program_persistable_vars",
+    "is_belong_to_optimizer",
+    "is_parameter",
+    "is_persistable",
+    "load_params",
+    "load_persistables",
+    "load_vars",
+    "persistables_of_job",
+    "put_files",
+    "put_values",
+    "save_params",
+    "save_persistables",
+    "save_vars",
+    "valid_program",
+    "value_of",
 ]
 
 _NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER))
 Predicate = Callable[[Variable], Any]
 
 
-# ------------------------------------------------------------------------------------------------ which variables
+# ---------- which variables
 def is_parameter(var: Any) -> bool:
     """Whether `var` is a Parameter."""
     return isinstance(var, Parameter)
@@ -62,7 +94,10 @@ def valid_program(main_program: Any) -> Program:
         return main_program
     inner = getattr(main_program, "_program", None)
     if not isinstance(inner, Program):
-        raise TypeError(f"The type of input main_program is invalid, expected type is fluid.Program, but received {type(main_program)}")
+        raise TypeError(
+            f"The type of input main_program is invalid, expected type is fluid.Program, but received "
+            f"{type(main_program)}"
+        )
     warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
     return inner
 
@@ -71,16 +106,26 @@ def valid_program(main_program: Any) -> Program:
 def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedRows:
     """What the scope holds for `var`; UninitializedError where that is nothing."""
     held = (scope or global_scope()).find_var(var.name)
-    if held is None or not held.is_initialized() or (isinstance(held.value, SelectedRows) and held.value.array is None):
-        raise UninitializedError(f"variable {var.name!r} holds no value to save or read; run the startup program first "
-                                 "(exe.run(fluid.default_startup_program()))")
+    if (
+        held is None
+        or not held.is_initialized()
+        or (isinstance(held.value, SelectedRows) and held.value.array is None)
+    ):
+        raise UninitializedError(
+            f"variable {var.name!r} holds no value to save or read; run the startup program first "
+            "(exe.run(fluid.default_startup_program()))"
+        )
     if not isinstance(held.value, (LoDTensor, SelectedRows)):
         raise TypeError(f"variable {var.name!r} holds a {type(held.value).__name__}, which is not saved")
     return held.value
 
 
-def put_values(values: Mapping[str, LoDTensor | SelectedRows | Array], executor: Any = None, scope: Scope | None = None) -> None:
-    """Put values into a scope (the global one), on the place of `executor`; a tensor of the same form keeps its storage."""
+def put_values(
+    values: Mapping[str, LoDTensor | SelectedRows | Array], executor: Any = None, scope: Scope | None = None
+) -> None:
+    """Put values into a scope (the global one), on the place of `executor`; a tensor of the same form
+    keeps its storage.
+    """
     scope = scope or global_scope()
     place = getattr(executor, "place", None)
     for name, value in values.items():
@@ -120,20 +165,32 @@ def _chosen(main_program: Any, vars: Iterable[Any] | None, predicate: Predicate 
         found = [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
     wrong = next((var for var in found if not isinstance(var, Variable)), None)
     if wrong is not None:
-        raise TypeError(f"'vars' should be a list of Variables, and it holds {wrong!r} of type {type(wrong).__name__}")
+        raise TypeError(
+            f"'vars' should be a list of Variables, and it holds {wrong!r} of type {type(wrong).__name__}"
+        )
     return list({var.name: var for var in found if var.type != VarType.RAW}.values())
 
 
-def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars: Iterable[Any] | None = None,
-              predicate: Predicate | None = None, filename: str | None = None) -> bytes | None:
-    """Save variables into the folder `dirname`: a file each, or all in the file `filename`; all of them or none.
+def save_vars(
+    executor: Any,
+    dirname: str | None,
+    main_program: Any = None,
+    vars: Iterable[Any] | None = None,
+    predicate: Predicate | None = None,
+    filename: str | None = None,
+) -> bytes | None:
+    """Save variables into the folder `dirname`: a file each, or all in the file `filename`; all of them or
+    none.
 
-    The variables are `vars`, or those of `main_program` that `predicate` is true for. With neither `dirname` nor `filename`
-    the bytes of the combined file are returned.
+    The variables are `vars`, or those of `main_program` that `predicate` is true for. With neither `dirname`
+    nor `filename` the bytes of the combined file are returned.
     """
     chosen = _chosen(main_program, vars, predicate)
     if not chosen:
-        warnings.warn("no variable in your model, please ensure there are any variables in your model to save", stacklevel=2)
+        warnings.warn(
+            "no variable in your model, please ensure there are any variables in your model to save",
+            stacklevel=2,
+        )
         return None
     values = _values(chosen, servers_of(valid_program(main_program)))
     if dirname is None and filename is None:
@@ -142,7 +199,10 @@ def save_vars(executor: Any, dirname: str | None, main_program: Any = None, vars
         raise ValueError("a 'filename' needs the folder 'dirname'")
     if filename is not None:
         if not os.path.basename(filename):
-            raise EnforceNotMet(f"cannot save variables into {os.path.join(dirname, filename)!r}: 'filename' should name a file")
+            raise EnforceNotMet(
+                f"cannot save variables into {os.path.join(dirname, filename)!r}: 'filename' should name a "
+                f"file"
+            )
         replace_file(os.path.join(dirname, filename), _combined(values))
         return None
     with write_folder(dirname) as files:
@@ -156,7 +216,9 @@ def _values(chosen: Sequence[Variable], servers: Servers | None) -> dict[str, Lo
     return {var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in chosen}
 
 
-def put_files(files: FileSet, values: Mapping[str, LoDTensor | SelectedRows], filename: str | None = None) -> None:
+def put_files(
+    files: FileSet, values: Mapping[str, LoDTensor | SelectedRows], filename: str | None = None
+) -> None:
     """Add values to a set of files: one each, or all in `filename`."""
     if filename is not None:
         files.put(filename, _combined(values))
@@ -169,20 +231,29 @@ def _combined(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]
     """The pieces of a combined file."""
     sparse = [name for name, value in values.items() if isinstance(value, SelectedRows)]
     if sparse:
-        raise ValueError(f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out")
+        raise ValueError(
+            f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out"
+        )
     return (tensor_bytes(values[name]) for name in sorted(values) if isinstance(values[name], LoDTensor))  # type: ignore[arg-type]
 
 
-def save_params(executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None) -> bytes | None:
+def save_params(
+    executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None
+) -> bytes | None:
     """Save the Parameters of a program; see `save_vars`."""
-    return save_vars(executor, dirname, main_program=main_program, vars=None, predicate=is_parameter, filename=filename)
+    return save_vars(
+        executor, dirname, main_program=main_program, vars=None, predicate=is_parameter, filename=filename
+    )
 
 
-def save_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None) -> bytes | None:
+def save_persistables(
+    executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None
+) -> bytes | None:
     """Save the persistable variables of a program, those of the optimizer among them; see `save_vars`.
 
-    Of a trainer of parameter servers: also what only they hold, put together, with a file for each variable whatever `filename`
-    says (as in fluid); a distributed table is written by its servers into `__lookup_table__`. Of a server: what it holds.
+    Of a trainer of parameter servers: also what only they hold, put together, with a file for each variable
+    whatever `filename` says (as in fluid); a distributed table is written by its servers into
+    `__lookup_table__`. Of a server: what it holds.
     """
     program = valid_program(main_program)
     servers = servers_of(program)
@@ -191,7 +262,9 @@ def save_persistables(executor: Any, dirname: str | None, main_program: Any = No
         return None
     if is_server(program):
         return save_vars(executor, dirname, program, vars=_held(program), filename=filename)
-    return save_vars(executor, dirname, main_program=main_program, vars=None, predicate=is_persistable, filename=filename)
+    return save_vars(
+        executor, dirname, main_program=main_program, vars=None, predicate=is_persistable, filename=filename
+    )
 
 
 def persistables_of_job(program: Program, servers: Servers) -> dict[str, LoDTensor | SelectedRows]:
@@ -199,8 +272,10 @@ def persistables_of_job(program: Program, servers: Servers) -> dict[str, LoDTens
     remote = servers.remote()
     local = [var for var in get_program_persistable_vars(program) if var.name not in (*remote, servers.table)]
     fresh = servers.fresh([var.name for var in local] + remote)
-    return {**{var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in local},
-            **{name: fresh[name] for name in remote}}
+    return {
+        **{var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in local},
+        **{name: fresh[name] for name in remote},
+    }
 
 
 def _save_of_job(dirname: str | None, program: Program, servers: Servers) -> None:
@@ -218,20 +293,34 @@ def _held(program: Program) -> list[Variable]:
     scope = global_scope()
     serving = next(op for op in program.global_block().ops if op.type == "listen_and_serv")
     arriving = {*serving.input("X"), *(text.rpartition(":")[0] for text in serving.attrs["grad_to_block_id"])}
-    found = [(var, scope.find_var(var.name)) for var in get_program_persistable_vars(program) if var.name not in arriving]
+    found = [
+        (var, scope.find_var(var.name))
+        for var in get_program_persistable_vars(program)
+        if var.name not in arriving
+    ]
     return [var for var, held in found if held is not None and held.is_initialized()]
 
 
 # ------------------------------------------------------------------------------------------------ loading
-def load_vars(executor: Any, dirname: str | None, main_program: Any = None, vars: Iterable[Any] | None = None,
-              predicate: Predicate | None = None, filename: str | bytes | None = None) -> None:
+def load_vars(
+    executor: Any,
+    dirname: str | None,
+    main_program: Any = None,
+    vars: Iterable[Any] | None = None,
+    predicate: Predicate | None = None,
+    filename: str | bytes | None = None,
+) -> None:
     """Load what `save_vars` saved, with the same arguments; nothing is changed unless all of it fits.
 
-    With `dirname` None, `filename` is what `save_vars` returned. RuntimeError where a Parameter has another shape than the
-    program gives it, FormatError for a file that holds no tensors, MissingFileError where one is missing.
+    With `dirname` None, `filename` is what `save_vars` returned. RuntimeError where a Parameter has another
+    shape than the program gives it, FormatError for a file that holds no tensors, MissingFileError where one
+    is missing.
     """
     if main_program is not None and not isinstance(main_program, Program):
-        raise TypeError(f"The type of input main_program is invalid, expected type is fluid.Program, but received {type(main_program)}")
+        raise TypeError(
+            f"The type of input main_program is invalid, expected type is fluid.Program, but received "
+            f"{type(main_program)}"
+        )
     chosen = _chosen(main_program, vars, predicate)
     if dirname is None and filename is None:
         raise ValueError("The directory path and params cannot be None at the same time.")
@@ -245,8 +334,11 @@ def check_shape(var: Variable, value: Any) -> None:
     """RuntimeError where a Parameter should get a value of another shape."""
     shape = tuple(value.shape() if isinstance(value, LoDTensor) else value.shape)
     if isinstance(var, Parameter) and shape != tuple(var.shape):
-        raise RuntimeError(f"Variable's shape does not match, the Program requires a parameter with the shape of ({var.shape}), while "
-                           f"the loaded parameter (namely [ {var.name} ]) has a shape of  ({shape}).")
+        raise RuntimeError(
+            f"Variable's shape does not match, the Program requires a parameter with the shape of "
+            f"({var.shape}), while "
+            f"the loaded parameter (namely [ {var.name} ]) has a shape of  ({shape})."
+        )
 
 
 def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes | None) -> dict[str, Any]:
@@ -279,32 +371,50 @@ def _read_one(var: Variable, dirname: str) -> LoDTensor | SelectedRows:
 
 
 def _missing(error: FileNotFoundError) -> MissingFileError:
-    return MissingFileError(f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere")
+    return MissingFileError(
+        f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere"
+    )
 
 
-def load_params(executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None) -> None:
+def load_params(
+    executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None
+) -> None:
     """Load the Parameters of a program; see `load_vars`."""
     load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_parameter, filename=filename)
 
 
-def load_persistables(executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None) -> None:
+def load_persistables(
+    executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None
+) -> None:
     """Load the persistable variables of a program; see `load_vars`.
 
     Into a server's program: its part of each whole variable. Into a trainer's: what trainers have as a whole.
     """
     program = main_program if isinstance(main_program, Program) else None
-    if dirname is not None and program is not None and program._is_distributed and program._parameters_on_pservers is not None:
+    if (
+        dirname is not None
+        and program is not None
+        and program._is_distributed
+        and program._parameters_on_pservers is not None
+    ):
         return _load_of_job(executor, dirname, program)
-    return load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_persistable, filename=filename)
+    return load_vars(
+        executor, dirname=dirname, main_program=main_program, predicate=is_persistable, filename=filename
+    )
 
 
 def _load_of_job(executor: Any, dirname: str, program: Program) -> None:
     servers = servers_of(program)
     if servers is not None:
         remote = {*servers.remote(), servers.table}
-        return load_vars(executor, dirname, program, vars=[var for var in get_program_persistable_vars(program) if var.name not in remote])
+        return load_vars(
+            executor,
+            dirname,
+            program,
+            vars=[var for var in get_program_persistable_vars(program) if var.name not in remote],
+        )
     values = dict(held_by_server(program, lambda name: read_whole(dirname, name)))
-    counts = any(var.name == COUNTER for var in _held(program))           # fluid forgets it
+    counts = any(var.name == COUNTER for var in _held(program))  # fluid forgets it
     if counts and os.path.isfile(inside(dirname, COUNTER)):
         values[COUNTER] = read_whole(dirname, COUNTER)
     return put_values(values, executor)

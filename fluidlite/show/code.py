@@ -1,11 +1,13 @@
-"""Programs as the C-like listing that fluid's `program_to_code` prints: a brace a block, a line a variable and op.
+"""Programs as the C-like listing that fluid's `program_to_code` prints: a brace a block, a line a variable
+and op.
 
-    { // block 0
-        persist trainable parameter fc_0.w_0 : fluid.VarType.LOD_TENSOR.shape(784, 10).astype(VarType.FP32)
+{ // block 0
+    persist trainable parameter fc_0.w_0 : fluid.VarType.LOD_TENSOR.shape(784, 10).astype(VarType.FP32)
 
-        {Out=['fc_0.tmp_0']} = mul(inputs={X=['img'], Y=['fc_0.w_0']}, op_role = 0, x_num_col_dims = 1)
-    }
+    {Out=['fc_0.tmp_0']} = mul(inputs={X=['img'], Y=['fc_0.w_0']}, op_role = 0, x_num_col_dims = 1)
+}
 """
+
 from __future__ import annotations
 
 import sys
@@ -39,7 +41,11 @@ def variable_code(var: Variable) -> str:
     """`persist trainable parameter w : fluid.VarType.LOD_TENSOR.shape(3, 4).astype(VarType.FP32)`."""
     persist = "persist " if var.persistable else ""
     kind = f"{'trainable ' if var.trainable else ''}parameter" if isinstance(var, Parameter) else "var"
-    shaped = f".shape{tuple(var.shape)}.astype(VarType.{var.dtype.name})" if var.type in _SHAPED and var._dtype is not None else ""
+    shaped = (
+        f".shape{tuple(var.shape)}.astype(VarType.{var.dtype.name})"
+        if var.type in _SHAPED and var._dtype is not None
+        else ""
+    )
     return f"{persist}{kind} {var.name} : fluid.VarType.{var.type.name}{shaped}"
 
 
@@ -61,12 +67,14 @@ def _attr(op: Operator, name: str) -> Any:
     return f"blocks[{', '.join(str(block.idx) for block in value)}]" if kind == AttrType.BLOCKS else value
 
 
-# ------------------------------------------------------------------------------------------------ fluid's functions
+# ---------- fluid's functions
 def program_to_code(prog: Program, fout: IO[str] | None = None, skip_op_callstack: bool = True) -> None:
     """Write the whole program to `fout`, or to stdout."""
     (fout or sys.stdout).write(program_code(prog, skip_op_callstack))
 
 
-def block_to_code(block: Block, block_idx: int, fout: IO[str] | None = None, skip_op_callstack: bool = False) -> None:
+def block_to_code(
+    block: Block, block_idx: int, fout: IO[str] | None = None, skip_op_callstack: bool = False
+) -> None:
     """Write one block to `fout`, or to stdout."""
     (fout or sys.stdout).write(block_code(block, skip_op_callstack))

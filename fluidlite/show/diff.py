@@ -1,9 +1,11 @@
-"""What became of a program: which ops of the original a role's program keeps, changes and lacks, and which are new in it.
+"""What became of a program: which ops of the original a role's program keeps, changes and lacks, and which
+are new in it.
 
-An op is the same as another when type, inputs, outputs and attributes are the same, wherever it stands; the same op, changed,
-when only its type and outputs are, or its type and inputs, or its type and the parameter that it is there for (`op_role_var`): a
-server's `sgd` updates `w.block0` where the original's updated `w`.
+An op is the same as another when type, inputs, outputs and attributes are the same, wherever it stands; the
+same op, changed, when only its type and outputs are, or its type and inputs, or its type and the parameter
+that it is there for (`op_role_var`): a server's `sgd` updates `w.block0` where the original's updated `w`.
 """
+
 from __future__ import annotations
 
 import bisect
@@ -18,7 +20,13 @@ from fluidlite.ir.program import Program
 
 __all__ = ["Baseline", "Edit", "diff", "diff_text", "summary"]
 
-_COLOURS = {"inserted": "\x1b[32m", "removed": "\x1b[31m", "changed": "\x1b[33m", "kept": "\x1b[2m", "block": "\x1b[1m"}
+_COLOURS = {
+    "inserted": "\x1b[32m",
+    "removed": "\x1b[31m",
+    "changed": "\x1b[33m",
+    "kept": "\x1b[2m",
+    "block": "\x1b[1m",
+}
 _MARKS = {"inserted": "+", "removed": "-", "changed": "~", "kept": " "}
 
 
@@ -29,10 +37,9 @@ class Edit:
     Attributes
     ----------
     kind: "kept", "changed", "inserted" or "removed".
-    before, after: positions among all ops of the original and of the role's program, block after block; None where there is none.
-    old, new: the ops there.
-    changes: what is different in a changed op: `Grad: w@GRAD -> w@GRAD.block0`.
-    moved: a kept op that no longer stands in the original's order.
+    before, after: positions among all ops of the original and of the role's program, block after block; None
+    where there is none. old, new: the ops there. changes: what is different in a changed op: `Grad: w@GRAD ->
+    w@GRAD.block0`. moved: a kept op that no longer stands in the original's order.
     """
 
     kind: str
@@ -45,7 +52,9 @@ class Edit:
 
 
 def diff(original: Program, role: Program) -> list[Edit]:
-    """The lines of the difference in the role's order; what was removed stands where it was, before the next op that stayed, if any did."""
+    """The lines of the difference in the role's order; what was removed stands where it was, before the
+    next op that stayed, if any did.
+    """
     return Baseline(original).diff(role)
 
 
@@ -57,7 +66,9 @@ class Baseline:
         self._keys = [[key(op) for op in self.ops] for key in _KEYS]
 
     def matches(self, role: Program) -> tuple[dict[int, int], set[int]]:
-        """Position among the role's ops -> position here, and the positions of the ops that are the same in everything."""
+        """Position among the role's ops -> position here, and the positions of the ops that are the same
+        in everything.
+        """
         new, pairs, exact = _ops(role), dict[int, int](), set[int]()
         for key, mine in zip(_KEYS, self._keys, strict=True):
             _pair(mine, new, pairs, key, shared=key is _purpose)
@@ -75,7 +86,16 @@ class Baseline:
                 while taken < len(gone) and gone[taken] < before:
                     edits.append(Edit("removed", gone[taken], None, self.ops[gone[taken]], None))
                     taken += 1
-            edits.append(_edit(before, index, None if before is None else self.ops[before], op, index in exact, before in ordered))
+            edits.append(
+                _edit(
+                    before,
+                    index,
+                    None if before is None else self.ops[before],
+                    op,
+                    index in exact,
+                    before in ordered,
+                )
+            )
         return [*edits, *(Edit("removed", index, None, self.ops[index], None) for index in gone[taken:])]
 
 
@@ -83,7 +103,9 @@ def _ops(program: Program) -> list[Operator]:
     return [op for block in program.blocks for op in block.ops]
 
 
-def _edit(before: int | None, after: int, old: Operator | None, new: Operator, exact: bool, in_order: bool) -> Edit:
+def _edit(
+    before: int | None, after: int, old: Operator | None, new: Operator, exact: bool, in_order: bool
+) -> Edit:
     if old is None:
         return Edit("inserted", None, after, None, new)
     if exact:
@@ -91,9 +113,17 @@ def _edit(before: int | None, after: int, old: Operator | None, new: Operator, e
     return Edit("changed", before, after, old, new, tuple(_changes(old, new)))
 
 
-# ------------------------------------------------------------------------------------------------ which op is which
-def _pair(old: Sequence[Hashable], new: Sequence[Operator], pairs: dict[int, int], key: Callable[[Operator], Hashable], shared: bool) -> None:
-    """Pair what is alone yet and has the same key, first with first; with `shared` several new ops may come from one old op."""
+# ---------- which op is which
+def _pair(
+    old: Sequence[Hashable],
+    new: Sequence[Operator],
+    pairs: dict[int, int],
+    key: Callable[[Operator], Hashable],
+    shared: bool,
+) -> None:
+    """Pair what is alone yet and has the same key, first with first; with `shared` several new ops may
+    come from one old op.
+    """
     used = set(pairs.values())
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for index, name in enumerate(old):
@@ -105,8 +135,17 @@ def _pair(old: Sequence[Hashable], new: Sequence[Operator], pairs: dict[int, int
 
 
 def _content(op: Operator) -> Hashable:
-    slots = tuple((slot, tuple(names)) for part in (op.inputs, op.outputs) for slot, names in sorted(part.items()) if names)
-    return op.type, slots, tuple((name, repr(_plain(op, name))) for name in sorted(op.attrs) if name != CALLSTACK_ATTR)
+    slots = tuple(
+        (slot, tuple(names))
+        for part in (op.inputs, op.outputs)
+        for slot, names in sorted(part.items())
+        if names
+    )
+    return (
+        op.type,
+        slots,
+        tuple((name, repr(_plain(op, name))) for name in sorted(op.attrs) if name != CALLSTACK_ATTR),
+    )
 
 
 def _writes(op: Operator) -> Hashable:
@@ -138,8 +177,8 @@ def _increasing(numbers: Sequence[int]) -> frozenset[int]:
     previous: list[int] = []
     for position, number in enumerate(numbers):
         pile = bisect.bisect_left(ends, number)
-        ends[pile:pile + 1] = [number]
-        last[pile:pile + 1] = [position]
+        ends[pile : pile + 1] = [number]
+        last[pile : pile + 1] = [position]
         previous.append(last[pile - 1] if pile else -1)
     found, position = [], last[-1] if last else -1
     while position >= 0:
@@ -169,7 +208,9 @@ def summary(edits: Iterable[Edit]) -> dict[str, int]:
 
 
 def diff_text(edits: Sequence[Edit], colour: bool = False, context: int | None = 3) -> str:
-    """The difference for a terminal: `+` inserted, `-` removed, `~` changed; `context` kept ops around each (None: all of them)."""
+    """The difference for a terminal: `+` inserted, `-` removed, `~` changed; `context` kept ops around
+    each (None: all of them).
+    """
     near = _near(edits, context)
     lines, block, skipped = list[str](), None, 0
     for index, edit in enumerate(edits):
@@ -192,8 +233,12 @@ def diff_text(edits: Sequence[Edit], colour: bool = False, context: int | None =
 def _near(edits: Sequence[Edit], context: int | None) -> set[int]:
     if context is None:
         return set(range(len(edits)))
-    return {index for centre, edit in enumerate(edits) if edit.kind != "kept" or edit.moved
-            for index in range(max(0, centre - context), min(len(edits), centre + context + 1))}
+    return {
+        index
+        for centre, edit in enumerate(edits)
+        if edit.kind != "kept" or edit.moved
+        for index in range(max(0, centre - context), min(len(edits), centre + context + 1))
+    }
 
 
 def _lines(edit: Edit) -> Iterator[str]:
@@ -210,7 +255,11 @@ def _short(op: Operator) -> str:
 
 
 def _slots(slots: dict[str, list[str]]) -> str:
-    return ", ".join(f"{slot}={names[0] if len(names) == 1 else '[' + ', '.join(names) + ']'}" for slot, names in slots.items() if names)
+    return ", ".join(
+        f"{slot}={names[0] if len(names) == 1 else '[' + ', '.join(names) + ']'}"
+        for slot, names in slots.items()
+        if names
+    )
 
 
 def _painted(text: str, kind: str, colour: bool) -> str:

@@ -1,4 +1,7 @@
-"""Programs as graphs for Graphviz (`dot -Tsvg program.dot`): a cluster a block, boxes for ops, rounded boxes for values."""
+"""Programs as graphs for Graphviz (`dot -Tsvg program.dot`): a cluster a block, boxes for ops, rounded
+boxes for values.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,16 +13,32 @@ from fluidlite.show.graph import block_graph, value_label
 
 __all__ = ["program_dot"]
 
-_FILL = {"Forward": "#dfe7f5", "Backward": "#f3e3d3", "Optimize": "#dcefdc", "RPC": "#f6d5dc", "parameter": "#148b97", "value": "#f4f4f2"}
+_FILL = {
+    "Forward": "#dfe7f5",
+    "Backward": "#f3e3d3",
+    "Optimize": "#dcefdc",
+    "RPC": "#f6d5dc",
+    "parameter": "#148b97",
+    "value": "#f4f4f2",
+}
 
 
 def program_dot(program: Program) -> str:
     """The whole program; an op that runs other blocks has a dashed arrow to the first op of each."""
-    lines = ["digraph program {", '  compound=true; rankdir="TB"; node [fontname="Helvetica", fontsize=11, style="filled", color="#777777"];']
+    lines = [
+        "digraph program {",
+        '  compound=true; rankdir="TB"; node [fontname="Helvetica", fontsize=11, style="filled", '
+        'color="#777777"];',
+    ]
     for block in program.blocks:
         lines += _cluster(block)
-    lines += [f"  op{block.idx}_{number} -> op{inner.idx}_0 [style=dashed, lhead=cluster_{inner.idx}];"
-              for block in program.blocks for number, op in enumerate(block.ops) for inner in op.sub_blocks() if inner.ops]
+    lines += [
+        f"  op{block.idx}_{number} -> op{inner.idx}_0 [style=dashed, lhead=cluster_{inner.idx}];"
+        for block in program.blocks
+        for number, op in enumerate(block.ops)
+        for inner in op.sub_blocks()
+        if inner.ops
+    ]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -28,8 +47,11 @@ def _cluster(block: Block) -> Iterator[str]:
     yield f'  subgraph cluster_{block.idx} {{ label="block {block.idx}"; color="#bbbbbb"; fontname="Helvetica";'
     for index, value in enumerate(graph.values):
         fill, ink = (_FILL["parameter"], "white") if value.is_parameter else (_FILL["value"], "black")
-        yield (f'    v{block.idx}_{index} [shape=box, style="rounded,filled", label={_quoted(value_label(value))}, '
-               f'fillcolor="{fill}", fontcolor={ink}];')
+        yield (
+            f'    v{block.idx}_{index} [shape=box, style="rounded,filled", '
+            f"label={_quoted(value_label(value))}, "
+            f'fillcolor="{fill}", fontcolor={ink}];'
+        )
     for number, op in enumerate(graph.ops):
         node = f"op{block.idx}_{number}"
         yield f'    {node} [shape=box, label={_quoted(op.type)}, fillcolor="{_FILL[_role(op)]}"];'
@@ -40,8 +62,13 @@ def _cluster(block: Block) -> Iterator[str]:
 
 def _role(op: Operator) -> str:
     role = op.role
-    return "RPC" if role & (OpRole.RPC | OpRole.Dist) else "Optimize" if role & (OpRole.Optimize | OpRole.LRSched) else (
-        "Backward" if role & OpRole.Backward else "Forward")
+    return (
+        "RPC"
+        if role & (OpRole.RPC | OpRole.Dist)
+        else "Optimize"
+        if role & (OpRole.Optimize | OpRole.LRSched)
+        else ("Backward" if role & OpRole.Backward else "Forward")
+    )
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,7 @@
-"""A block as a graph: ops, and the values between them. A variable that is written again is a new value, so the graph has no circles."""
+"""A block as a graph: ops, and the values between them. A variable that is written again is a new value,
+so the graph has no circles.
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -44,8 +47,13 @@ def block_graph(block: Block) -> Graph:
         return latest[name]
 
     for op in block.ops:
-        reads = [latest[name] if name in latest else value(name, 0) for name in dict.fromkeys(op.input_arg_names)]
-        writes = [value(name, graph.values[latest[name]].version + 1 if name in latest else 0) for name in dict.fromkeys(op.output_arg_names)]
+        reads = [
+            latest[name] if name in latest else value(name, 0) for name in dict.fromkeys(op.input_arg_names)
+        ]
+        writes = [
+            value(name, graph.values[latest[name]].version + 1 if name in latest else 0)
+            for name in dict.fromkeys(op.output_arg_names)
+        ]
         graph.ops.append(op)
         graph.reads.append(reads)
         graph.writes.append(writes)
@@ -54,4 +62,8 @@ def block_graph(block: Block) -> Graph:
 
 def value_label(value: Value) -> str:
     """The name, with the shape of a parameter on a second line."""
-    return f"{value.name}\n{list(value.var.shape)}" if value.is_parameter and value.var is not None else value.name
+    return (
+        f"{value.name}\n{list(value.var.shape)}"
+        if value.is_parameter and value.var is not None
+        else value.name
+    )

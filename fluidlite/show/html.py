@@ -1,8 +1,11 @@
-"""A program, or all programs of a distributed job, as one page that needs nothing else: no network, no fonts, no library.
+"""A program, or all programs of a distributed job, as one page that needs nothing else: no network, no fonts,
+no library.
 
-The page holds its data as JSON, where every op, name and program stands once: a hundred trainers, whose programs differ in their
-number only, share one. In names and attributes `\\x01` stands for the number of the role, `\\x02` for its endpoint.
+The page holds its data as JSON, where every op, name and program stands once: a hundred trainers, whose
+programs differ in their number only, share one. In names and attributes `\\x01` stands for the number of the
+role, `\\x02` for its endpoint.
 """
+
 from __future__ import annotations
 
 import html
@@ -25,7 +28,12 @@ _INDEX, _ENDPOINT = "\x01", "\x02"
 _NUMBERS = ("trainer_id", "rank")
 _PROGRAMS = ("main", "startup")
 _MOST_STATIC = 400
-_CATEGORIES = ((OpRole.RPC | OpRole.Dist, "comm"), (OpRole.LRSched, "schedule"), (OpRole.Optimize, "optimize"), (OpRole.Backward, "backward"))
+_CATEGORIES = (
+    (OpRole.RPC | OpRole.Dist, "comm"),
+    (OpRole.LRSched, "schedule"),
+    (OpRole.Optimize, "optimize"),
+    (OpRole.Backward, "backward"),
+)
 
 
 class RoleLike(Protocol):
@@ -88,26 +96,55 @@ class JobLike(Protocol):
 def program_page(program: Program, title: str = "program") -> str:
     """The page of one program."""
     pool = _Pool()
-    data = {"title": title, "facts": [], "slices": [], "endpoints": [], "params": _parameters(program),
-            "original": {"main": pool.program(program)}, "roles": []}
+    data = {
+        "title": title,
+        "facts": [],
+        "slices": [],
+        "endpoints": [],
+        "params": _parameters(program),
+        "original": {"main": pool.program(program)},
+        "roles": [],
+    }
     return _page(title, {**data, **pool.data()}, "")
 
 
 def job_page(job: JobLike, title: str = "job") -> str:
     """The page of a job: where each parameter lives, and the original program beside that of any role.
 
-    Trainers differ in their number only, so no more than three of them are made and compared; were these to differ in something
-    else, all are made.
+    Trainers differ in their number only, so no more than three of them are made and compared; were these to
+    differ in something else, all are made.
     """
     pool, roles = _Pool(), _Roles(job)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
-    pool.lines = {op.where for program in (job.main, job.startup) for block in program.blocks for op in block.ops if op.where is not None}
+    pool.lines = {
+        op.where
+        for program in (job.main, job.startup)
+        for block in program.blocks
+        for op in block.ops
+        if op.where is not None
+    }
     endpoints = [role.endpoint for role in job.roles if role.kind == "pserver"]
     numbers = {endpoint: number for number, endpoint in enumerate(endpoints)}
-    data = {"title": title, "facts": _facts(job, endpoints), "endpoints": endpoints, "params": _parameters(job.main), "original": original,
-            "slices": [[part.param, part.grad, part.param_name, part.grad_name, part.first_row, list(part.shape), numbers[part.endpoint]]
-                       for part in job.slices],
-            "roles": roles.data(pool)}
+    data = {
+        "title": title,
+        "facts": _facts(job, endpoints),
+        "endpoints": endpoints,
+        "params": _parameters(job.main),
+        "original": original,
+        "slices": [
+            [
+                part.param,
+                part.grad,
+                part.param_name,
+                part.grad_name,
+                part.first_row,
+                list(part.shape),
+                numbers[part.endpoint],
+            ]
+            for part in job.slices
+        ],
+        "roles": roles.data(pool),
+    }
     return _page(title, {**data, **pool.data()}, _static_table(job))
 
 
@@ -115,21 +152,31 @@ def _facts(job: JobLike, endpoints: Sequence[str]) -> list[str]:
     trainers = f"{job.trainers} trainer{'s' if job.trainers > 1 else ''}"
     if not endpoints:
         return [f"mode {job.mode}", trainers, "no servers"]
-    return [f"mode {job.mode}", "synchronous" if job.sync_mode else "asynchronous", trainers,
-            f"{len(endpoints)} server{'s' if len(endpoints) > 1 else ''}"]
+    return [
+        f"mode {job.mode}",
+        "synchronous" if job.sync_mode else "asynchronous",
+        trainers,
+        f"{len(endpoints)} server{'s' if len(endpoints) > 1 else ''}",
+    ]
 
 
 def _parameters(program: Program) -> list[list[Any]]:
     return [[param.name, list(param.shape), f"{param.name}@GRAD"] for param in program.all_parameters()]
 
 
-# ------------------------------------------------------------------------------------------------ what stands once
+# ---------- what stands once
 class _Pool:
-    """Names, source lines, ops, declarations and programs, each under the number at which it was first seen."""
+    """Names, source lines, ops, declarations and programs, each under the number at which it was first
+    seen.
+    """
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[Hashable, int]] = {key: {} for key in ("names", "lines", "ops", "vars", "programs")}
-        self.lines: set[Where] | None = None          # the user's, once the original is in: a transpiler's own ops have none
+        self.tables: dict[str, dict[Hashable, int]] = {
+            key: {} for key in ("names", "lines", "ops", "vars", "programs")
+        }
+        self.lines: set[Where] | None = (
+            None  # the user's, once the original is in: a transpiler's own ops have none
+        )
 
     def number(self, table: str, item: Hashable) -> int:
         found = self.tables[table]
@@ -137,25 +184,50 @@ class _Pool:
 
     def program(self, program: Program, marks: _Marks | None = None) -> int:
         """The number of a program; `marks` stand in the place of what differs from trainer to trainer."""
-        return self.number("programs", tuple(self._block(block, marks or _Marks()) for block in program.blocks))
+        return self.number(
+            "programs", tuple(self._block(block, marks or _Marks()) for block in program.blocks)
+        )
 
     def _block(self, block: Block, marks: _Marks) -> Hashable:
-        ops = tuple(self.number("ops", self._op(op, marks, (block.idx, place))) for place, op in enumerate(block.ops))
-        variables = tuple(self.number("vars", (self.number("names", marks.name(var.name)), _declared(variable_text(var), var.name)))
-                          for var in block.vars.values())
+        ops = tuple(
+            self.number("ops", self._op(op, marks, (block.idx, place))) for place, op in enumerate(block.ops)
+        )
+        variables = tuple(
+            self.number(
+                "vars", (self.number("names", marks.name(var.name)), _declared(variable_text(var), var.name))
+            )
+            for var in block.vars.values()
+        )
         return block.idx, block.parent_idx, ops, variables
 
     def _op(self, op: Operator, marks: _Marks, place: tuple[int, int]) -> Hashable:
-        attrs = tuple((name, marks.attr(name, _shown(op, name), place)) for name in sorted(op.attrs) if name not in (ROLE_ATTR, "op_callstack"))
-        return op.type, _category(op), self._slots(op.inputs, marks), self._slots(op.outputs, marks), attrs, self._line(op.where)
+        attrs = tuple(
+            (name, marks.attr(name, _shown(op, name), place))
+            for name in sorted(op.attrs)
+            if name not in (ROLE_ATTR, "op_callstack")
+        )
+        return (
+            op.type,
+            _category(op),
+            self._slots(op.inputs, marks),
+            self._slots(op.outputs, marks),
+            attrs,
+            self._line(op.where),
+        )
 
     def _line(self, where: Where | None) -> int:
         if where is None or (self.lines is not None and where not in self.lines):
             return -1
-        return self.number("lines", str(where) if where.function == "<module>" else f"{where} in {where.function}")
+        return self.number(
+            "lines", str(where) if where.function == "<module>" else f"{where} in {where.function}"
+        )
 
     def _slots(self, slots: dict[str, list[str]], marks: _Marks) -> Hashable:
-        return tuple((slot, tuple(self.number("names", marks.name(name)) for name in names)) for slot, names in slots.items() if names)
+        return tuple(
+            (slot, tuple(self.number("names", marks.name(name)) for name in names))
+            for slot, names in slots.items()
+            if names
+        )
 
     def data(self) -> dict[str, Any]:
         """The tables as lists."""
@@ -165,16 +237,26 @@ class _Pool:
 class _Marks:
     """Puts marks in the place of what differs from trainer to trainer.
 
-    `fixed` names the attributes, by op, that hold a number of a trainer but hold the same one in every trainer's program.
+    `fixed` names the attributes, by op, that hold a number of a trainer but hold the same one in every
+    trainer's program.
     """
 
-    def __init__(self, index: int | None = None, endpoint: str = "", fixed: frozenset[tuple[int, int, str]] = frozenset()) -> None:
+    def __init__(
+        self,
+        index: int | None = None,
+        endpoint: str = "",
+        fixed: frozenset[tuple[int, int, str]] = frozenset(),
+    ) -> None:
         self.index, self.endpoint, self.fixed = None if index is None else str(index), endpoint, fixed
         self.tail = f".trainer_{index}"
 
     def name(self, name: str) -> str:
         """A variable's name."""
-        return f"{name[:-len(self.tail)]}.trainer_{_INDEX}" if self.index is not None and name.endswith(self.tail) else name
+        return (
+            f"{name[: -len(self.tail)]}.trainer_{_INDEX}"
+            if self.index is not None and name.endswith(self.tail)
+            else name
+        )
 
     def attr(self, name: str, text: str, place: tuple[int, int]) -> str:
         """An attribute's text, of the op at a place."""
@@ -189,9 +271,13 @@ class _Marks:
 
 def _fixed(one: Program, other: Program) -> frozenset[tuple[int, int, str]]:
     """The numbers of trainers that two trainers' programs both hold."""
-    return frozenset((block.idx, place, name) for block, twin in zip(one.blocks, other.blocks, strict=False)
-                     for place, (op, same) in enumerate(zip(block.ops, twin.ops, strict=False))
-                     for name in _NUMBERS if name in op.attrs and op.attrs[name] == same.attrs.get(name))
+    return frozenset(
+        (block.idx, place, name)
+        for block, twin in zip(one.blocks, other.blocks, strict=False)
+        for place, (op, same) in enumerate(zip(block.ops, twin.ops, strict=False))
+        for name in _NUMBERS
+        if name in op.attrs and op.attrs[name] == same.attrs.get(name)
+    )
 
 
 def _declared(text: str, name: str) -> str:
@@ -225,33 +311,55 @@ class _Roles:
         """Every role: its name, and the numbers of its programs."""
         trainers = [role for role in self.job.roles if role.kind == "trainer"]
         pair = [self.job.programs(role) for role in trainers[:2]]
-        fixed = {which: _fixed(getattr(pair[0], which), getattr(pair[-1], which)) if len(pair) > 1 else frozenset() for which in _PROGRAMS}
+        fixed = {
+            which: _fixed(getattr(pair[0], which), getattr(pair[-1], which)) if len(pair) > 1 else frozenset()
+            for which in _PROGRAMS
+        }
         sample = {id(role): self._numbers(pool, role, fixed) for role in (trainers[:2] + trainers[-1:])}
         alike = len({tuple(numbers.items()) for numbers in sample.values()}) == 1
         shared = next(iter(sample.values()))
         found = []
         for role in self.job.roles:
-            known = sample.get(id(role)) or (shared if alike and role.kind == "trainer" else self._numbers(pool, role, fixed))
-            found.append({"name": role.name, "kind": role.kind, "index": role.index, "endpoint": role.endpoint, **known,
-                          "matches": {which: self.matches[which, number] for which, number in known.items()}})
+            known = sample.get(id(role)) or (
+                shared if alike and role.kind == "trainer" else self._numbers(pool, role, fixed)
+            )
+            found.append(
+                {
+                    "name": role.name,
+                    "kind": role.kind,
+                    "index": role.index,
+                    "endpoint": role.endpoint,
+                    **known,
+                    "matches": {which: self.matches[which, number] for which, number in known.items()},
+                }
+            )
         return self._without_copies(found)
 
-    def _numbers(self, pool: _Pool, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]) -> dict[str, int]:
+    def _numbers(
+        self, pool: _Pool, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
+    ) -> dict[str, int]:
         programs: ProgramsLike = self.job.programs(role)
         numbers = {}
         for which in _PROGRAMS:
             program = getattr(programs, which)
-            numbers[which] = pool.program(program, _Marks(role.index, role.endpoint, fixed[which]) if role.kind == "trainer" else None)
+            numbers[which] = pool.program(
+                program, _Marks(role.index, role.endpoint, fixed[which]) if role.kind == "trainer" else None
+            )
             if (which, numbers[which]) not in self.matches:
                 self.matches[which, numbers[which]] = self._match(self.baselines[which], program)
         return numbers
 
     @staticmethod
     def _match(baseline: Baseline, program: Program) -> list[int]:
-        """For each op: 0 where it is new, n + 1 where it is op n of the original, -(n + 1) where it is that op changed."""
+        """For each op: 0 where it is new, n + 1 where it is op n of the original, -(n + 1) where it is
+        that op changed.
+        """
         pairs, exact = baseline.matches(program)
         count = sum(len(block.ops) for block in program.blocks)
-        return [0 if index not in pairs else (pairs[index] + 1) * (1 if index in exact else -1) for index in range(count)]
+        return [
+            0 if index not in pairs else (pairs[index] + 1) * (1 if index in exact else -1)
+            for index in range(count)
+        ]
 
     @staticmethod
     def _without_copies(roles: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -263,13 +371,19 @@ class _Roles:
         return roles
 
 
-# ------------------------------------------------------------------------------------------------ the page itself
+# ---------- the page itself
 def _static_table(job: JobLike) -> str:
     """Which server holds which rows, for readers without scripts."""
-    rows = [f"<tr><td>{html.escape(part.param)}</td><td>{rows_text(part.first_row, part.shape)}</td><td>{html.escape(part.endpoint)}</td></tr>"
-            for part in sorted(job.slices, key=lambda part: (part.param, part.first_row))[:_MOST_STATIC]]
+    rows = [
+        f"<tr><td>{html.escape(part.param)}</td><td>{rows_text(part.first_row, part.shape)}</td><td>{html.escape(part.endpoint)}</td></tr>"
+        for part in sorted(job.slices, key=lambda part: (part.param, part.first_row))[:_MOST_STATIC]
+    ]
     more = f"<p>... and {len(job.slices) - _MOST_STATIC} more.</p>" if len(job.slices) > _MOST_STATIC else ""
-    return f"<table><tr><th>parameter</th><th>rows</th><th>server</th></tr>{''.join(rows)}</table>{more}" if rows else ""
+    return (
+        f"<table><tr><th>parameter</th><th>rows</th><th>server</th></tr>{''.join(rows)}</table>{more}"
+        if rows
+        else ""
+    )
 
 
 def rows_text(first: int, shape: Sequence[int]) -> str:
@@ -278,13 +392,23 @@ def rows_text(first: int, shape: Sequence[int]) -> str:
 
 
 def _page(title: str, data: Mapping[str, Any], static: str) -> str:
-    parts = {"TITLE": html.escape(title), "STYLE": _asset("page.css"), "SCRIPT": "\n".join(map(_asset, _SCRIPTS)), "STATIC": static,
-             "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")}
+    parts = {
+        "TITLE": html.escape(title),
+        "STYLE": _asset("page.css"),
+        "SCRIPT": "\n".join(map(_asset, _SCRIPTS)),
+        "STATIC": static,
+        "DATA": json.dumps(data, separators=(",", ":"))
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026"),
+    }
     return "".join(_filled(_asset("page.html"), parts))
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> Iterable[str]:
-    """The template with `{{NAME}}` replaced, each once and from left to right, so that what is put in is never searched."""
+    """The template with `{{NAME}}` replaced, each once and from left to right, so that what is put in is
+    never searched.
+    """
     head, *rest = template.split("{{")
     yield head
     for piece in rest:

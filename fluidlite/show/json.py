@@ -7,11 +7,13 @@
                 "attrs": {"x_num_col_dims": {"type": "int", "value": 1}},
                 "where": {"file": "train.py", "line": 26, "function": "<module>"}}]}]}
 
-Of a variable `kind`, `dtype` (null where it has none) and `shape` always stand there; a reader has `tensors`, a list of
-`{dtype, shape, lod_level}`; the other fields (`_FIELDS`, and of parameters `_PARAMETER_FIELDS`) only where they are not what
-variables usually have. Attributes have the names of Paddle's types in lower case; a block stands as its number, and floats
-that JSON cannot say as "nan", "inf", "-inf". `where` is left out where nobody knows it.
+Of a variable `kind`, `dtype` (null where it has none) and `shape` always stand there; a reader has `tensors`,
+a list of `{dtype, shape, lod_level}`; the other fields (`_FIELDS`, and of parameters `_PARAMETER_FIELDS`)
+only where they are not what variables usually have. Attributes have the names of Paddle's types in lower
+case; a block stands as its number, and floats that JSON cannot say as "nan", "inf", "-inf". `where` is left
+out where nobody knows it.
 """
+
 from __future__ import annotations
 
 import json
@@ -25,22 +27,58 @@ from fluidlite.base.registry import AttrType, Spec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import MAX_BLOCKS, STAMPS, add_operator, add_variable, check_blocks, check_parents, exact_value
+from fluidlite.ir.restore import (
+    MAX_BLOCKS,
+    STAMPS,
+    add_operator,
+    add_variable,
+    check_blocks,
+    check_parents,
+    exact_value,
+)
 from fluidlite.ir.text import DTYPE_NAMES
 from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["FORMAT", "VERSION", "parse", "program_data", "program_json"]
 
 FORMAT, VERSION = "fluidlite-program", 1
-_FIELDS: dict[str, Any] = {"lod_level": 0, "persistable": False, "stop_gradient": False, "is_data": False, "need_check_feed": False,
-                           "belong_to_optimizer": False}
-_PARAMETER_FIELDS: dict[str, Any] = {"trainable": True, "do_model_average": True, "need_clip": True, "is_distributed": False}
+_FIELDS: dict[str, Any] = {
+    "lod_level": 0,
+    "persistable": False,
+    "stop_gradient": False,
+    "is_data": False,
+    "need_check_feed": False,
+    "belong_to_optimizer": False,
+}
+_PARAMETER_FIELDS: dict[str, Any] = {
+    "trainable": True,
+    "do_model_average": True,
+    "need_clip": True,
+    "is_distributed": False,
+}
 _KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
 _VALUES: dict[AttrType, tuple[type, ...]] = {
-    AttrType.INT: (int,), AttrType.LONG: (int,), AttrType.FLOAT: (int, float, str), AttrType.STRING: (str,), AttrType.BOOLEAN: (bool,),
-    AttrType.BLOCK: (int,), AttrType.INTS: (int,), AttrType.LONGS: (int,), AttrType.FLOATS: (int, float, str),
-    AttrType.STRINGS: (str,), AttrType.BOOLEANS: (bool,), AttrType.BLOCKS: (int,)}
-_LISTS = (AttrType.INTS, AttrType.LONGS, AttrType.FLOATS, AttrType.STRINGS, AttrType.BOOLEANS, AttrType.BLOCKS)
+    AttrType.INT: (int,),
+    AttrType.LONG: (int,),
+    AttrType.FLOAT: (int, float, str),
+    AttrType.STRING: (str,),
+    AttrType.BOOLEAN: (bool,),
+    AttrType.BLOCK: (int,),
+    AttrType.INTS: (int,),
+    AttrType.LONGS: (int,),
+    AttrType.FLOATS: (int, float, str),
+    AttrType.STRINGS: (str,),
+    AttrType.BOOLEANS: (bool,),
+    AttrType.BLOCKS: (int,),
+}
+_LISTS = (
+    AttrType.INTS,
+    AttrType.LONGS,
+    AttrType.FLOATS,
+    AttrType.STRINGS,
+    AttrType.BOOLEANS,
+    AttrType.BLOCKS,
+)
 
 
 def program_json(program: Program, indent: int | None = 1) -> str:
@@ -50,17 +88,30 @@ def program_json(program: Program, indent: int | None = 1) -> str:
 
 def program_data(program: Program) -> dict[str, Any]:
     """What `program_json` writes, as dicts and lists."""
-    return {"format": FORMAT, "version": VERSION, "random_seed": program.random_seed, "blocks": list(map(_block_data, program.blocks))}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "random_seed": program.random_seed,
+        "blocks": list(map(_block_data, program.blocks)),
+    }
 
 
 def _block_data(block: Block) -> dict[str, Any]:
-    return {"parent": block.parent_idx, "forward": block.forward_block_idx,
-            "vars": list(map(_variable_data, block.vars.values())), "ops": list(map(_op_data, block.ops))}
+    return {
+        "parent": block.parent_idx,
+        "forward": block.forward_block_idx,
+        "vars": list(map(_variable_data, block.vars.values())),
+        "ops": list(map(_op_data, block.ops)),
+    }
 
 
 def _variable_data(var: Variable) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": var.name, "kind": DTYPE_NAMES[var.type], "dtype": None if var._dtype is None else DTYPE_NAMES[var._dtype],
-                            "shape": list(var.shape)}
+    data: dict[str, Any] = {
+        "name": var.name,
+        "kind": DTYPE_NAMES[var.type],
+        "dtype": None if var._dtype is None else DTYPE_NAMES[var._dtype],
+        "shape": list(var.shape),
+    }
     usual = dict(_FIELDS)
     if isinstance(var, Parameter):
         data["parameter"] = True
@@ -73,14 +124,22 @@ def _variable_data(var: Variable) -> dict[str, Any]:
         if found is not None and found != value:
             data[name] = found
     if var.reader_specs:
-        data["tensors"] = [{"dtype": DTYPE_NAMES[spec.dtype], "shape": list(spec.shape), "lod_level": spec.lod_level or 0}
-                           for spec in var.reader_specs]
+        data["tensors"] = [
+            {"dtype": DTYPE_NAMES[spec.dtype], "shape": list(spec.shape), "lod_level": spec.lod_level or 0}
+            for spec in var.reader_specs
+        ]
     return data
 
 
 def _op_data(op: Operator) -> dict[str, Any]:
-    attrs = {name: {"type": op.attr_type(name).name.lower(), "value": _value(exact_value(value, op.attr_type(name)))}
-             for name, value in op.attrs.items() if name != CALLSTACK_ATTR}
+    attrs = {
+        name: {
+            "type": op.attr_type(name).name.lower(),
+            "value": _value(exact_value(value, op.attr_type(name))),
+        }
+        for name, value in op.attrs.items()
+        if name != CALLSTACK_ATTR
+    }
     data: dict[str, Any] = {"type": op.type, "inputs": op.inputs, "outputs": op.outputs, "attrs": attrs}
     if op.where is not None:
         data["where"] = op.where._asdict()
@@ -122,7 +181,9 @@ def _get(data: Any, key: str, kind: type | tuple[type, ...], default: Any = None
     """A field of the right type; `default` where it is missing, if there is one."""
     value = data.get(key, default) if isinstance(data, dict) else None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise FormatError(f"{key!r} should be {kind if isinstance(kind, tuple) else kind.__name__}, not {str(value)[:60]!r}")
+        raise FormatError(
+            f"{key!r} should be {kind if isinstance(kind, tuple) else kind.__name__}, not {str(value)[:60]!r}"
+        )
     return value
 
 
@@ -137,8 +198,20 @@ def _read_block(block: Block, data: Any) -> None:
 def _read_op(block: Block, data: Any) -> None:
     attrs = {name: _read_attr(block, name, attr) for name, attr in _get(data, "attrs", dict, {}).items()}
     where = data.get("where")
-    line = Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>")) if where else None
-    op = add_operator(block, _get(data, "type", str), _slots(data, "inputs"), _slots(data, "outputs"), attrs, line, defaults=False)
+    line = (
+        Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>"))
+        if where
+        else None
+    )
+    op = add_operator(
+        block,
+        _get(data, "type", str),
+        _slots(data, "inputs"),
+        _slots(data, "outputs"),
+        attrs,
+        line,
+        defaults=False,
+    )
     for name in STAMPS:
         if name not in attrs:
             del op.attrs[name]
@@ -147,13 +220,28 @@ def _read_op(block: Block, data: Any) -> None:
 def _read_variable(block: Block, data: Any) -> None:
     parameter = _get(data, "parameter", bool, False)
     usual = {**_FIELDS, **(_PARAMETER_FIELDS if parameter else {}), "persistable": parameter}
-    fields = {name: _get(data, name, type(value), value) for name, value in usual.items() if name in data or name in _FIELDS}
+    fields = {
+        name: _get(data, name, type(value), value)
+        for name, value in usual.items()
+        if name in data or name in _FIELDS
+    }
     persistable = fields["persistable"] if "persistable" in data else parameter
     if "learning_rate" in data:
         fields["optimize_attr"] = {"learning_rate": _get(data, "learning_rate", (int, float))}
-    specs = tuple(Spec(_shape(item), _kind(item, "dtype"), _get(item, "lod_level", int, 0)) for item in _get(data, "tensors", list, []))
-    var = add_variable(block, _get(data, "name", str), kind=_kind(data, "kind"), shape=_shape(data), parameter=parameter,
-                       dtype=None if data.get("dtype") is None else _kind(data, "dtype"), reader_specs=specs, **fields)
+    specs = tuple(
+        Spec(_shape(item), _kind(item, "dtype"), _get(item, "lod_level", int, 0))
+        for item in _get(data, "tensors", list, [])
+    )
+    var = add_variable(
+        block,
+        _get(data, "name", str),
+        kind=_kind(data, "kind"),
+        shape=_shape(data),
+        parameter=parameter,
+        dtype=None if data.get("dtype") is None else _kind(data, "dtype"),
+        reader_specs=specs,
+        **fields,
+    )
     var._persistable = persistable
     if data.get("dtype") is None and not parameter:
         var._dtype = None
@@ -171,7 +259,10 @@ def _shape(data: Any) -> tuple[int, ...]:
 
 
 def _slots(data: Any, key: str) -> dict[str, list[str]]:
-    return {slot: [_checked(name, (str,), key) for name in _get(_get(data, key, dict), slot, list)] for slot in _get(data, key, dict)}
+    return {
+        slot: [_checked(name, (str,), key) for name in _get(_get(data, key, dict), slot, list)]
+        for slot in _get(data, key, dict)
+    }
 
 
 def _checked(value: Any, kinds: tuple[type, ...], what: str) -> Any:
@@ -203,4 +294,5 @@ def _reader(block: Block, kind: AttrType) -> Callable[[Any], Any]:
         if index not in blocks:
             raise FormatError(f"there is no block {index}")
         return blocks[index]
+
     return find

@@ -1,4 +1,5 @@
 """Programs as Mermaid flowcharts, which GitHub and many notebooks draw: a subgraph a block."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,9 +16,16 @@ def program_mermaid(program: Program) -> str:
     lines = ["flowchart TD"]
     for block in program.blocks:
         lines += _subgraph(block)
-    lines += [f"  op{block.idx}_{number} -.-> block{inner.idx}"
-              for block in program.blocks for number, op in enumerate(block.ops) for inner in op.sub_blocks()]
-    lines += ["  classDef op fill:#303a3a,color:#fff,stroke:#303a3a", "  classDef param fill:#148b97,color:#fff,stroke:#148b97"]
+    lines += [
+        f"  op{block.idx}_{number} -.-> block{inner.idx}"
+        for block in program.blocks
+        for number, op in enumerate(block.ops)
+        for inner in op.sub_blocks()
+    ]
+    lines += [
+        "  classDef op fill:#303a3a,color:#fff,stroke:#303a3a",
+        "  classDef param fill:#148b97,color:#fff,stroke:#148b97",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -35,4 +43,7 @@ def _subgraph(block: Block) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """Mermaid reads `#35;` as the character 35; whatever could be markup to it is written so."""
-    return "".join(char if char.isalnum() or char in " _.@[],/:-+" else "<br>" if char == "\n" else f"#{ord(char)};" for char in text)
+    return "".join(
+        char if char.isalnum() or char in " _.@[],/:-+" else "<br>" if char == "\n" else f"#{ord(char)};"
+        for char in text
+    )

@@ -1,4 +1,5 @@
 """A program as a notebook shows it: a table of ops for each block, without scripts."""
+
 from __future__ import annotations
 
 import html
@@ -13,8 +14,12 @@ __all__ = ["program_cell"]
 
 _STYLE = "text-align:left;padding:2px 10px;vertical-align:top"
 _MONO = f"{_STYLE};font-family:monospace"
-_COLOURS = ((OpRole.RPC | OpRole.Dist, "#bd3f6c"), (OpRole.Optimize | OpRole.LRSched, "#3f9150"), (OpRole.Backward, "#c77b30"),
-            (~OpRole.Forward, "#4a78b8"))
+_COLOURS = (
+    (OpRole.RPC | OpRole.Dist, "#bd3f6c"),
+    (OpRole.Optimize | OpRole.LRSched, "#3f9150"),
+    (OpRole.Backward, "#c77b30"),
+    (~OpRole.Forward, "#4a78b8"),
+)
 _MOST = 2000
 
 
@@ -33,15 +38,25 @@ def _count(number: int, what: str) -> str:
 def _block(block: Block) -> str:
     rows = "".join(_row(number, op) for number, op in enumerate(block.ops[:_MOST]))
     more = f"<p>... and {len(block.ops) - _MOST} more ops</p>" if len(block.ops) > _MOST else ""
-    heads = "".join(f'<th style="{_STYLE}">{head}</th>' for head in ("", "op", "writes", "reads", "role", "line"))
-    return (f"<details{' open' if block.idx == 0 else ''}><summary>block {block.idx}: {_count(len(block.ops), 'op')}</summary>"
-            f'<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}</details>')
+    heads = "".join(
+        f'<th style="{_STYLE}">{head}</th>' for head in ("", "op", "writes", "reads", "role", "line")
+    )
+    return (
+        f"<details{' open' if block.idx == 0 else ''}><summary>block {block.idx}: "
+        f"{_count(len(block.ops), 'op')}</summary>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}</details>"
+    )
 
 
 def _row(number: int, op: Operator) -> str:
     colour = next((colour for flags, colour in _COLOURS if op.role & flags), "#4a78b8")
     type_cell = f'<td style="{_MONO};border-left:3px solid {colour}"><b>{html.escape(op.type)}</b></td>'
-    slots = "".join(f'<td style="{_MONO}">{html.escape(", ".join(names))}</td>' for names in (op.output_arg_names, op.input_arg_names))
+    slots = "".join(
+        f'<td style="{_MONO}">{html.escape(", ".join(names))}</td>'
+        for names in (op.output_arg_names, op.input_arg_names)
+    )
     role = role_text(int(op.role)) if op.role else "Forward"
-    return (f'<tr><td style="{_STYLE}">{number}</td>{type_cell}{slots}<td style="{_STYLE}">{role}</td>'
-            f'<td style="{_STYLE}">{html.escape(str(op.where or ""))}</td></tr>')
+    return (
+        f'<tr><td style="{_STYLE}">{number}</td>{type_cell}{slots}<td style="{_STYLE}">{role}</td>'
+        f'<td style="{_STYLE}">{html.escape(str(op.where or ""))}</td></tr>'
+    )

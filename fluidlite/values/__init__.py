@@ -1,1 +1,3 @@
-"""Values while a program runs: tensors with levels of detail, scopes that hold them, arrays as they are fetched."""
+"""Values while a program runs: tensors with levels of detail, scopes that hold them, arrays as they are
+fetched.
+"""

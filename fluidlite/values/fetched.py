@@ -1,4 +1,7 @@
-"""Fetched arrays, which old scripts print with `"%f" % loss`: one number counts as a number whatever its shape."""
+"""Fetched arrays, which old scripts print with `"%f" % loss`: one number counts as a number whatever its
+shape.
+"""
+
 from __future__ import annotations
 
 from typing import Any, SupportsIndex
@@ -11,8 +14,9 @@ __all__ = ["Fetched", "as_fetched"]
 class Fetched(np.ndarray[Any, Any]):
     """An array that `float`, `int` and formatting take for a number when it has one element.
 
-    Fluid gives a loss the shape [1], and NumPy from 2.4 on makes a number of zero-dimensional arrays only. What is computed or cut
-    from such an array is one again; it prints, pickles and compares as the plain array does.
+    Fluid gives a loss the shape [1], and NumPy from 2.4 on makes a number of zero-dimensional arrays only.
+    What is computed or cut from such an array is one again; it prints, pickles and compares as the plain
+    array does.
     """
 
     def __float__(self) -> float:

@@ -1,4 +1,5 @@
 """Scopes: where variables live between runs."""
+
 from __future__ import annotations
 
 import contextlib
@@ -23,13 +24,17 @@ class ScopeVariable:
         self.value: Any = None
 
     def _held(self, kind: Callable[[], Held]) -> Held:
-        """The value held here, made by `kind` if nothing is held yet; EnforceNotMet where it is of another kind."""
+        """The value held here, made by `kind` if nothing is held yet; EnforceNotMet where it is of another
+        kind.
+        """
         if self.value is None:
             self.value = kind()
-        if not isinstance(self.value, kind):                     # type: ignore[arg-type]
-            raise EnforceNotMet(f"The Variable type must be {getattr(kind, '__name__', kind)}, but the type it holds is "
-                                f"{type(self.value).__name__} (variable {self.name!r})")
-        return self.value                                        # type: ignore[no-any-return]
+        if not isinstance(self.value, kind):  # type: ignore[arg-type]
+            raise EnforceNotMet(
+                f"The Variable type must be {getattr(kind, '__name__', kind)}, but the type it holds is "
+                f"{type(self.value).__name__} (variable {self.name!r})"
+            )
+        return self.value  # type: ignore[no-any-return]
 
     def get_tensor(self) -> LoDTensor:
         """The LoDTensor held here, made empty if nothing is held yet."""
@@ -47,7 +52,11 @@ class ScopeVariable:
 
     def set(self, value: Any) -> None:
         """Hold a run-time value: an array becomes a LoDTensor."""
-        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, (SelectedRows, LoDTensor)):
+        if (
+            hasattr(value, "shape")
+            and hasattr(value, "dtype")
+            and not isinstance(value, (SelectedRows, LoDTensor))
+        ):
             if isinstance(self.value, LoDTensor):
                 self.value.array = value
             else:
@@ -89,7 +98,9 @@ class ScopeVariable:
 
     def is_initialized(self) -> bool:
         """Whether anything is held here."""
-        return self.value is not None and (not isinstance(self.value, LoDTensor) or self.value.array is not None)
+        return self.value is not None and (
+            not isinstance(self.value, LoDTensor) or self.value.array is not None
+        )
 
 
 class Scope:
@@ -99,7 +110,7 @@ class Scope:
         self.parent = parent
         self.variables: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
-        self.runs = 0                    # of programs by an executor: whoever keeps copies of variables looks here
+        self.runs = 0  # of programs by an executor: whoever keeps copies of variables looks here
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope itself, made if it is not there."""

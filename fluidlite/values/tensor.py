@@ -1,4 +1,5 @@
 """Values at run time: LoDTensor, SelectedRows, LoDTensorArray, under Paddle's interface."""
+
 from __future__ import annotations
 
 import math
@@ -13,11 +14,23 @@ from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
 from fluidlite.base.registry import Lod
 
-__all__ = ["LoDTensor", "LoDTensorArray", "SelectedRows", "as_lod", "host", "lengths_of", "offsets_of", "on", "rebinds"]
+__all__ = [
+    "LoDTensor",
+    "LoDTensorArray",
+    "SelectedRows",
+    "as_lod",
+    "host",
+    "lengths_of",
+    "offsets_of",
+    "on",
+    "rebinds",
+]
 
 
 class _Counter:
-    """Counts how often a tensor was given another array (plans that hold the array look here), or had its array written by `set`."""
+    """Counts how often a tensor was given another array (plans that hold the array look here), or had its
+    array written by `set`.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -67,11 +80,12 @@ _CPP_NAMES = {"float32": "float", "float64": "double", "int32": "int", "bool": "
 class LoDTensor:
     """An array with its level of detail: how its rows fall into sequences (offsets, outermost level first).
 
-    `LoDTensor(lengths)` is how fluid programs call it: an empty tensor with a level of detail from sequence lengths.
+    `LoDTensor(lengths)` is how fluid programs call it: an empty tensor with a level of detail from sequence
+    lengths.
     """
 
-    _dims: tuple[int, ...] = (0,)                   # the shape while there is no array
-    _sets = 0                                       # how often `set` wrote to the array that was there
+    _dims: tuple[int, ...] = (0,)  # the shape while there is no array
+    _sets = 0  # how often `set` wrote to the array that was there
 
     def __init__(self, array: Any = None, lod: Lod = ()) -> None:
         if isinstance(array, (list, tuple)):
@@ -91,14 +105,26 @@ class LoDTensor:
         self._array = value
 
     def set(self, array: Any, place: Place | None = None, zero_copy: bool = False) -> None:
-        """Copy `array` in. An array of the same shape and dtype keeps its storage, so plans bound to it stay valid."""
+        """Copy `array` in. An array of the same shape and dtype keeps its storage, so plans bound to it
+        stay valid.
+        """
         if place is not None and not isinstance(place, Place):
             raise TypeError(f"a tensor is set on a place such as CPUPlace(), not on {place!r}")
         value = _settable(np.asarray(array))
         old = self._array
-        if isinstance(old, np.ndarray) and old.shape == value.shape and old.dtype == value.dtype and old.flags.writeable:
+        if (
+            isinstance(old, np.ndarray)
+            and old.shape == value.shape
+            and old.dtype == value.dtype
+            and old.flags.writeable
+        ):
             old[...] = value
-        elif old is not None and not isinstance(old, np.ndarray) and old.shape == value.shape and old.dtype == value.dtype:
+        elif (
+            old is not None
+            and not isinstance(old, np.ndarray)
+            and old.shape == value.shape
+            and old.dtype == value.dtype
+        ):
             old.set(value)
         else:
             self.array = np.array(value, order="C")
@@ -145,7 +171,9 @@ class LoDTensor:
         self.array = self._array.reshape(self._dims) if fits else None
 
     def _mutable_data(self, place: Place, dtype: DTypeLike) -> int:
-        """Make an array of the dimensions that were set, unless there is one; the address of its first element."""
+        """Make an array of the dimensions that were set, unless there is one; the address of its first
+        element.
+        """
         wanted = to_numpy(dtype)
         if self._array is None or self._array.dtype != wanted:
             self.array = np.zeros(self.shape(), wanted)
@@ -211,7 +239,9 @@ class LoDTensor:
         """A copy of a part, without a level of detail; a number keeps its dimension: `t[1]` is `t[1:2]`."""
         array = self._held("place()")
         items = index if isinstance(index, tuple) else (index,)
-        return LoDTensor(array[tuple(_as_slice(item, array.shape[axis]) for axis, item in enumerate(items))].copy())
+        return LoDTensor(
+            array[tuple(_as_slice(item, array.shape[axis]) for axis, item in enumerate(items))].copy()
+        )
 
     def __len__(self) -> int:
         return self.shape()[0]
@@ -220,7 +250,9 @@ class LoDTensor:
         array = host(self._held("place()"))
         name = _CPP_NAMES.get(array.dtype.name, f"{array.dtype.name}_t")
         lod = "".join("{" + ", ".join(map(str, level)) + "}" for level in self._lod)
-        data = " ".join(f"{value:g}" if array.dtype.kind == "f" else str(int(value)) for value in array.reshape(-1))
+        data = " ".join(
+            f"{value:g}" if array.dtype.kind == "f" else str(int(value)) for value in array.reshape(-1)
+        )
         dims = ", ".join(map(str, array.shape))
         return f"\tlod: {{{lod}}}\n\tdim: {dims}\n\tlayout: NCHW\n\tdtype: {name}\n\tdata: [{data}]\n"
 
@@ -231,13 +263,16 @@ class LoDTensor:
 
 def _settable(value: Array) -> Array:
     """What a tensor can hold of `value`: all but text, objects and wide unsigned numbers."""
-    if value.dtype == np.uint16:                    # in 1.8 a tensor of that type is one of float16
+    if value.dtype == np.uint16:  # in 1.8 a tensor of that type is one of float16
         return value.astype(np.float16)
     try:
         to_vartype(value.dtype)
     except ValueError:
-        raise EnforceNotMet("Incompatible data or style type: tensor.set() supports bool, float16, float32, float64, int8, int16, "
-                            f"int32, int64 and uint8, uint16, but got {value.dtype}!") from None
+        raise EnforceNotMet(
+            "Incompatible data or style type: tensor.set() supports bool, float16, float32, float64, int8, "
+            "int16, "
+            f"int32, int64 and uint8, uint16, but got {value.dtype}!"
+        ) from None
     return value
 
 
@@ -258,16 +293,23 @@ def _check_lod(lod: Lod, shape: Sequence[int] | None) -> None:
     rows: int | None = None
     for level in lod:
         if len(level) < 2 or level[0] != 0 or any(b < a for a, b in zip(level, level[1:], strict=False)):
-            raise LodError(f"the provided lod info is invalid: {list(level)} is no list of growing offsets from 0")
+            raise LodError(
+                f"the provided lod info is invalid: {list(level)} is no list of growing offsets from 0"
+            )
         if rows is not None and len(level) - 1 != rows:
-            raise LodError(f"the provided lod info is invalid: the outer level ends at {rows}, the next has {len(level) - 1} sequences")
+            raise LodError(
+                f"the provided lod info is invalid: the outer level ends at {rows}, the next has "
+                f"{len(level) - 1} sequences"
+            )
         rows = level[-1]
     if rows is not None and shape is not None and shape and shape[0] != rows:
         raise LodError(f"the provided lod info is invalid: it covers {rows} rows, the tensor has {shape[0]}")
 
 
 class SelectedRows:
-    """Some rows of a tall matrix of `height` rows: row `rows[i]` is `value[i]`; a row may occur more than once."""
+    """Some rows of a tall matrix of `height` rows: row `rows[i]` is `value[i]`; a row may occur more than
+    once.
+    """
 
     def __init__(self, rows: Any = (), height: int = 0, value: Any = None) -> None:
         self._rows = np.asarray(rows, dtype=np.int64) if not hasattr(rows, "dtype") else rows
@@ -346,7 +388,9 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
 
 
 def _sorted(ids: Array) -> tuple[Array, Array]:
-    """Ids in ascending order with their positions: sorting both in one number is several times faster than argsort."""
+    """Ids in ascending order with their positions: sorting both in one number is several times faster than
+    argsort.
+    """
     count = len(ids)
     if ids.dtype != np.int64 or count >= 1 << 20 or int(ids.min()) < 0 or int(ids.max()) >= 1 << 42:
         order = np.argsort(ids, kind="stable")

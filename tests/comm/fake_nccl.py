@@ -1,4 +1,7 @@
-"""A CuPy and an NCCL made of NumPy and threads: arrays lie at real addresses, and each call checks what NCCL would check."""
+"""A CuPy and an NCCL made of NumPy and threads: arrays lie at real addresses, and each call checks what
+NCCL would check.
+"""
+
 from __future__ import annotations
 
 import ctypes
@@ -22,7 +25,7 @@ class DeviceArray(np.ndarray):
     __cuda_array_interface__: ClassVar[dict[str, Any]] = {}
 
     @property
-    def data(self) -> Any:                                   # type: ignore[override]
+    def data(self) -> Any:  # type: ignore[override]
         return types.SimpleNamespace(ptr=self.ctypes.data)
 
     def get(self) -> Any:
@@ -37,7 +40,11 @@ def device(value: Any) -> Any:
 
 
 def memory(address: int, nbytes: int) -> Any:
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8) if nbytes else np.zeros(0, np.uint8)
+    return (
+        np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8)
+        if nbytes
+        else np.zeros(0, np.uint8)
+    )
 
 
 class NcclError(RuntimeError):
@@ -58,7 +65,9 @@ class NcclCommunicator:
         with _lock:
             _meetings[key][self.rank] = (what, value)
             _lock.notify_all()
-            assert _lock.wait_for(lambda: len(_meetings[key]) == self.count, 20), f"rank {self.rank} waits in {what}"
+            assert _lock.wait_for(lambda: len(_meetings[key]) == self.count, 20), (
+                f"rank {self.rank} waits in {what}"
+            )
             found = [_meetings[key][rank] for rank in range(self.count)]
         if any(other != what for other, _ in found):
             raise NcclError(f"ranks call {[other for other, _ in found]}")
@@ -80,14 +89,16 @@ class NcclCommunicator:
         total = self._total(self._values("allReduce", source, count, kind, how), how)
         memory(target, total.nbytes)[:] = total.view(np.uint8)
 
-    def reduce(self, source: int, target: int, count: int, kind: int, how: int, root: int, stream: int) -> None:
+    def reduce(
+        self, source: int, target: int, count: int, kind: int, how: int, root: int, stream: int
+    ) -> None:
         total = self._total(self._values("reduce", source, count, kind, how, root), how)
         if self.rank == root:
             memory(target, total.nbytes)[:] = total.view(np.uint8)
 
     def reduceScatter(self, source: int, target: int, count: int, kind: int, how: int, stream: int) -> None:
         total = self._total(self._values("reduceScatter", source, count * self.count, kind, how), how)
-        part = total[self.rank * count:(self.rank + 1) * count]
+        part = total[self.rank * count : (self.rank + 1) * count]
         memory(target, part.nbytes)[:] = part.view(np.uint8)
 
     def broadcast(self, source: int, target: int, count: int, kind: int, root: int, stream: int) -> None:
@@ -123,7 +134,7 @@ class Event:
 
 class Stream:
     def __init__(self, non_blocking: bool = False) -> None:
-        self.ptr, self.waits = id(self), []                  # type: ignore[var-annotated]
+        self.ptr, self.waits = id(self), []  # type: ignore[var-annotated]
 
     def wait_event(self, event: Event) -> None:
         assert event.recorded is not None, "an event is waited for that nobody has recorded"
@@ -134,11 +145,31 @@ def modules() -> tuple[Any, Any]:
     """(cupy, nccl); the current stream is one for each call."""
     main = Stream()
     cuda = types.SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=lambda: main)
-    cupy = types.SimpleNamespace(cuda=cuda, empty=lambda shape, dtype: np.empty(shape, dtype).view(DeviceArray),
-                                 ascontiguousarray=lambda array: np.ascontiguousarray(array).view(DeviceArray), main=main)
+    cupy = types.SimpleNamespace(
+        cuda=cuda,
+        empty=lambda shape, dtype: np.empty(shape, dtype).view(DeviceArray),
+        ascontiguousarray=lambda array: np.ascontiguousarray(array).view(DeviceArray),
+        main=main,
+    )
     nccl = types.SimpleNamespace(
-        available=True, NcclCommunicator=NcclCommunicator, NcclError=NcclError, groupStart=lambda: None, groupEnd=lambda: None,
-        get_unique_id=lambda: tuple(int(number) for number in np.random.default_rng().integers(-128, 128, 128)),
-        NCCL_INT8=0, NCCL_UINT8=1, NCCL_INT32=2, NCCL_INT64=4, NCCL_FLOAT16=6, NCCL_FLOAT32=7, NCCL_FLOAT64=8,
-        NCCL_SUM=0, NCCL_PROD=1, NCCL_MAX=2, NCCL_MIN=3)
+        available=True,
+        NcclCommunicator=NcclCommunicator,
+        NcclError=NcclError,
+        groupStart=lambda: None,
+        groupEnd=lambda: None,
+        get_unique_id=lambda: tuple(
+            int(number) for number in np.random.default_rng().integers(-128, 128, 128)
+        ),
+        NCCL_INT8=0,
+        NCCL_UINT8=1,
+        NCCL_INT32=2,
+        NCCL_INT64=4,
+        NCCL_FLOAT16=6,
+        NCCL_FLOAT32=7,
+        NCCL_FLOAT64=8,
+        NCCL_SUM=0,
+        NCCL_PROD=1,
+        NCCL_MAX=2,
+        NCCL_MIN=3,
+    )
     return cupy, nccl

@@ -1,7 +1,9 @@
 """One process of a small parameter-server job, for what happens to such processes: see `test_tcp_faults.py`.
 
-    ROLE=PSERVER|TRAINER TRAINER_ID=0 ENDPOINTS=127.0.0.1:6174 TRAINERS=2 SYNC=1 STEPS=100 PAUSE=0.01 python fault_job.py
+ROLE=PSERVER|TRAINER TRAINER_ID=0 ENDPOINTS=127.0.0.1:6174 TRAINERS=2 SYNC=1 STEPS=100 PAUSE=0.01 python
+fault_job.py
 """
+
 from __future__ import annotations
 
 import os
@@ -16,9 +18,18 @@ def main() -> None:
     x, y = fluid.data("x", [None, 30]), fluid.data("y", [None, 1])
     loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
     fluid.optimizer.SGD(0.01).minimize(loss)
-    role, endpoints, number = os.environ["ROLE"], os.environ["ENDPOINTS"], int(os.environ.get("TRAINER_ID", "0"))
+    role, endpoints, number = (
+        os.environ["ROLE"],
+        os.environ["ENDPOINTS"],
+        int(os.environ.get("TRAINER_ID", "0")),
+    )
     transpiler = fluid.DistributeTranspiler()
-    transpiler.transpile(number, pservers=endpoints, trainers=int(os.environ["TRAINERS"]), sync_mode=os.environ.get("SYNC", "1") == "1")
+    transpiler.transpile(
+        number,
+        pservers=endpoints,
+        trainers=int(os.environ["TRAINERS"]),
+        sync_mode=os.environ.get("SYNC", "1") == "1",
+    )
     exe = fluid.Executor(fluid.CPUPlace())
     if role == "PSERVER":
         server, startup = transpiler.get_pserver_programs(endpoints)

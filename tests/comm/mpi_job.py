@@ -1,4 +1,7 @@
-"""One process of a job under mpirun: `mpiexec -n 4 python mpi_job.py MODE SERVERS [TRAINERS] [FATE]`. Rank 0 compares with one process."""
+"""One process of a job under mpirun: `mpiexec -n 4 python mpi_job.py MODE SERVERS [TRAINERS] [FATE]`. Rank
+0 compares with one process.
+"""
+
 from __future__ import annotations
 
 import sys
@@ -19,7 +22,9 @@ def build() -> tuple[fluid.Program, fluid.Program]:
     constant = fluid.initializer.Constant
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         x, y = fluid.data("x", [None, 200]), fluid.data("y", [None, 1])
-        hidden = fluid.layers.fc(x, 100, act="tanh", param_attr=fluid.ParamAttr("w", initializer=constant(0.02)))
+        hidden = fluid.layers.fc(
+            x, 100, act="tanh", param_attr=fluid.ParamAttr("w", initializer=constant(0.02))
+        )
         guess = fluid.layers.fc(hidden, 1, param_attr=fluid.ParamAttr("v", initializer=constant(0.1)))
         optimizer = fluid.optimizer.SGD(0.1) if sys.argv[1] == "local_sgd" else fluid.optimizer.Adam(0.01)
         optimizer.minimize(fluid.layers.mean(fluid.layers.square_error_cost(guess, y)))
@@ -28,8 +33,14 @@ def build() -> tuple[fluid.Program, fluid.Program]:
 
 def batches(number: int, count: int) -> list[dict[str, Any]]:
     random = np.random.RandomState(0)
-    whole = [{"x": random.randn(ROWS, 200).astype("float32"), "y": random.randn(ROWS, 1).astype("float32")} for _ in range(STEPS)]
-    return [{name: value[number * ROWS // count:(number + 1) * ROWS // count] for name, value in batch.items()} for batch in whole]
+    whole = [
+        {"x": random.randn(ROWS, 200).astype("float32"), "y": random.randn(ROWS, 1).astype("float32")}
+        for _ in range(STEPS)
+    ]
+    return [
+        {name: value[number * ROWS // count : (number + 1) * ROWS // count] for name, value in batch.items()}
+        for batch in whole
+    ]
 
 
 def train(main: fluid.Program, startup: fluid.Program, feeds: list[dict[str, Any]]) -> list[Any]:
@@ -54,14 +65,18 @@ def options(mode: str) -> tuple[str, fluid.DistributeTranspilerConfig]:
     if mode == "buckets":
         return "grad_allreduce", fluid.DistributeTranspilerConfig.make(bucket_bytes=1 << 20)
     if mode.startswith("nccl2"):
-        groups = {"use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2} if mode == "nccl2_groups" else {}
+        groups = (
+            {"use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2}
+            if mode == "nccl2_groups"
+            else {}
+        )
         return "nccl2", fluid.DistributeTranspilerConfig.make(nccl_comm_num=2, **groups)
     return mode, fluid.DistributeTranspilerConfig()
 
 
 def main() -> None:
     mode, servers = sys.argv[1], int(sys.argv[2])
-    fate = sys.argv.pop() if sys.argv[-1] in ("fewer", "broken") else ""        # of trainer 1
+    fate = sys.argv.pop() if sys.argv[-1] in ("fewer", "broken") else ""  # of trainer 1
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     trainers = int(sys.argv[3]) if len(sys.argv) > 3 else size - servers
     program, startup = build()
@@ -79,7 +94,9 @@ def main() -> None:
         strategy = fluid.BuildStrategy()
         strategy.num_trainers, strategy.trainer_id = trainers, rank
         loss = next(op for op in programs.main.global_block().ops if op.type == "mean").output("Out")[0]
-        compiled: Any = fluid.CompiledProgram(programs.main).with_data_parallel(loss, strategy, places=[fluid.CPUPlace()])
+        compiled: Any = fluid.CompiledProgram(programs.main).with_data_parallel(
+            loss, strategy, places=[fluid.CPUPlace()]
+        )
         programs = Programs(compiled, programs.startup)
     elif transpiled == "nccl2":
         programs = Programs(reduced(programs, rank, trainers, 2 * (mode == "nccl2_groups")), programs.startup)

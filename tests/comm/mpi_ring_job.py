@@ -1,4 +1,7 @@
-"""One process of a job under mpirun that only talks on rings: `mpiexec -n N python mpi_ring_job.py WHAT`. Each says "done" at its end."""
+"""One process of a job under mpirun that only talks on rings: `mpiexec -n N python mpi_ring_job.py WHAT`.
+Each says "done" at its end.
+"""
+
 from __future__ import annotations
 
 import sys
@@ -16,37 +19,54 @@ RANK, SIZE = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
 
 
 def table() -> None:
-    """Every op of the table, on rings of all processes, in two groups of neighbours, and among those with even numbers."""
+    """Every op of the table, on rings of all processes, in two groups of neighbours, and among those with
+    even numbers.
+    """
     joined(RANK, SIZE, (0, 1))
     for number, case in enumerate(CASES):
         try:
             check(case, RANK, SIZE, number % 2 if case.op.startswith("c_") else 0)
         except AssertionError as error:
             raise AssertionError(f"{case.id}: {error}") from error
-    big = RingCase("c_allreduce_sum", lambda rank, size: np.full(3 << 18, rank + 1, "float32"),
-                   lambda values, rank: sum(values[1:], values[0]), in_place=True)
+    big = RingCase(
+        "c_allreduce_sum",
+        lambda rank, size: np.full(3 << 18, rank + 1, "float32"),
+        lambda values, rank: sum(values[1:], values[0]),
+        in_place=True,
+    )
     check(big, RANK, SIZE)
-    for _ in range(300):                                   # calls behind those that are all checked
+    for _ in range(300):  # calls behind those that are all checked
         assert ring().all_reduce(np.array([1.0]), "sum")[0] == SIZE
 
 
 def groups() -> None:
     """Rings of some processes, whose names differ although their numbers do not."""
     places = [f"h{number}:1" for number in range(SIZE)]
-    mine = places[RANK // 2 * 2:RANK // 2 * 2 + 2]
+    mine = places[RANK // 2 * 2 : RANK // 2 * 2 + 2]
     for ring_id, members in ((5, mine), *([(6, places[::2])] if RANK % 2 == 0 else []), (7, places[::-1])):
         startup, scope = fluid.Program(), fluid.Scope()
         block, number = startup.global_block(), members.index(places[RANK])
         block.create_var(name="id", persistable=True, type=fluid.core.VarDesc.VarType.RAW)
-        block.append_op(type="c_gen_nccl_id", outputs={"Out": ["id"]}, attrs={
-            "rank": number, "endpoint": places[RANK], "other_endpoints": [one for one in members if one != places[RANK]]})
-        block.append_op(type="c_comm_init", inputs={"X": ["id"]}, attrs={"nranks": len(members), "rank": number, "ring_id": ring_id})
+        block.append_op(
+            type="c_gen_nccl_id",
+            outputs={"Out": ["id"]},
+            attrs={
+                "rank": number,
+                "endpoint": places[RANK],
+                "other_endpoints": [one for one in members if one != places[RANK]],
+            },
+        )
+        block.append_op(
+            type="c_comm_init",
+            inputs={"X": ["id"]},
+            attrs={"nranks": len(members), "rank": number, "ring_id": ring_id},
+        )
         for _ in range(2):
             fluid.Executor(fluid.CPUPlace()).run(startup, scope=scope)
-    total = ring(5).all_reduce(np.array([10.0 ** RANK]), "sum")
+    total = ring(5).all_reduce(np.array([10.0**RANK]), "sum")
     if RANK % 2 == 0:
         total = ring(6).all_reduce(total, "sum")
-    assert ring(5).broadcast(total, 0)[0] == sum(10.0 ** number for number in range(SIZE))
+    assert ring(5).broadcast(total, 0)[0] == sum(10.0**number for number in range(SIZE))
     assert ring(7).all_gather(np.array([RANK]))[0][0] == SIZE - 1
 
 
@@ -65,7 +85,7 @@ def overlap() -> None:
     values = [np.full(1 << 16, RANK + number, "float32") for number in range(3)]
     started = [ring().start_all_reduce(value, value, "sum") for value in values]
     end = time.monotonic() + 10
-    while not all(request.request.Test() for request in started) and time.monotonic() < end:     # type: ignore[attr-defined]
+    while not all(request.request.Test() for request in started) and time.monotonic() < end:  # type: ignore[attr-defined]
         for request in started:
             request.poll()
     for number, request in reversed(list(enumerate(started))):
@@ -81,7 +101,11 @@ def disagree(what: str) -> None:
         if what == "shape":
             ring().all_reduce(np.zeros(4 if odd else 3, "float32"), "sum")
         elif what == "op":
-            _ = ring().broadcast(np.zeros(3, "float32"), 0) if odd else ring().all_reduce(np.zeros(3, "float32"), "sum")
+            _ = (
+                ring().broadcast(np.zeros(3, "float32"), 0)
+                if odd
+                else ring().all_reduce(np.zeros(3, "float32"), "sum")
+            )
         elif what == "root":
             ring().broadcast(np.zeros(3, "float32"), RANK % 2)
     except CommunicatorError as error:
@@ -97,7 +121,9 @@ def fail(what: str) -> None:
     if RANK != 1:
         program = fluid.Program()
         program.global_block().create_var(name="x", shape=[3], dtype="float32")
-        program.global_block().append_op(type="c_allreduce_sum", inputs={"X": ["x"]}, outputs={"Out": ["x"]}, attrs={"ring_id": 0})
+        program.global_block().append_op(
+            type="c_allreduce_sum", inputs={"X": ["x"]}, outputs={"Out": ["x"]}, attrs={"ring_id": 0}
+        )
         fluid.Executor(fluid.CPUPlace()).run(program, feed={"x": np.zeros(3, "float32")}, fetch_list=["x"])
     elif what == "raise":
         raise ValueError("as it was told to")
@@ -118,8 +144,16 @@ def same_program() -> None:
 
 
 def main() -> None:
-    what: Any = {"table": table, "groups": groups, "exchange": exchange, "overlap": overlap, "other_program": other_program,
-                 "same_program": same_program, "disagree": lambda: disagree(sys.argv[2]), "fail": lambda: fail(sys.argv[2])}
+    what: Any = {
+        "table": table,
+        "groups": groups,
+        "exchange": exchange,
+        "overlap": overlap,
+        "other_program": other_program,
+        "same_program": same_program,
+        "disagree": lambda: disagree(sys.argv[2]),
+        "fail": lambda: fail(sys.argv[2]),
+    }
     what[sys.argv[1]]()
     sys.stdout.write(f"{RANK} is done\n")
     sys.stdout.flush()

@@ -1,4 +1,7 @@
-"""Jobs under a real `mpiexec`, from the wheels that `pip install fluidlite[mpi]` brings, started without `-m mpi4py`."""
+"""Jobs under a real `mpiexec`, from the wheels that `pip install fluidlite[mpi]` brings, started without
+`-m mpi4py`.
+"""
+
 from __future__ import annotations
 
 import os
@@ -11,15 +14,31 @@ import time
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]))
-pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")]
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
+)
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
+]
 
 
-def run(count: int, script: str, *arguments: str, deadline: float = 60.0, module: bool = False) -> subprocess.CompletedProcess[str]:
+def run(
+    count: int, script: str, *arguments: str, deadline: float = 60.0, module: bool = False
+) -> subprocess.CompletedProcess[str]:
     assert MPIEXEC is not None
     says = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
     options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in says or "mpirun" in says else []
-    command = [MPIEXEC, *options, "-n", str(count), sys.executable, *(["-m", "mpi4py"] if module else []), str(TESTS / script), *arguments]
+    command = [
+        MPIEXEC,
+        *options,
+        "-n",
+        str(count),
+        sys.executable,
+        *(["-m", "mpi4py"] if module else []),
+        str(TESTS / script),
+        *arguments,
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": str(int(deadline * 1000))}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
 
@@ -29,9 +48,21 @@ def says(done: subprocess.CompletedProcess[str]) -> str:
 
 
 # ---------------------------------------------------------------------- jobs
-@pytest.mark.parametrize("mode, servers", [("pserver", 1), ("pserver", 2), ("grad_allreduce", 0), ("buckets", 0), ("local_sgd", 0),
-                                           ("multi_thread", 0), ("single_process_multi_thread", 0), ("nccl2", 0), ("nccl2_groups", 0),
-                                           ("nccl2_compiled", 0)])
+@pytest.mark.parametrize(
+    "mode, servers",
+    [
+        ("pserver", 1),
+        ("pserver", 2),
+        ("grad_allreduce", 0),
+        ("buckets", 0),
+        ("local_sgd", 0),
+        ("multi_thread", 0),
+        ("single_process_multi_thread", 0),
+        ("nccl2", 0),
+        ("nccl2_groups", 0),
+        ("nccl2_compiled", 0),
+    ],
+)
 def test_equal_to_one_process(mode: str, servers: int) -> None:
     done = run(4, "comm/mpi_job.py", mode, str(servers))
     assert done.returncode == 0, says(done)
@@ -51,13 +82,26 @@ def test_rings(what: str) -> None:
     assert all(f"{rank} is done" in done.stdout for rank in range(4))
 
 
-@pytest.mark.parametrize("what, wanted", [
-    ("shape", "rank 0 (process 0) wants all-reduce sum of float32[3], rank 1 (process 1) wants all-reduce sum of float32[4]"),
-    ("op", "rank 1 (process 1) wants broadcast from 0 of float32[3]"), ("root", "rank 1 (process 1) wants broadcast from 1 of float32[3]")])
+@pytest.mark.parametrize(
+    "what, wanted",
+    [
+        (
+            "shape",
+            "rank 0 (process 0) wants all-reduce sum of float32[3], rank 1 (process 1) wants all-reduce sum "
+            "of float32[4]",
+        ),
+        ("op", "rank 1 (process 1) wants broadcast from 0 of float32[3]"),
+        ("root", "rank 1 (process 1) wants broadcast from 1 of float32[3]"),
+    ],
+)
 def test_ranks_that_do_not_agree_all_hear_of_it(what: str, wanted: str) -> None:
     done = run(3, "comm/mpi_ring_job.py", "disagree", what)
     assert done.returncode == 0, says(done)
-    heard = [line for line in done.stdout.splitlines() if "heard: the ranks of ring 0 do not agree in call 1" in line]
+    heard = [
+        line
+        for line in done.stdout.splitlines()
+        if "heard: the ranks of ring 0 do not agree in call 1" in line
+    ]
     assert len(heard) == 3 and all(wanted in line for line in heard)
 
 
@@ -65,7 +109,7 @@ def test_ranks_that_do_not_agree_all_hear_of_it(what: str, wanted: str) -> None:
 def test_another_number_of_processes_is_an_error_at_once() -> None:
     done = run(3, "comm/mpi_job.py", "grad_allreduce", "0", "4")
     assert done.returncode != 0
-    assert says(done).count("start 4 processes, and give each the program of its rank") >= 3     # each says so
+    assert says(done).count("start 4 processes, and give each the program of its rank") >= 3  # each says so
 
 
 def test_a_trainer_with_fewer_batches_does_not_hold_up_the_others() -> None:
@@ -77,7 +121,11 @@ def test_a_trainer_with_fewer_batches_does_not_hold_up_the_others() -> None:
 def test_an_error_of_one_trainer_ends_the_job(mode: str, servers: int) -> None:
     start = time.monotonic()
     done = run(4, "comm/mpi_job.py", mode, str(servers), "broken")
-    assert done.returncode != 0 and "process 1 of 4 failed, and stops the others" in says(done) and "The fed Variable 'x'" in says(done)
+    assert (
+        done.returncode != 0
+        and "process 1 of 4 failed, and stops the others" in says(done)
+        and "The fed Variable 'x'" in says(done)
+    )
     assert time.monotonic() - start < 30
 
 
@@ -86,14 +134,20 @@ def test_one_program_for_all_is_an_error_at_once() -> None:
     assert done.returncode != 0 and "processes 0 and 1 have the program of the same rank" in says(done)
 
 
-@pytest.mark.parametrize("what, wanted", [
-    ("raise", "process 1 of 3 failed, and stops the others"), ("early", "process 1 of 3 failed, and stops the others"),
-    ("exit", "(all-reduce sum, call 1), but process 1 has ended"), ("leave", "(all-reduce sum, call 1), but process 1 has ended")])
+@pytest.mark.parametrize(
+    "what, wanted",
+    [
+        ("raise", "process 1 of 3 failed, and stops the others"),
+        ("early", "process 1 of 3 failed, and stops the others"),
+        ("exit", "(all-reduce sum, call 1), but process 1 has ended"),
+        ("leave", "(all-reduce sum, call 1), but process 1 has ended"),
+    ],
+)
 def test_who_fails_or_leaves_is_named_and_ends_the_job(what: str, wanted: str) -> None:
     start = time.monotonic()
     done = run(3, "comm/mpi_ring_job.py", "fail", what)
     assert done.returncode != 0 and wanted in says(done)
-    assert time.monotonic() - start < 30                   # long before the deadline
+    assert time.monotonic() - start < 30  # long before the deadline
     if what in ("exit", "leave"):
         assert "op 'c_allreduce_sum' on ring 0" in says(done) and "mpi_ring_job.py:" in says(done)
 
@@ -101,4 +155,7 @@ def test_who_fails_or_leaves_is_named_and_ends_the_job(what: str, wanted: str) -
 def test_who_does_not_come_is_named_after_the_deadline() -> None:
     done = run(3, "comm/mpi_ring_job.py", "fail", "sleep", deadline=1.0)
     assert done.returncode != 0
-    assert "no sign of it for 1 s (FLAGS_rpc_deadline is the limit); process 1 does not wait, and has not come" in says(done)
+    assert (
+        "no sign of it for 1 s (FLAGS_rpc_deadline is the limit); process 1 does not wait, and has not come"
+        in says(done)
+    )

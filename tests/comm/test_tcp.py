@@ -1,4 +1,5 @@
 """Parameter servers over TCP: processes started one by one, and what must not get in."""
+
 from __future__ import annotations
 
 import contextlib
@@ -39,15 +40,30 @@ def free_ports(count: int) -> list[int]:
 
 
 class Processes:
-    """Processes of a job, none of which outlives the test; what they said is in the report of one that fails."""
+    """Processes of a job, none of which outlives the test; what they said is in the report of one that
+    fails.
+    """
 
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, script: pathlib.Path = SCRIPT, **env: str) -> subprocess.Popen[str]:
-        given = {**os.environ, "FLUIDLITE_JOB_KEY": "test", "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": "60000", **env}
-        self.started.append(subprocess.Popen([sys.executable, str(script)], env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             text=True))
+        given = {
+            **os.environ,
+            "FLUIDLITE_JOB_KEY": "test",
+            "OMP_NUM_THREADS": "1",
+            "FLAGS_rpc_deadline": "60000",
+            **env,
+        }
+        self.started.append(
+            subprocess.Popen(
+                [sys.executable, str(script)],
+                env=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
         return self.started[-1]
 
     def finished(self, process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
@@ -63,7 +79,11 @@ class Processes:
         """End all, and give what they wrote to stderr."""
         for process in self.started:
             process.kill()
-        return [process.communicate()[1] for process in self.started if process.stderr is not None and not process.stderr.closed]
+        return [
+            process.communicate()[1]
+            for process in self.started
+            if process.stderr is not None and not process.stderr.closed
+        ]
 
 
 @contextlib.contextmanager
@@ -84,7 +104,7 @@ def job(optimizer: str, sync: str) -> list[dict[str, Any]]:
         servers = [started.start(ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints]
         found = [json.loads(started.finished(process)[0]) for process in trainers]
         for process in servers:
-            started.finished(process)              # they stop when both trainers have left
+            started.finished(process)  # they stop when both trainers have left
         return found
 
 
@@ -139,7 +159,12 @@ def endpoint() -> Iterator[str]:
 
 def test_values_come_back_as_they_went(endpoint: str) -> None:
     session = TcpSession(10.0, KEY)
-    for value in (np.arange(6, dtype="int64").reshape(2, 3), np.zeros((0, 4), "float32"), np.float32(1.5) * np.ones(()), None):
+    for value in (
+        np.arange(6, dtype="int64").reshape(2, 3),
+        np.zeros((0, 4), "float32"),
+        np.float32(1.5) * np.ones(()),
+        None,
+    ):
         session.post(endpoint, Message(Kind.SEND, 1, "v", value))
         session.post(endpoint, Message(Kind.GET, 1, "v"))
         back = session.link.answer(endpoint)
@@ -160,7 +185,10 @@ def stranger(deadline: float = 5.0, key: bytes = KEY) -> Iterator[TcpSession]:
 
 
 def test_only_those_with_the_key_get_in(endpoint: str) -> None:
-    with stranger(key=b"x" * 32) as session, pytest.raises(CommunicatorError, match="does not hold this job's key"):
+    with (
+        stranger(key=b"x" * 32) as session,
+        pytest.raises(CommunicatorError, match="does not hold this job's key"),
+    ):
         session.post(endpoint, Message(Kind.GET, 0, "v"))
 
 
@@ -176,18 +204,32 @@ def raw(endpoint: str, *pieces: bytes) -> bytes:
 
 
 def test_garbage_does_not_hurt(endpoint: str) -> None:
-    for pieces in ([b"\0"], [b"FLTH"], [b"FLTP" + b"0" * 32], encode(Message(Kind.COMPLETE, 0)), [b"x" * 100_000] * 3,
-                   [b"GET / HTTP/1.0\r\n\r\n" + bytes(range(256))]):
-        assert raw(endpoint, *pieces) == b""           # nobody has shown a key here: none of it is listened to
+    for pieces in (
+        [b"\0"],
+        [b"FLTH"],
+        [b"FLTP" + b"0" * 32],
+        encode(Message(Kind.COMPLETE, 0)),
+        [b"x" * 100_000] * 3,
+        [b"GET / HTTP/1.0\r\n\r\n" + bytes(range(256))],
+    ):
+        assert raw(endpoint, *pieces) == b""  # nobody has shown a key here: none of it is listened to
     hello = b"FLTH" + (VERSION).to_bytes(2, "little") + b"n" * 32
-    assert raw(endpoint, hello, b"FLTP" + b"0" * 32)[:4] == b"FLTC"          # the challenge, and no welcome
+    assert raw(endpoint, hello, b"FLTP" + b"0" * 32)[:4] == b"FLTC"  # the challenge, and no welcome
     test_values_come_back_as_they_went(endpoint)
 
 
 def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
-    with stranger() as session, pytest.raises(CommunicatorError, match=f"cannot listen at {endpoint}: .*in use"):
+    with (
+        stranger() as session,
+        pytest.raises(CommunicatorError, match=f"cannot listen at {endpoint}: .*in use"),
+    ):
         session.link.listen(endpoint)
-    with stranger(0.2) as session, pytest.raises(CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+ for 0.2 s: is it started\?"):
+    with (
+        stranger(0.2) as session,
+        pytest.raises(
+            CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+ for 0.2 s: is it started\?"
+        ),
+    ):
         session.post(f"127.0.0.1:{free_ports(1)[0]}", Message(Kind.GET, 0, "v"))
 
 
@@ -196,25 +238,38 @@ def test_rows_survive() -> None:
     rows = SelectedRows(np.array([3, 1]), 10, np.ones((2, 4), "float32"))
     back = decode([bytes(frame) for frame in encode(Message(Kind.SEND, 7, "table@GRAD", rows))])
     assert (back.kind, back.trainer, back.name) == (Kind.SEND, 7, "table@GRAD")
-    assert back.value.rows() == [3, 1] and back.value.height() == 10 and np.array_equal(back.value.array, rows.array)
+    assert (
+        back.value.rows() == [3, 1]
+        and back.value.height() == 10
+        and np.array_equal(back.value.array, rows.array)
+    )
 
 
 @given(st.data())
 def test_broken_messages_are_refused(data: st.DataObject) -> None:
-    whole = [bytes(frame) for frame in encode(Message(Kind.SEND, 1, "w@GRAD", np.arange(12, dtype="float32").reshape(3, 4)))]
+    whole = [
+        bytes(frame)
+        for frame in encode(Message(Kind.SEND, 1, "w@GRAD", np.arange(12, dtype="float32").reshape(3, 4)))
+    ]
     frame = data.draw(st.integers(0, len(whole) - 1))
     how = data.draw(st.sampled_from(["cut", "flip", "drop", "grow"]))
     if how == "cut":
-        whole[frame] = whole[frame][:data.draw(st.integers(0, len(whole[frame]) - 1))]
+        whole[frame] = whole[frame][: data.draw(st.integers(0, len(whole[frame]) - 1))]
     elif how == "drop":
         del whole[frame]
     elif how == "grow":
         whole[frame] += b"\1" * data.draw(st.integers(1, 9))
     else:
         place = data.draw(st.integers(0, len(whole[frame]) - 1))
-        whole[frame] = whole[frame][:place] + bytes([whole[frame][place] ^ data.draw(st.integers(1, 255))]) + whole[frame][place + 1:]
+        whole[frame] = (
+            whole[frame][:place]
+            + bytes([whole[frame][place] ^ data.draw(st.integers(1, 255))])
+            + whole[frame][place + 1 :]
+        )
     try:
         found = decode(whole)
     except FormatError:
         return
-    assert how == "flip" and isinstance(found, (Message, Error, np.ndarray))     # another name or other numbers: well formed
+    assert how == "flip" and isinstance(
+        found, (Message, Error, np.ndarray)
+    )  # another name or other numbers: well formed

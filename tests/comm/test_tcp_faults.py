@@ -1,4 +1,7 @@
-"""What clusters do to a job over TCP: trainers and servers that go, come late, differ, or send what they should not."""
+"""What clusters do to a job over TCP: trainers and servers that go, come late, differ, or send what they
+should not.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -41,16 +44,21 @@ def flags() -> Iterator[Callable[..., None]]:
         for name, value in values.items():
             before.setdefault(f"FLAGS_{name}", fluid.get_flags(f"FLAGS_{name}")[f"FLAGS_{name}"])
             fluid.set_flags({f"FLAGS_{name}": value})
+
     yield change
     fluid.set_flags(before)
 
 
-def make(sync: bool = True, endpoint: str = "", width: int = WIDTH, trainers: int = 2, name: str = "w") -> Job:
+def make(
+    sync: bool = True, endpoint: str = "", width: int = WIDTH, trainers: int = 2, name: str = "w"
+) -> Job:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         x, y = fluid.data("x", [None, width]), fluid.data("y", [None, 1])
         initial = fluid.ParamAttr(name, initializer=fluid.initializer.Constant(0.1))
-        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr=initial, bias_attr=False), y))
+        loss = fluid.layers.mean(
+            fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr=initial, bias_attr=False), y)
+        )
         fluid.optimizer.SGD(0.01).minimize(loss)
     return make_job(main, startup, "pserver", trainers, [endpoint or f"127.0.0.1:{free_ports(1)[0]}"], sync)
 
@@ -80,9 +88,10 @@ class Cluster:
                     self.results[name] = work(session)
             except BaseException as error:
                 self.errors[name] = error
-                vanish(session)                        # as a process does that an error ends
+                vanish(session)  # as a process does that an error ends
             finally:
                 session.leave()
+
         self.threads[name] = threading.Thread(target=body, name=name)
         self.threads[name].start()
 
@@ -96,9 +105,18 @@ class Cluster:
         exe.run(programs.main, scope=scope)
         return np.array(scope.find_var("w").get_tensor())
 
-    def train(self, number: int, steps: int, before: Callable[[int, TcpSession], None] = lambda step, session: None,
-              job: Job | None = None, feed: Callable[[int], dict[str, Any]] = batch) -> None:
-        """Let a trainer run; `before` is called before each step, and a trainer whose connection is gone then just ends."""
+    def train(
+        self,
+        number: int,
+        steps: int,
+        before: Callable[[int, TcpSession], None] = lambda step, session: None,
+        job: Job | None = None,
+        feed: Callable[[int], dict[str, Any]] = batch,
+    ) -> None:
+        """Let a trainer run; `before` is called before each step, and a trainer whose connection is gone
+        then just ends.
+        """
+
         def work(session: TcpSession) -> Any:
             programs = (job or self.job).programs((job or self.job).role(f"trainer{number}"))
             scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
@@ -109,6 +127,7 @@ class Cluster:
                     return None
                 exe.run(programs.main, feed=feed(step), scope=scope)
             return np.array(scope.find_var("w").get_tensor())
+
         self.start(f"trainer{number}", work)
 
     def join(self, limit: float = 20.0) -> None:
@@ -132,7 +151,9 @@ def vanish(session: TcpSession) -> None:
 
 
 def alone(steps: int) -> Any:
-    """The parameter after `steps` steps; trainer 1 has the same batches, so it does not matter in how many it takes part."""
+    """The parameter after `steps` steps; trainer 1 has the same batches, so it does not matter in how many
+    it takes part.
+    """
     w = np.full((WIDTH, 1), 0.1, "float32")
     for step in range(steps):
         feed = batch(step)
@@ -153,7 +174,9 @@ def test_a_trainer_with_fewer_batches(early: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["stop", "go_on"])
-def test_a_trainer_that_dies_in_step(policy: str, flags: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trainer_that_dies_in_step(
+    policy: str, flags: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
     flags(rpc_lost_trainer=policy, rpc_lost_trainer_wait=300)
     cluster = Cluster(make())
     cluster.serve()
@@ -164,9 +187,14 @@ def test_a_trainer_that_dies_in_step(policy: str, flags: Callable[..., None], ca
     assert time.monotonic() - begin < 8
     if policy == "go_on":
         assert np.allclose(cluster.result("trainer0"), alone(5), atol=1e-5)
-        assert "trainer 1 has gone without a word" in caplog.text and "the others go on without it" in caplog.text
+        assert (
+            "trainer 1 has gone without a word" in caplog.text
+            and "the others go on without it" in caplog.text
+        )
         return
-    with pytest.raises(CommunicatorError, match=r"trainer 1 has gone without a word .* FLAGS_rpc_lost_trainer=go_on"):
+    with pytest.raises(
+        CommunicatorError, match=r"trainer 1 has gone without a word .* FLAGS_rpc_lost_trainer=go_on"
+    ):
         cluster.result("server")
     with pytest.raises(CommunicatorError, match=r"the server at .* says: trainer 1 has gone without a word"):
         cluster.result("trainer0")
@@ -201,7 +229,7 @@ def test_a_trainer_that_died_comes_back(flags: Callable[..., None]) -> None:
     cluster.train(0, 4)
     cluster.train(1, 5, lambda step, session: vanish(session) if step == 2 else None)
     cluster.threads["trainer1"].join(10)
-    cluster.train(1, 2)                                # another process in its place
+    cluster.train(1, 2)  # another process in its place
     cluster.join()
     assert np.isfinite(cluster.result("trainer0")).all()
 
@@ -224,7 +252,9 @@ def test_a_trainer_that_is_there_and_does_nothing(flags: Callable[..., None]) ->
     cluster.train(0, 3)
     cluster.train(1, 3, lambda step, session: time.sleep(2.5) if step == 1 else None)
     cluster.join()
-    with pytest.raises(CommunicatorError, match="trainer 1 has not come to the barrier where the others have been for"):
+    with pytest.raises(
+        CommunicatorError, match="trainer 1 has not come to the barrier where the others have been for"
+    ):
         cluster.result("trainer0")
     with pytest.raises(CommunicatorError, match="trainer 1 has not come"):
         cluster.result("server")
@@ -238,6 +268,7 @@ def test_the_kernel_looks_after_connections() -> None:
     def look(step: int, session: TcpSession) -> None:
         sock = session.tcp.dialer.servers[cluster.endpoint].stream.sock
         seen.append(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+
     cluster.train(0, 2, look)
     cluster.join()
     assert cluster.result("trainer0") is not None and all(seen)
@@ -252,14 +283,18 @@ def test_a_server_that_is_late(caplog: pytest.LogCaptureFixture) -> None:
         cluster.serve()
         cluster.join()
     assert np.allclose(cluster.result("trainer0"), alone(2), atol=1e-5)
-    assert [record.getMessage().split(",")[0] for record in caplog.records] == [f"waiting for the server at {cluster.endpoint}"]
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        f"waiting for the server at {cluster.endpoint}"
+    ]
 
 
 def test_a_server_that_never_comes() -> None:
     cluster = Cluster(make(trainers=1), deadline=0.5)
     cluster.train(0, 2)
     cluster.join()
-    with pytest.raises(CommunicatorError, match=f"no sign of the server at {cluster.endpoint} for 0.5 s: is it started"):
+    with pytest.raises(
+        CommunicatorError, match=f"no sign of the server at {cluster.endpoint} for 0.5 s: is it started"
+    ):
         cluster.result("trainer0")
 
 
@@ -288,6 +323,7 @@ def test_a_connection_that_is_cut(flags: Callable[..., None]) -> None:
     def cut(step: int, session: TcpSession) -> None:
         if step == 1:
             session.tcp.dialer.servers[cluster.endpoint].stream.sock.shutdown(socket.SHUT_RDWR)
+
     cluster.train(0, 3, cut)
     cluster.join()
     with pytest.raises(CommunicatorError, match="was cut in the middle of a step .* nobody knows"):
@@ -323,26 +359,43 @@ def test_a_message_cut_in_half(flags: Callable[..., None]) -> None:
     cluster = Cluster(make())
     cluster.serve()
     with known(cluster) as sock:
-        sock.sendall(piece() + piece()[:70])           # a whole gradient, then half of one
+        sock.sendall(piece() + piece()[:70])  # a whole gradient, then half of one
     cluster.train(0, 3)
     cluster.join()
-    assert np.allclose(cluster.result("trainer0"), alone(3), atol=1e-5)         # none of it counts
+    assert np.allclose(cluster.result("trainer0"), alone(3), atol=1e-5)  # none of it counts
 
 
 HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "little"), 1)
 
 
-@pytest.mark.parametrize(("sent", "message"), [
-    (b"\xff" * 5000, "are no message of a job"),
-    (piece()[:4] + b"\xee" + piece()[5:], "broken header"),
-    (HUGE, "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], and it is declared as float32[30, 1]"),
-    (piece(shape=(WIDTH, 2)), "as float32[30, 2], and it is declared as float32[30, 1]"),
-    (piece("w@GRAD.trainer_7"), "which this server does not expect; did you mean 'w@GRAD.trainer_1'"),
-    (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1")), "sends 'w@GRAD.trainer_1' as nothing"),
-    (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1", SelectedRows(np.array([40]), 50, np.ones((1, 1), "float32")))),
-     "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]"),
-    (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a question that has none"),
-], ids=["garbage", "header", "huge", "shape", "name", "nothing", "rows", "value"])
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"\xff" * 5000, "are no message of a job"),
+        (piece()[:4] + b"\xee" + piece()[5:], "broken header"),
+        (
+            HUGE,
+            "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], and it is declared as float32[30, "
+            "1]",
+        ),
+        (piece(shape=(WIDTH, 2)), "as float32[30, 2], and it is declared as float32[30, 1]"),
+        (piece("w@GRAD.trainer_7"), "which this server does not expect; did you mean 'w@GRAD.trainer_1'"),
+        (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1")), "sends 'w@GRAD.trainer_1' as nothing"),
+        (
+            spelled(
+                Message(
+                    Kind.SEND,
+                    1,
+                    "w@GRAD.trainer_1",
+                    SelectedRows(np.array([40]), 50, np.ones((1, 1), "float32")),
+                )
+            ),
+            "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]",
+        ),
+        (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a question that has none"),
+    ],
+    ids=["garbage", "header", "huge", "shape", "name", "nothing", "rows", "value"],
+)
 def test_what_nobody_should_send(sent: bytes, message: str) -> None:
     cluster = Cluster(make())
     cluster.serve()
@@ -361,11 +414,13 @@ def test_questions_that_have_no_answer() -> None:
     cluster.serve()
     with known(cluster) as sock:
         stream = Stream(sock, 5.0)
-        for message, answer in ((Message(Kind.GET, 0, "u"), "which this server does not hold"),
-                                (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
-                                (Message(Kind.ROWS, 0, "w", np.array([-1])), "rows -1 to -1 of 'w'"),
-                                (Message(Kind.ROWS, 0, "w"), "rows of 'w' without saying which"),
-                                (Message(Kind.SAVE, 0, "/nowhere"), "")):
+        for message, answer in (
+            (Message(Kind.GET, 0, "u"), "which this server does not hold"),
+            (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
+            (Message(Kind.ROWS, 0, "w", np.array([-1])), "rows -1 to -1 of 'w'"),
+            (Message(Kind.ROWS, 0, "w"), "rows of 'w' without saying which"),
+            (Message(Kind.SAVE, 0, "/nowhere"), ""),
+        ):
             stream.put(message)
             stream.send_all()
             assert answer in stream.next().text
@@ -386,21 +441,41 @@ def test_another_version_of_the_protocol() -> None:
     near, far = socket.socketpair()
     with near, far:
         far.sendall(b"FLTC" + (VERSION + 1).to_bytes(2, "little") + b"n" * 64)
-        with pytest.raises(CommunicatorError, match=f"speaks version {VERSION + 1} of the protocol, and this process version {VERSION}"):
+        with pytest.raises(
+            CommunicatorError,
+            match=f"speaks version {VERSION + 1} of the protocol, and this process version {VERSION}",
+        ):
             introduce(near, "a:1", KEY, 5.0)
 
 
 # ---------------------------------------------------------------------- programs that differ
-@pytest.mark.parametrize(("other", "number", "message"), [
-    ({"width": WIDTH + 1}, 0, r"it asks for 'w' as float32\[31, 1\], and the server has float32\[30, 1\]"),
-    ({"name": "v"}, 0, r"it asks for 'v', which the server does not hold"),
-    ({"sync": False}, 0, r"it is asynchronous, and the server synchronous: give `transpile` the same sync_mode"),
-    ({"trainers": 3}, 2, r"it sends 'w@GRAD.trainer_2', which the server does not expect; did you mean"),
-], ids=["shape", "name", "mode", "number"])
+@pytest.mark.parametrize(
+    ("other", "number", "message"),
+    [
+        (
+            {"width": WIDTH + 1},
+            0,
+            r"it asks for 'w' as float32\[31, 1\], and the server has float32\[30, 1\]",
+        ),
+        ({"name": "v"}, 0, r"it asks for 'v', which the server does not hold"),
+        (
+            {"sync": False},
+            0,
+            r"it is asynchronous, and the server synchronous: give `transpile` the same sync_mode",
+        ),
+        ({"trainers": 3}, 2, r"it sends 'w@GRAD.trainer_2', which the server does not expect; did you mean"),
+    ],
+    ids=["shape", "name", "mode", "number"],
+)
 def test_a_program_that_differs(other: dict[str, Any], number: int, message: str) -> None:
     cluster = Cluster(make())
     cluster.serve()
-    cluster.train(number, 1, job=make(endpoint=cluster.endpoint, **other), feed=lambda step: batch(step, other.get("width", WIDTH)))
+    cluster.train(
+        number,
+        1,
+        job=make(endpoint=cluster.endpoint, **other),
+        feed=lambda step: batch(step, other.get("width", WIDTH)),
+    )
     cluster.threads[f"trainer{number}"].join(10)
     with pytest.raises(CommunicatorError, match=message):
         cluster.result(f"trainer{number}")
@@ -408,7 +483,9 @@ def test_a_program_that_differs(other: dict[str, Any], number: int, message: str
     cluster.train(0, 2)
     cluster.train(1, 2)
     cluster.join()
-    assert np.array_equal(cluster.result("trainer0"), cluster.result("trainer1"))          # the others are not disturbed
+    assert np.array_equal(
+        cluster.result("trainer0"), cluster.result("trainer1")
+    )  # the others are not disturbed
 
 
 # ---------------------------------------------------------------------- a NaN
@@ -421,9 +498,16 @@ def test_a_nan_of_one_trainer(flags: Callable[..., None]) -> None:
         cluster.serve()
         gradients = np.full((WIDTH, 1), np.nan, "float32")
 
-        def send(step: int, session: TcpSession, check: bool = check, gradients: Any = gradients, endpoint: str = cluster.endpoint) -> None:
-            if check and step == 1:                    # as a trainer without the flag would
+        def send(
+            step: int,
+            session: TcpSession,
+            check: bool = check,
+            gradients: Any = gradients,
+            endpoint: str = cluster.endpoint,
+        ) -> None:
+            if check and step == 1:  # as a trainer without the flag would
                 session.post(endpoint, Message(Kind.SEND, 1, "w@GRAD.trainer_1", gradients))
+
         flags(check_nan_inf=check)
         cluster.train(0, 3)
         cluster.train(1, 3, send, feed=batch if check else spoiled)
@@ -431,9 +515,13 @@ def test_a_nan_of_one_trainer(flags: Callable[..., None]) -> None:
         if not check:
             assert np.isnan(cluster.result("trainer0")).all()
             continue
-        with pytest.raises(NanInfError, match=r"trainer 1 sends 'w@GRAD.trainer_1' with 30 of 30 elements .*NaN"):
+        with pytest.raises(
+            NanInfError, match=r"trainer 1 sends 'w@GRAD.trainer_1' with 30 of 30 elements .*NaN"
+        ):
             cluster.result("server")
-        with pytest.raises(CommunicatorError, match="the server at .* says: trainer 1 sends 'w@GRAD.trainer_1'"):
+        with pytest.raises(
+            CommunicatorError, match="the server at .* says: trainer 1 sends 'w@GRAD.trainer_1'"
+        ):
             cluster.result("trainer0")
 
 
@@ -454,10 +542,14 @@ def wait_for(process: subprocess.Popen[str], word: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["stop", "go_on"])
 def test_kill_9_of_a_trainer(policy: str) -> None:
-    common = environment(FLAGS_rpc_lost_trainer=policy, FLAGS_rpc_lost_trainer_wait="1000", STEPS="400", PAUSE="0.01")
+    common = environment(
+        FLAGS_rpc_lost_trainer=policy, FLAGS_rpc_lost_trainer_wait="1000", STEPS="400", PAUSE="0.01"
+    )
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        first, second = (started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2))
+        first, second = (
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)
+        )
         wait_for(second, "step 20")
         second.kill()
         if policy == "go_on":
@@ -473,7 +565,9 @@ def test_kill_9_of_an_asynchronous_trainer() -> None:
     common = environment(SYNC="0", FLAGS_rpc_lost_trainer_wait="1000", STEPS="300", PAUSE="0.005")
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        first, second = (started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2))
+        first, second = (
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)
+        )
         wait_for(second, "step 20")
         second.kill()
         assert "step 299" in started.finished(first)[0]
@@ -485,7 +579,9 @@ def test_kill_9_of_a_server() -> None:
     common = environment(STEPS="1000", PAUSE="0.01")
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        trainers = [started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
+        trainers = [
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)
+        ]
         wait_for(trainers[0], "step 20")
         server.kill()
         begin = time.monotonic()
@@ -500,7 +596,9 @@ def test_a_server_that_comes_back(sync: str) -> None:
     common = environment(SYNC=sync, STEPS="150", PAUSE="0.01", FLAGS_rpc_server_wait="30000")
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        trainers = [started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
+        trainers = [
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)
+        ]
         wait_for(trainers[0], "step 20")
         server.kill()
         server.wait(10)
@@ -517,12 +615,16 @@ def test_signals_end_a_server(number: signal.Signals) -> None:
     common = environment(STEPS="1000", PAUSE="0.01")
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        trainers = [started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(index), **common) for index in range(2)]
+        trainers = [
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(index), **common) for index in range(2)
+        ]
         wait_for(trainers[0], "step 20")
         assert os.path.exists(f"/tmp/paddle.{server.pid}.port")
         server.send_signal(number)
         out, err = started.finished(server)
-        assert not err and "after the server" not in out and not os.path.exists(f"/tmp/paddle.{server.pid}.port")
+        assert (
+            not err and "after the server" not in out and not os.path.exists(f"/tmp/paddle.{server.pid}.port")
+        )
         for trainer in trainers:
             assert f"says: it was told to stop ({number.name})" in started.finished(trainer, 1)[1]
 
@@ -532,7 +634,9 @@ def test_a_stopped_trainer_is_named() -> None:
     common = environment(STEPS="1000", PAUSE="0.01", FLAGS_rpc_deadline="4000")
     with processes() as started:
         server = started.start(SCRIPT, ROLE="PSERVER", **common)
-        trainers = [started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(index), **common) for index in range(2)]
+        trainers = [
+            started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(index), **common) for index in range(2)
+        ]
         wait_for(trainers[0], "step 20")
         trainers[1].send_signal(signal.SIGSTOP)
         assert "says: trainer 1 has not come to the barrier" in started.finished(trainers[0], 1)[1]

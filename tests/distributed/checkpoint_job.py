@@ -1,7 +1,10 @@
-"""One process of a small parameter-server job that saves its state after every few steps, and goes on from there when it is started again.
+"""One process of a small parameter-server job that saves its state after every few steps, and goes on from
+there when it is started again.
 
-    ROLE=PSERVER|TRAINER TRAINER_ID=0 ENDPOINT=... ENDPOINTS=... TRAINERS=2 STEPS=20 EVERY=2 FOLDER=... PAUSE=0.01 python checkpoint_job.py
+ROLE=PSERVER|TRAINER TRAINER_ID=0 ENDPOINT=... ENDPOINTS=... TRAINERS=2 STEPS=20 EVERY=2 FOLDER=... PAUSE=0.01
+python checkpoint_job.py
 """
+
 from __future__ import annotations
 
 import os
@@ -16,9 +19,15 @@ from fluidlite.distributed import load_checkpoint, save_checkpoint
 
 def net() -> Any:
     x, y, ids = fluid.data("x", [None, 30]), fluid.data("y", [None, 1]), fluid.data("ids", [None, 1], "int64")
-    rows = fluid.layers.embedding(ids, [60, 4], is_sparse=True, param_attr=fluid.ParamAttr("table", initializer=constant(0.01)))
-    hidden = fluid.layers.batch_norm(fluid.layers.fc(x, 10, act="tanh", param_attr=fluid.ParamAttr("w", initializer=constant(0.02))))
-    guess = fluid.layers.fc(fluid.layers.concat([hidden, rows], 1), 1, param_attr=fluid.ParamAttr("v", initializer=constant(0.1)))
+    rows = fluid.layers.embedding(
+        ids, [60, 4], is_sparse=True, param_attr=fluid.ParamAttr("table", initializer=constant(0.01))
+    )
+    hidden = fluid.layers.batch_norm(
+        fluid.layers.fc(x, 10, act="tanh", param_attr=fluid.ParamAttr("w", initializer=constant(0.02)))
+    )
+    guess = fluid.layers.fc(
+        fluid.layers.concat([hidden, rows], 1), 1, param_attr=fluid.ParamAttr("v", initializer=constant(0.1))
+    )
     loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, y))
     fluid.optimizer.Adam(fluid.layers.exponential_decay(0.01, 3, 0.9)).minimize(loss)
     return loss
@@ -30,7 +39,11 @@ def constant(value: float) -> Any:
 
 def batch(step: int, number: int) -> dict[str, Any]:
     random = np.random.RandomState(100 * step + number)
-    return {"x": random.randn(4, 30).astype("float32"), "y": random.randn(4, 1).astype("float32"), "ids": random.randint(0, 60, (4, 1))}
+    return {
+        "x": random.randn(4, 30).astype("float32"),
+        "y": random.randn(4, 1).astype("float32"),
+        "ids": random.randint(0, 60, (4, 1)),
+    }
 
 
 def serve(transpiler: Any, exe: Any, folder: str) -> None:
@@ -63,8 +76,9 @@ def main() -> None:
     config.min_block_size, config.wait_port = 30, False
     transpiler, exe = fluid.DistributeTranspiler(config), fluid.Executor(fluid.CPUPlace())
     transpiler.transpile(number, pservers=os.environ["ENDPOINTS"], trainers=int(os.environ["TRAINERS"]))
-    (serve if os.environ["ROLE"] == "PSERVER" else train)(transpiler, exe, os.environ["FOLDER"],
-                                                          *(() if os.environ["ROLE"] == "PSERVER" else (number,)))
+    (serve if os.environ["ROLE"] == "PSERVER" else train)(
+        transpiler, exe, os.environ["FOLDER"], *(() if os.environ["ROLE"] == "PSERVER" else (number,))
+    )
 
 
 if __name__ == "__main__":

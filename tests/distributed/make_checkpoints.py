@@ -1,8 +1,10 @@
-"""Records what PaddlePaddle 1.8.5 saves of a parameter-server job: `python make_checkpoints.py recorded/checkpoints.json`, run with 1.8.5.
+"""Records what PaddlePaddle 1.8.5 saves of a parameter-server job: `python make_checkpoints.py
+recorded/checkpoints.json`, run with 1.8.5.
 
-Two trainers and two servers, as processes. Trainer 0 saves after the last step; the files go into the JSON as base64.
-`net` and `batch` are also what `test_checkpoints_of_paddle.py` runs.
+Two trainers and two servers, as processes. Trainer 0 saves after the last step; the files go into the JSON as
+base64. `net` and `batch` are also what `test_checkpoints_of_paddle.py` runs.
 """
+
 import base64
 import json
 import os
@@ -19,16 +21,26 @@ OPTIMIZERS = ("SGD", "Momentum", "Adam", "Adagrad")
 
 def net(fluid, optimizer):
     """A loss; everything that has a state is in it, and nothing that is random."""
+
     def start(name, value):
         return fluid.ParamAttr(name, initializer=fluid.initializer.Constant(value))
+
     x, y = fluid.data("x", [None, 12]), fluid.data("y", [None, 1])
     ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
-    rows = fluid.layers.sequence_pool(fluid.layers.embedding(ids, [40, 5], is_sparse=True, param_attr=start("table", 0.01)), "sum")
-    hidden = fluid.layers.batch_norm(fluid.layers.fc(x, 10, act="tanh", param_attr=start("w", 0.02), bias_attr=start("b", 0.0)))
-    guess = fluid.layers.fc(fluid.layers.concat([hidden, rows], 1), 1, param_attr=start("v", 0.1), bias_attr=False)
+    rows = fluid.layers.sequence_pool(
+        fluid.layers.embedding(ids, [40, 5], is_sparse=True, param_attr=start("table", 0.01)), "sum"
+    )
+    hidden = fluid.layers.batch_norm(
+        fluid.layers.fc(x, 10, act="tanh", param_attr=start("w", 0.02), bias_attr=start("b", 0.0))
+    )
+    guess = fluid.layers.fc(
+        fluid.layers.concat([hidden, rows], 1), 1, param_attr=start("v", 0.1), bias_attr=False
+    )
     loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, y))
     rate = fluid.layers.exponential_decay(0.1, 2, 0.9)
-    make = {"Momentum": lambda: fluid.optimizer.Momentum(rate, 0.9)}.get(optimizer, lambda: getattr(fluid.optimizer, optimizer)(rate))
+    make = {"Momentum": lambda: fluid.optimizer.Momentum(rate, 0.9)}.get(
+        optimizer, lambda: getattr(fluid.optimizer, optimizer)(rate)
+    )
     make().minimize(loss)
     return guess, loss
 
@@ -42,7 +54,11 @@ def small_slices(transpiler):
 def batch(step, number):
     """Dense inputs, and the ids, of a trainer's step."""
     random = np.random.RandomState(100 * step + number)
-    return {"x": random.randn(4, 12).astype("float32"), "y": random.randn(4, 1).astype("float32"), "ids": random.randint(0, 40, (4, 1))}
+    return {
+        "x": random.randn(4, 12).astype("float32"),
+        "y": random.randn(4, 1).astype("float32"),
+        "ids": random.randint(0, 40, (4, 1)),
+    }
 
 
 def feed(fluid, step, number):
@@ -53,6 +69,7 @@ def feed(fluid, step, number):
 
 def role():
     import paddle.fluid as fluid
+
     me, optimizer, endpoints, folder = sys.argv[2:]
     guess, _ = net(fluid, optimizer)
     kind, _, number = me.partition(":")
@@ -87,8 +104,14 @@ def record(optimizer):
     for one in held:
         one.close()
     with tempfile.TemporaryDirectory() as folder:
-        jobs = [subprocess.Popen([sys.executable, __file__, "role", me, optimizer, endpoints, folder], stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL) for me in ("pserver:0", "pserver:1", "trainer:0", "trainer:1")]
+        jobs = [
+            subprocess.Popen(
+                [sys.executable, __file__, "role", me, optimizer, endpoints, folder],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for me in ("pserver:0", "pserver:1", "trainer:0", "trainer:1")
+        ]
         try:
             for job in jobs[2:]:
                 assert job.wait(120) == 0, optimizer
@@ -101,8 +124,12 @@ def record(optimizer):
                 path = os.path.join(root, name)
                 with open(path, "rb") as file:
                     found[os.path.relpath(path, folder)] = base64.b64encode(file.read()).decode()
-    return {"persistables": {os.path.basename(name): data for name, data in found.items() if name.startswith("persistables")},
-            "model": sorted(os.path.basename(name) for name in found if name.startswith("model"))}
+    return {
+        "persistables": {
+            os.path.basename(name): data for name, data in found.items() if name.startswith("persistables")
+        },
+        "model": sorted(os.path.basename(name) for name in found if name.startswith("model")),
+    }
 
 
 def main():
@@ -110,7 +137,9 @@ def main():
         role()
     else:
         with open(sys.argv[1], "w") as out:
-            json.dump({optimizer: record(optimizer) for optimizer in OPTIMIZERS}, out, indent=0, sort_keys=True)
+            json.dump(
+                {optimizer: record(optimizer) for optimizer in OPTIMIZERS}, out, indent=0, sort_keys=True
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""One process of a job under mpirun that saves, and goes on: `mpiexec -n 3 python mpi_checkpoint_job.py MODE SERVERS FOLDER`."""
+"""One process of a job under mpirun that saves, and goes on: `mpiexec -n 3 python mpi_checkpoint_job.py
+MODE SERVERS FOLDER`.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -17,7 +20,9 @@ def main() -> None:
     mode, servers, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
     net()
     rank, trainers = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size - servers
-    job = make_job(fluid.default_main_program(), fluid.default_startup_program(), mode, trainers, servers or trainers)
+    job = make_job(
+        fluid.default_main_program(), fluid.default_startup_program(), mode, trainers, servers or trainers
+    )
     programs, exe = job.programs(job.roles[rank]), fluid.Executor(fluid.CPUPlace())
     exe.run(programs.startup)
     found = load_checkpoint(exe, folder, programs.main)
@@ -30,7 +35,10 @@ def main() -> None:
             save_checkpoint(exe, folder, programs.main, 2)
     exe.close()
     scope, end = fluid.global_scope(), folder / f"end_{rank}.npz"
-    values = {name: np.array(scope.find_var(name).get_tensor()) for name in ("w", "v", "batch_norm_0.w_1", "batch_norm_0.w_2")}
+    values = {
+        name: np.array(scope.find_var(name).get_tensor())
+        for name in ("w", "v", "batch_norm_0.w_1", "batch_norm_0.w_2")
+    }
     if found is None:
         np.savez(end, **values)
     else:

@@ -1,5 +1,6 @@
 # ruff: noqa: B007, UP031
 """A distributed training script as they were written for fluid in 2019, with the names of that time."""
+
 import os
 
 import numpy as np
@@ -21,8 +22,17 @@ def reader():
 def train_program():
     x = fluid.layers.data(name="x", shape=[13], dtype="float32")
     y = fluid.layers.data(name="y", shape=[1], dtype="float32")
-    hidden = fluid.layers.fc(input=x, size=200, act="relu", param_attr=fluid.ParamAttr(name="w1", initializer=fluid.initializer.Constant(0.01)))
-    y_predict = fluid.layers.fc(input=hidden, size=1, param_attr=fluid.ParamAttr(name="w2", initializer=fluid.initializer.Constant(0.02)))
+    hidden = fluid.layers.fc(
+        input=x,
+        size=200,
+        act="relu",
+        param_attr=fluid.ParamAttr(name="w1", initializer=fluid.initializer.Constant(0.01)),
+    )
+    y_predict = fluid.layers.fc(
+        input=hidden,
+        size=1,
+        param_attr=fluid.ParamAttr(name="w2", initializer=fluid.initializer.Constant(0.02)),
+    )
     cost = fluid.layers.square_error_cost(input=y_predict, label=y)
     avg_cost = fluid.layers.mean(cost)
     fluid.optimizer.SGD(learning_rate=0.001).minimize(avg_cost)
@@ -34,7 +44,7 @@ def train_loop(exe, main_program, feeds, avg_cost, trainer_id, trainers):
     for pass_id in range(PASSES):
         for batch_id, data in enumerate(paddle.batch(reader, batch_size=BATCH_SIZE)()):
             mine = data[trainer_id::trainers]
-            loss, = exe.run(main_program, feed=feeder.feed(mine), fetch_list=[avg_cost])
+            (loss,) = exe.run(main_program, feed=feeder.feed(mine), fetch_list=[avg_cost])
         print("pass %d batch %d loss %f" % (pass_id, batch_id, loss[0]))
     value = np.array(fluid.global_scope().find_var("w1").get_tensor())
     print("w1 %.9e %.9e" % (value.sum(), np.abs(value).max()))

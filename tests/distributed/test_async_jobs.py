@@ -1,4 +1,7 @@
-"""Asynchronous, half-asynchronous and geo-SGD jobs: each is held against the same algorithm written out in NumPy."""
+"""Asynchronous, half-asynchronous and geo-SGD jobs: each is held against the same algorithm written out in
+NumPy.
+"""
+
 from __future__ import annotations
 
 import threading
@@ -19,20 +22,29 @@ from fluidlite.transpiler.distribute_transpiler import DistributedMode
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 from fluidlite.values.tensor import SelectedRows
 
-RATE, SEEN, WIDTH, ROWS = 0.1, 6, 4, 4                 # the learning rate, inputs, the width of the table, rows of the table
+RATE, SEEN, WIDTH, ROWS = 0.1, 6, 4, 4  # the learning rate, inputs, the width of the table, rows of the table
 START = {"w": 0.5, "t": 0.25}
 SERVERS = "127.0.0.1:6174,127.0.0.1:6175"
-MODES = {"async": DistributedMode.ASYNC, "sync": DistributedMode.SYNC, "half_async": DistributedMode.HALF_ASYNC, "geo": DistributedMode.GEO}
+MODES = {
+    "async": DistributedMode.ASYNC,
+    "sync": DistributedMode.SYNC,
+    "half_async": DistributedMode.HALF_ASYNC,
+    "geo": DistributedMode.GEO,
+}
 
 
 def net(sparse: bool) -> Any:
     """y = x w + the sum of a row of the table t."""
+
     def constant(name: str) -> Any:
         return fluid.ParamAttr(name, initializer=fluid.initializer.Constant(START[name]))
+
     x, y = fluid.data("x", [None, SEEN]), fluid.data("y", [None, 1])
     guess = fluid.layers.fc(x, 1, param_attr=constant("w"), bias_attr=False)
     if sparse:
-        rows = fluid.layers.embedding(fluid.data("ids", [None, 1], "int64"), [ROWS, WIDTH], is_sparse=True, param_attr=constant("t"))
+        rows = fluid.layers.embedding(
+            fluid.data("ids", [None, 1], "int64"), [ROWS, WIDTH], is_sparse=True, param_attr=constant("t")
+        )
         guess = guess + fluid.layers.reduce_sum(rows, dim=1, keep_dim=True)
     return fluid.layers.mean(fluid.layers.square_error_cost(guess, y))
 
@@ -65,20 +77,45 @@ class Model:
 
 def batches(count: int, seed: int = 0) -> list[dict[str, Any]]:
     random = np.random.RandomState(seed)
-    return [{"x": random.randn(3, SEEN).astype("float32"), "y": random.randn(3, 1).astype("float32"),
-             "ids": random.randint(0, ROWS, (3, 1))} for _ in range(count)]
+    return [
+        {
+            "x": random.randn(3, SEEN).astype("float32"),
+            "y": random.randn(3, 1).astype("float32"),
+            "ids": random.randint(0, ROWS, (3, 1)),
+        }
+        for _ in range(count)
+    ]
 
 
 class Job:
     """Programs of a job with two servers."""
 
-    def __init__(self, mode: str, trainers: int = 1, sparse: bool = False, push: int = 2, servers: str = SERVERS,
-                 optimizer: Callable[[], Any] = lambda: fluid.optimizer.SGD(RATE), **config: Any) -> None:
-        self.mode, self.trainers, self.sparse, self.push, self.servers, self.optimizer = mode, trainers, sparse, push, servers, optimizer
-        runs = {"geo": {"geo_sgd_mode": True, "geo_sgd_need_push_nums": push}, "half_async": {"half_async": True},
-                "sync": {"half_async": True, "completely_not_async": True}}.get(mode, {})
-        self.config = fluid.DistributeTranspilerConfig.make(**{"sync_mode": False, "runtime_split_send_recv": True, "min_block_size": 3, **runs,
-                                                               **config})
+    def __init__(
+        self,
+        mode: str,
+        trainers: int = 1,
+        sparse: bool = False,
+        push: int = 2,
+        servers: str = SERVERS,
+        optimizer: Callable[[], Any] = lambda: fluid.optimizer.SGD(RATE),
+        **config: Any,
+    ) -> None:
+        self.mode, self.trainers, self.sparse, self.push, self.servers, self.optimizer = (
+            mode,
+            trainers,
+            sparse,
+            push,
+            servers,
+            optimizer,
+        )
+        runs = {
+            "geo": {"geo_sgd_mode": True, "geo_sgd_need_push_nums": push},
+            "half_async": {"half_async": True},
+            "sync": {"half_async": True, "completely_not_async": True},
+        }.get(mode, {})
+        self.config = fluid.DistributeTranspilerConfig.make(
+            **{"sync_mode": False, "runtime_split_send_recv": True, "min_block_size": 3, **runs, **config}
+        )
         self.lock = threading.Lock()
 
     def transpiled(self, trainer: int = 0) -> tuple[Any, fluid.Program, fluid.Program, str]:
@@ -96,25 +133,46 @@ class Job:
         main, startup = self.transpiled()[0].get_pserver_programs(endpoint)
         exe.run(startup, scope=scope)
         exe.run(main, scope=scope)
-        return {name: np.array(scope.find_var(name).get_tensor()) for name, var in main.global_block().vars.items()
-                if var.persistable and name.partition(".")[0] in START and "bak" not in name}
+        return {
+            name: np.array(scope.find_var(name).get_tensor())
+            for name, var in main.global_block().vars.items()
+            if var.persistable and name.partition(".")[0] in START and "bak" not in name
+        }
 
-    def train(self, number: int, feeds: Sequence[Mapping[str, Any]], turn: Callable[[int], None] = lambda step: None,
-              envs: Mapping[str, Any] | None = None, after: Callable[[int, Any], None] = lambda step, values: None) -> dict[str, Any]:
-        """What a trainer has in the end; with `envs` a communicator runs. `turn` is called before each step, `after` behind it."""
+    def train(
+        self,
+        number: int,
+        feeds: Sequence[Mapping[str, Any]],
+        turn: Callable[[int], None] = lambda step: None,
+        envs: Mapping[str, Any] | None = None,
+        after: Callable[[int, Any], None] = lambda step, values: None,
+    ) -> dict[str, Any]:
+        """What a trainer has in the end; with `envs` a communicator runs. `turn` is called before each
+        step, `after` behind it.
+        """
         made, main, startup, loss = self.transpiled(number)
         scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         communicator = None
         if envs is not None:
-            given = {"geo": lambda: {"push_vars": made.vars_info, "trainers": self.trainers, "push_nums": self.push},
-                     "sync": lambda: {"pserver_endpoints": self.servers.split(","), "trainer_id": number}}.get(self.mode, dict)()
+            given = {
+                "geo": lambda: {
+                    "push_vars": made.vars_info,
+                    "trainers": self.trainers,
+                    "push_nums": self.push,
+                },
+                "sync": lambda: {"pserver_endpoints": self.servers.split(","), "trainer_id": number},
+            }.get(self.mode, dict)()
             communicator = Communicator(main, MODES[self.mode], given, envs)
             communicator.start()
         exe.run(startup, scope=scope)
 
         def values() -> dict[str, Any]:
-            return {name: np.array(scope.find_var(name).get_tensor()) for name in START
-                    if name == "w" or (self.sparse and self.mode == "geo")}
+            return {
+                name: np.array(scope.find_var(name).get_tensor())
+                for name in START
+                if name == "w" or (self.sparse and self.mode == "geo")
+            }
+
         for step, feed in enumerate(feeds):
             turn(step)
             given = {name: value for name, value in feed.items() if self.sparse or name != "ids"}
@@ -126,21 +184,34 @@ class Job:
         exe.close()
         return values()
 
-    def run(self, feeds: Sequence[Sequence[Mapping[str, Any]]], schedule: Sequence[int] | None = (), **how: Any) -> dict[str, Any]:
+    def run(
+        self, feeds: Sequence[Sequence[Mapping[str, Any]]], schedule: Sequence[int] | None = (), **how: Any
+    ) -> dict[str, Any]:
         """What every role has in the end: trainers by name, and "servers" with what these hold, put together.
 
-        schedule: whose turn it is, step by step, where there are several trainers; None where they wait for each other.
+        schedule: whose turn it is, step by step, where there are several trainers; None where they wait for
+        each other.
         """
         order = Order([0] * len(feeds[0]) if schedule == () else schedule or ())
         roles: list[tuple[str, Callable[[], Any]]] = [
-            (f"trainer{number}", lambda number=number: self.train(number, feeds[number], lambda step: order.wait(number, step), **how))
-            for number in range(self.trainers)]
-        roles += [(f"server{number}", lambda endpoint=endpoint: self.serve(endpoint))
-                  for number, endpoint in enumerate(self.servers.split(","))]
+            (
+                f"trainer{number}",
+                lambda number=number: self.train(
+                    number, feeds[number], lambda step: order.wait(number, step), **how
+                ),
+            )
+            for number in range(self.trainers)
+        ]
+        roles += [
+            (f"server{number}", lambda endpoint=endpoint: self.serve(endpoint))
+            for number, endpoint in enumerate(self.servers.split(","))
+        ]
         found = run_roles(LocalNetwork(), roles)
-        held = {name: value for role in roles[self.trainers:] for name, value in found[role[0]].items()}
-        found["servers"] = {name: np.concatenate([held[piece] for piece in sorted(held) if piece.partition(".")[0] == name])
-                            for name in sorted({piece.partition(".")[0] for piece in held})}
+        held = {name: value for role in roles[self.trainers :] for name, value in found[role[0]].items()}
+        found["servers"] = {
+            name: np.concatenate([held[piece] for piece in sorted(held) if piece.partition(".")[0] == name])
+            for name in sorted({piece.partition(".")[0] for piece in held})
+        }
         return found
 
 
@@ -156,8 +227,14 @@ class Order:
             if step and self.schedule:
                 self.place += 1
                 self.changed.notify_all()
-            assert self.changed.wait_for(lambda: self.place >= len(self.schedule) or self.schedule[self.place] == trainer
-                                         or trainer not in self.schedule[self.place:], 20)
+            assert self.changed.wait_for(
+                lambda: (
+                    self.place >= len(self.schedule)
+                    or self.schedule[self.place] == trainer
+                    or trainer not in self.schedule[self.place :]
+                ),
+                20,
+            )
 
 
 def close(found: Any, wanted: Any) -> None:
@@ -182,7 +259,7 @@ def test_one_trainer_is_one_process(mode: str, at_run_time: bool, sparse: bool) 
 @pytest.mark.parametrize("schedule", [[0, 1, 0, 1, 0, 1], [0, 0, 0, 1, 1, 1], [1, 0, 0, 1, 1, 0]], ids=str)
 def test_two_trainers_in_a_given_order(schedule: list[int]) -> None:
     model, feeds = Model(True), [batches(3, 1), batches(3, 2)]
-    known = [dict(model.values) for _ in range(2)]             # what each trainer has of the dense parameters
+    known = [dict(model.values) for _ in range(2)]  # what each trainer has of the dense parameters
     left = [list(mine) for mine in feeds]
     for trainer in schedule:
         gradients = model.gradients(left[trainer].pop(0), {"w": known[trainer]["w"], "t": model.values["t"]})
@@ -206,8 +283,11 @@ def test_a_communicator_merges(most: int, mean: bool) -> None:
                 total = sum(gradients[name] for gradients in waiting)
                 model.values[name] = model.values[name] - np.float32(RATE) * total / (most if mean else 1)
             known, waiting = dict(model.values), []
-    envs = {"communicator_max_merge_var_num": str(most), "communicator_is_sgd_optimizer": str(int(not mean)),
-            "communicator_independent_recv_thread": "0"}
+    envs = {
+        "communicator_max_merge_var_num": str(most),
+        "communicator_is_sgd_optimizer": str(int(not mean)),
+        "communicator_independent_recv_thread": "0",
+    }
     found = Job("async", sparse=True).run([feeds], envs=envs)
     close(found["trainer0"]["w"], model.values["w"])
     close(found["servers"]["t"], model.values["t"])
@@ -219,7 +299,7 @@ def test_parameters_come_every_so_many_gradients() -> None:
     known, wanted = dict(model.values), []
     for step, feed in enumerate(feeds):
         model.values["w"] = model.values["w"] - np.float32(RATE) * model.gradients(feed, known)["w"]
-        if step % 3 == 2:                                       # more than two gradients since it fetched last
+        if step % 3 == 2:  # more than two gradients since it fetched last
             known = dict(model.values)
         wanted.append(known["w"])
     envs = {"communicator_max_merge_var_num": 1, "communicator_min_send_grad_num_before_recv": 2}
@@ -234,7 +314,7 @@ def test_nothing_is_lost_at_the_end() -> None:
     for feed in feeds:
         for name, grad in model.gradients(feed, start).items():
             model.values[name] = model.values[name] - np.float32(RATE) * grad
-    found = Job("async", sparse=True).run([feeds], envs={})    # fluid's settings: twenty gradients go together
+    found = Job("async", sparse=True).run([feeds], envs={})  # fluid's settings: twenty gradients go together
     close(found["servers"]["w"], model.values["w"])
     close(found["servers"]["t"], model.values["t"])
     close(found["trainer0"]["w"], model.values["w"])
@@ -266,7 +346,9 @@ def test_a_communicator_of_trainers_in_step(sparse: bool) -> None:
     for both in zip(*feeds, strict=True):
         gradients = [model.gradients(feed) for feed in both]
         for name in model.values:
-            model.values[name] = model.values[name] - np.float32(RATE) * (gradients[0][name] + gradients[1][name]) / 2
+            model.values[name] = (
+                model.values[name] - np.float32(RATE) * (gradients[0][name] + gradients[1][name]) / 2
+            )
     found = Job("sync", 2, sparse).run(feeds, None, envs={})
     close(found["trainer0"]["w"], model.values["w"])
     close(found["trainer1"]["w"], model.values["w"])
@@ -277,7 +359,9 @@ def test_a_communicator_of_trainers_in_step(sparse: bool) -> None:
 
 # ---------------------------------------------------------------------- geo-SGD
 class GeoModel:
-    """Geo-SGD as it is defined: each trainer has x and o, the servers p; of tables the rows of a batch are sent."""
+    """Geo-SGD as it is defined: each trainer has x and o, the servers p; of tables the rows of a batch are
+    sent.
+    """
 
     def __init__(self, sparse: bool, trainers: int, push: int) -> None:
         self.model, self.trainers, self.push = Model(sparse), trainers, push
@@ -319,7 +403,7 @@ def test_geo_trainers_in_a_given_order(sparse: bool, push: int) -> None:
     for trainer in schedule:
         geo.step(trainer, left[trainer].pop(0))
     found = Job("geo", 2, sparse, push).run(feeds, schedule, envs={})
-    if 6 % push == 0:                                  # otherwise who of the two comes first in the end is not said
+    if 6 % push == 0:  # otherwise who of the two comes first in the end is not said
         for name, value in geo.server.items():
             close(found["servers"][name], value)
             close(found["trainer0"][name], geo.x[0][name])
@@ -362,13 +446,14 @@ def test_servers_count_the_steps_of_all_trainers(at_run_time: bool) -> None:
     schedule, feeds = [0, 1, 0, 0, 1, 1], [batches(3, 1), batches(3, 2)]
     model = Model(False)
     known, left = [dict(model.values) for _ in range(2)], [list(mine) for mine in feeds]
-    for count, trainer in enumerate(schedule, 2):              # each trainer's counter begins with 1
+    for count, trainer in enumerate(schedule, 2):  # each trainer's counter begins with 1
         grad = model.gradients(left[trainer].pop(0), known[trainer])["w"]
         model.values["w"] = model.values["w"] - np.float32(RATE * 0.5 ** (count / 4)) * grad
         known[trainer] = dict(model.values)
 
     def decayed() -> Any:
         return fluid.optimizer.SGD(fluid.layers.exponential_decay(RATE, 4, 0.5))
+
     found = Job("async", 2, optimizer=decayed, runtime_split_send_recv=at_run_time).run(feeds, schedule)
     close(found["servers"]["w"], model.values["w"])
 
@@ -376,7 +461,9 @@ def test_servers_count_the_steps_of_all_trainers(at_run_time: bool) -> None:
 # ---------------------------------------------------------------------- the communicator itself
 def test_settings_come_from_flags_and_arguments() -> None:
     assert Settings.read({}) == Settings()
-    found = Settings.read({"communicator_max_merge_var_num": "3", "FLAGS_communicator_independent_recv_thread": "False"})
+    found = Settings.read(
+        {"communicator_max_merge_var_num": "3", "FLAGS_communicator_independent_recv_thread": "False"}
+    )
     assert found.max_merge_var_num == 3 and found.independent_recv_thread is False
     with pytest.raises(ValueError, match="communicator_send_queue_size should be a whole number, not 'many'"):
         Settings.read({"communicator_send_queue_size": "many"})
@@ -393,7 +480,10 @@ def test_rows_are_merged_by_number() -> None:
     group.add(SelectedRows(np.array([1]), 5, np.array([[8.0]], "float32")))
     found = group.merged(mean=False)
     assert found.rows() == [1, 3] and found.array.tolist() == [[10.0], [5.0]]
-    assert group.merged(mean=True).array.tolist() == [[5.0], [2.5]]        # the mean over the gradients, as in fluid, not over the rows
+    assert group.merged(mean=True).array.tolist() == [
+        [5.0],
+        [2.5],
+    ]  # the mean over the gradients, as in fluid, not over the rows
 
 
 def test_what_a_communicator_changes() -> None:
@@ -402,11 +492,12 @@ def test_what_a_communicator_changes() -> None:
 
     def flags() -> set[Any]:
         return {op.attr("do_not_run") for op in main.global_block().ops if op.type == "recv"}
+
     assert flags() == {0}
     communicator = Communicator(main, DistributedMode.ASYNC)
     assert all(flags()) and not communicator.is_running()
     with pytest.raises(AssertionError):
-        Communicator("main", DistributedMode.ASYNC)            # type: ignore[arg-type]
+        Communicator("main", DistributedMode.ASYNC)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="mode is one of DistributedMode's"):
         Communicator(main, 7)
 
@@ -417,6 +508,7 @@ def test_what_a_communicator_changes() -> None:
             Communicator(main, DistributedMode.ASYNC).start()
         communicator.stop()
         assert not communicator.is_running() and flags() == {0}
-        current().leave()                                      # type: ignore[union-attr]
+        current().leave()  # type: ignore[union-attr]
+
     run_roles(LocalNetwork(), [("trainer0", work)])
     assert fluid.communicator.Communicator is Communicator

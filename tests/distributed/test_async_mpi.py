@@ -1,4 +1,5 @@
 """Asynchronous jobs with communicators under `mpiexec`: two trainers and two servers."""
+
 from __future__ import annotations
 
 import json
@@ -7,7 +8,10 @@ import numpy as np
 import pytest
 from test_mpi import MPIEXEC, run, says
 
-pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")]
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
+]
 
 
 @pytest.mark.parametrize("mode", ["async", "half_async", "geo"])

@@ -1,4 +1,7 @@
-"""Asynchronous and geo-SGD jobs over TCP: as PaddlePaddle 1.8.5 computes them, with threads that fail, and as processes."""
+"""Asynchronous and geo-SGD jobs over TCP: as PaddlePaddle 1.8.5 computes them, with threads that fail, and
+as processes.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +30,11 @@ KEY = b"k" * 32
 @contextlib.contextmanager
 def programs() -> Iterator[None]:
     """Programs, names and variables of its own."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -37,7 +44,9 @@ class Server:
     def __init__(self, name: str) -> None:
         self.endpoint = f"127.0.0.1:{free_ports(1)[0]}"
         with programs():
-            self.programs = make_async.transpiled(fluid, name, self.endpoint)[0].get_pserver_programs(self.endpoint)
+            self.programs = make_async.transpiled(fluid, name, self.endpoint)[0].get_pserver_programs(
+                self.endpoint
+            )
         self.failure: BaseException | None = None
         self.scope = fluid.Scope()
         self.thread = threading.Thread(target=self.run)
@@ -81,7 +90,7 @@ def settle(helper: Any, step: int) -> None:
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_as_paddle_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_async.CASES[name]
-    if case.get("at_once"):                        # all steps go together, however slow this machine is
+    if case.get("at_once"):  # all steps go together, however slow this machine is
         whole = {**case["settings"], "max_merge_var_num": case["steps"], "send_wait_times": 1000}
         monkeypatch.setitem(case, "settings", whole)
     server = Server(name)
@@ -108,16 +117,24 @@ def test_an_error_of_a_thread_reaches_the_next_step() -> None:
             exe.run(fluid.default_startup_program())
             helper = make_async.communicator(fluid, "async_sgd", made, program)
             helper.start()
-            next(op for op in program.global_block().ops if op.type == "send")._set_attr("send_varnames", ["nobody@GRAD"])
+            next(op for op in program.global_block().ops if op.type == "send")._set_attr(
+                "send_varnames", ["nobody@GRAD"]
+            )
             helper.communicator_.routes.clear()
             with pytest.raises(CommunicatorError, match="nobody@GRAD"):
                 for step in range(50):
                     exe.run(program, feed=make_async.batch(step), fetch_list=[loss])
-                    until(lambda: helper.communicator_.failure is not None or helper.communicator_.version > step)   # noqa: B023
+                    until(
+                        lambda: (
+                            helper.communicator_.failure is not None or helper.communicator_.version > step
+                        )
+                    )  # noqa: B023
             with contextlib.suppress(CommunicatorError):
                 helper.stop()
             assert not helper.is_running()
-            assert [thread for thread in threading.enumerate() if thread.name.startswith("communicator-")] == []
+            assert [
+                thread for thread in threading.enumerate() if thread.name.startswith("communicator-")
+            ] == []
         finally:
             with contextlib.suppress(CommunicatorError):
                 session.leave()
@@ -129,13 +146,19 @@ def test_a_trainer_waits_for_servers_that_are_slow() -> None:
     with programs(), use(TcpSession(20.0, KEY)):
         made, _ = make_async.transpiled(fluid, "async_sgd", "127.0.0.1:1")
         program = made.get_trainer_program(wait_port=False)
-        settings = {"communicator_max_merge_var_num": 1, "communicator_send_queue_size": 1, "communicator_send_wait_times": 0}
+        settings = {
+            "communicator_max_merge_var_num": 1,
+            "communicator_send_queue_size": 1,
+            "communicator_send_wait_times": 0,
+        }
         found = fluid.communicator.Communicator(program, 1, None, settings).communicator_
         found.threads = [threading.current_thread()]
         op = next(op for op in program.global_block().ops if op.type == "send")
         fluid.set_flags({"FLAGS_rpc_deadline": 50})
         try:
-            with pytest.raises(CommunicatorError, match=r"the trainer has waited 0.05 s for its communicator to send .*GRAD"):
+            with pytest.raises(
+                CommunicatorError, match=r"the trainer has waited 0.05 s for its communicator to send .*GRAD"
+            ):
                 for _ in range(4):
                     found.send(op, type("Context", (), {"scope": None}), [np.ones((3, 1), "float32")])
         finally:
@@ -148,10 +171,16 @@ def test_processes_with_communicators(mode: str) -> None:
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
     common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "MODE": mode}
     with processes() as started:
-        trainers = [started.start(HERE / "async_job.py", ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
-        servers = [started.start(HERE / "async_job.py", ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints]
+        trainers = [
+            started.start(HERE / "async_job.py", ROLE="TRAINER", TRAINER_ID=str(number), **common)
+            for number in range(2)
+        ]
+        servers = [
+            started.start(HERE / "async_job.py", ROLE="PSERVER", ENDPOINT=endpoint, **common)
+            for endpoint in endpoints
+        ]
         losses = [json.loads(started.finished(process)[0]) for process in trainers]
         for process in servers:
-            started.finished(process)              # they stop when both trainers have left
+            started.finished(process)  # they stop when both trainers have left
     for mine in losses:
         assert np.isfinite(mine).all() and np.mean(mine[-5:]) < 0.5 * np.mean(mine[:5])

@@ -1,4 +1,5 @@
 """Checkpoints of jobs under `mpiexec`."""
+
 from __future__ import annotations
 
 import pathlib

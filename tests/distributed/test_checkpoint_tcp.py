@@ -1,4 +1,7 @@
-"""Jobs of processes over TCP that are killed, and go on from their last checkpoint to the very same numbers."""
+"""Jobs of processes over TCP that are killed, and go on from their last checkpoint to the very same
+numbers.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -12,12 +15,27 @@ SCRIPT = pathlib.Path(__file__).parent / "checkpoint_job.py"
 pytestmark = pytest.mark.slow
 
 
-def start(started: Processes, folder: pathlib.Path, servers: int = 2, **options: str) -> tuple[list[Any], list[Any], dict[str, str]]:
+def start(
+    started: Processes, folder: pathlib.Path, servers: int = 2, **options: str
+) -> tuple[list[Any], list[Any], dict[str, str]]:
     """Trainers and servers of a job, and what they have in common."""
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(servers)]
-    common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "STEPS": "8", "EVERY": "2", "FOLDER": str(folder), **options}
-    trainers = [started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
-    return trainers, [started.start(SCRIPT, ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints], common
+    common = {
+        "ENDPOINTS": ",".join(endpoints),
+        "TRAINERS": "2",
+        "STEPS": "8",
+        "EVERY": "2",
+        "FOLDER": str(folder),
+        **options,
+    }
+    trainers = [
+        started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)
+    ]
+    return (
+        trainers,
+        [started.start(SCRIPT, ROLE="PSERVER", ENDPOINT=endpoint, **common) for endpoint in endpoints],
+        common,
+    )
 
 
 def finish(started: Processes, everybody: list[Any]) -> list[str]:
@@ -60,9 +78,13 @@ def test_a_job_that_is_killed(tmp_path: pathlib.Path, wanted: pathlib.Path, serv
     assert end(tmp_path) == end(wanted) and end(tmp_path, 1) == end(wanted, 1)
 
 
-def test_a_server_that_is_killed_goes_on_from_its_checkpoint(tmp_path: pathlib.Path, wanted: pathlib.Path) -> None:
+def test_a_server_that_is_killed_goes_on_from_its_checkpoint(
+    tmp_path: pathlib.Path, wanted: pathlib.Path
+) -> None:
     with processes() as started:
-        trainers, servers, common = start(started, tmp_path, EVERY="1", PAUSE="0.4", FLAGS_rpc_server_wait="30000")
+        trainers, servers, common = start(
+            started, tmp_path, EVERY="1", PAUSE="0.4", FLAGS_rpc_server_wait="30000"
+        )
         said(trainers[0], "saved 3")
         servers[0].kill()
         again = started.start(SCRIPT, ROLE="PSERVER", ENDPOINT=common["ENDPOINTS"].split(",")[0], **common)
@@ -72,10 +94,15 @@ def test_a_server_that_is_killed_goes_on_from_its_checkpoint(tmp_path: pathlib.P
 
 def test_a_server_from_an_old_checkpoint_is_refused(tmp_path: pathlib.Path) -> None:
     with processes() as started:
-        trainers, servers, common = start(started, tmp_path, EVERY="3", PAUSE="0.2", FLAGS_rpc_server_wait="30000", STEPS="20")
+        trainers, servers, common = start(
+            started, tmp_path, EVERY="3", PAUSE="0.2", FLAGS_rpc_server_wait="30000", STEPS="20"
+        )
         said(trainers[0], "saved 3")
         said(trainers[0], "done 5")
         servers[0].kill()
         started.start(SCRIPT, ROLE="PSERVER", ENDPOINT=common["ENDPOINTS"].split(",")[0], **common)
         for trainer in trainers:
-            assert "has come back from a checkpoint of step 3, but this trainer has done" in started.finished(trainer, 1)[1]
+            assert (
+                "has come back from a checkpoint of step 3, but this trainer has done"
+                in started.finished(trainer, 1)[1]
+            )

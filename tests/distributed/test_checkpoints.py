@@ -1,4 +1,7 @@
-"""Checkpoints of jobs: what is saved, and that a job which goes on from one ends where it would have ended."""
+"""Checkpoints of jobs: what is saved, and that a job which goes on from one ends where it would have
+ended.
+"""
+
 from __future__ import annotations
 
 import hashlib
@@ -22,10 +25,17 @@ from fluidlite.values.scope import Scope
 STEPS, SAVED, BATCH = 5, 2, 8
 Values = dict[str, Any]
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
-    "SGD": fluid.optimizer.SGD, "Momentum": lambda rate: fluid.optimizer.Momentum(rate, 0.9), "Adam": fluid.optimizer.Adam,
-    "Adagrad": fluid.optimizer.Adagrad, "Adamax": fluid.optimizer.Adamax, "RMSProp": fluid.optimizer.RMSProp,
-    "Adadelta": fluid.optimizer.Adadelta, "DecayedAdagrad": fluid.optimizer.DecayedAdagrad, "Ftrl": fluid.optimizer.Ftrl,
-    "Lamb": fluid.optimizer.LambOptimizer, "Dpsgd": lambda rate: fluid.optimizer.Dpsgd(rate, clip=1.0, batch_size=8.0, sigma=0.1),
+    "SGD": fluid.optimizer.SGD,
+    "Momentum": lambda rate: fluid.optimizer.Momentum(rate, 0.9),
+    "Adam": fluid.optimizer.Adam,
+    "Adagrad": fluid.optimizer.Adagrad,
+    "Adamax": fluid.optimizer.Adamax,
+    "RMSProp": fluid.optimizer.RMSProp,
+    "Adadelta": fluid.optimizer.Adadelta,
+    "DecayedAdagrad": fluid.optimizer.DecayedAdagrad,
+    "Ftrl": fluid.optimizer.Ftrl,
+    "Lamb": fluid.optimizer.LambOptimizer,
+    "Dpsgd": lambda rate: fluid.optimizer.Dpsgd(rate, clip=1.0, batch_size=8.0, sigma=0.1),
     "LarsMomentum": lambda rate: fluid.optimizer.LarsMomentum(rate, 0.9),
 }
 
@@ -34,7 +44,11 @@ def net(optimizer: str = "Adam", sparse: bool = True) -> tuple[Any, Any, Any]:
     """Programs with everything that has a state: accumulators, a schedule, batch_norm, dropout, a table."""
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        x, y, ids = fluid.data("x", [None, 20]), fluid.data("y", [None, 1]), fluid.data("ids", [None, 1], "int64")
+        x, y, ids = (
+            fluid.data("x", [None, 20]),
+            fluid.data("y", [None, 1]),
+            fluid.data("ids", [None, 1], "int64"),
+        )
         rows = fluid.layers.embedding(ids, [40, 5], is_sparse=sparse, param_attr="table")
         hidden = fluid.layers.fc(x, 10, act="tanh", param_attr="w", bias_attr="b")
         hidden = fluid.layers.dropout(fluid.layers.batch_norm(hidden), 0.25)
@@ -44,7 +58,9 @@ def net(optimizer: str = "Adam", sparse: bool = True) -> tuple[Any, Any, Any]:
     return main, startup, loss
 
 
-def job_of(mode: str = "pserver", servers: int = 2, optimizer: str = "Adam", trainers: int = 2, sync: bool = True) -> Job:
+def job_of(
+    mode: str = "pserver", servers: int = 2, optimizer: str = "Adam", trainers: int = 2, sync: bool = True
+) -> Job:
     main, startup, _ = net(optimizer, sparse=mode == "pserver" and optimizer != "Dpsgd")
     config = DistributeTranspilerConfig()
     config.min_block_size = 20
@@ -53,23 +69,48 @@ def job_of(mode: str = "pserver", servers: int = 2, optimizer: str = "Adam", tra
 
 def feeds(index: int, trainers: int = 2) -> list[Values]:
     random = np.random.RandomState(7)
-    whole = [{"x": random.randn(BATCH, 20).astype("float32"), "y": random.randn(BATCH, 1).astype("float32"),
-              "ids": random.randint(0, 40, (BATCH, 1))} for _ in range(STEPS)]
+    whole = [
+        {
+            "x": random.randn(BATCH, 20).astype("float32"),
+            "y": random.randn(BATCH, 1).astype("float32"),
+            "ids": random.randint(0, 40, (BATCH, 1)),
+        }
+        for _ in range(STEPS)
+    ]
     each = BATCH // trainers
-    return [{name: value[index * each:(index + 1) * each] for name, value in batch.items()} for batch in whole]
+    return [
+        {name: value[index * each : (index + 1) * each] for name, value in batch.items()} for batch in whole
+    ]
 
 
 def state(scope: Scope, program: Any) -> Values:
-    touched = {name for block in program.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
-    return {var.name: np.array(held.value.array) for var in program.list_vars() if var.persistable and var.name in touched
-            and (held := scope.find_var(var.name)) is not None and held.is_initialized() and isinstance(held.value, fluid.LoDTensor)}
+    touched = {
+        name
+        for block in program.blocks
+        for op in block.ops
+        for name in (*op.input_arg_names, *op.output_arg_names)
+    }
+    return {
+        var.name: np.array(held.value.array)
+        for var in program.list_vars()
+        if var.persistable
+        and var.name in touched
+        and (held := scope.find_var(var.name)) is not None
+        and held.is_initialized()
+        and isinstance(held.value, fluid.LoDTensor)
+    }
 
 
-def run(job: Job, folder: pathlib.Path, save_at: Sequence[int] = (), stop_at: int = STEPS) -> dict[str, Values]:
+def run(
+    job: Job, folder: pathlib.Path, save_at: Sequence[int] = (), stop_at: int = STEPS
+) -> dict[str, Values]:
     """Run a job in threads, from its newest checkpoint on; all variables of each role at the end."""
+
     def train(role: Role) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
-        communicator = communicator_of(job, programs.main) if not job.sync_mode or job.mode == "geo_sgd" else None
+        communicator = (
+            communicator_of(job, programs.main) if not job.sync_mode or job.mode == "geo_sgd" else None
+        )
         if communicator is not None:
             communicator.start()
         exe.run(programs.startup, scope=scope)
@@ -81,7 +122,14 @@ def run(job: Job, folder: pathlib.Path, save_at: Sequence[int] = (), stop_at: in
             assert not found or found.reader_position == {"batch": found.step, "of": role.index}
             exe.run(programs.main, feed=mine[step], scope=scope)
             if step + 1 in save_at:
-                save_checkpoint(exe, folder, programs.main, step + 1, reader_position={"batch": step + 1, "of": role.index}, scope=scope)
+                save_checkpoint(
+                    exe,
+                    folder,
+                    programs.main,
+                    step + 1,
+                    reader_position={"batch": step + 1, "of": role.index},
+                    scope=scope,
+                )
         exe.close()
         return state(scope, programs.main)
 
@@ -115,8 +163,12 @@ def parts(job: Job, found: dict[str, Values]) -> Values:
     whole: Values = {}
     known = job.programs(job.roles[-1]).main._parameters_on_pservers
     at = {role.endpoint: found[role.name] for role in job.roles if role.kind == "pserver"}
-    for name, pieces in known.get_distributed_vars_by_vtypes(("Param", "RemotePrefetch", "Optimizer"), groupby=True).items():
-        arrays = [at[piece.endpoint][piece.slice.name] for piece in sorted(pieces, key=lambda piece: piece.block_id)]
+    for name, pieces in known.get_distributed_vars_by_vtypes(
+        ("Param", "RemotePrefetch", "Optimizer"), groupby=True
+    ).items():
+        arrays = [
+            at[piece.endpoint][piece.slice.name] for piece in sorted(pieces, key=lambda piece: piece.block_id)
+        ]
         whole[name] = np.concatenate(arrays) if pieces[0].is_slice else arrays[0]
     return whole
 
@@ -168,9 +220,14 @@ def test_one_process_goes_on(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("mode", ["asynchronous", "geo_sgd"])
 def test_trainers_that_do_not_wait_go_on_from_the_servers(tmp_path: pathlib.Path, mode: str) -> None:
     def job() -> Job:
-        return job_of(optimizer="SGD", sync=False) if mode == "asynchronous" else job_of("geo_sgd", optimizer="SGD")
+        return (
+            job_of(optimizer="SGD", sync=False)
+            if mode == "asynchronous"
+            else job_of("geo_sgd", optimizer="SGD")
+        )
+
     run(job(), tmp_path, [SAVED], SAVED)
-    found = run(job(), tmp_path, stop_at=SAVED)                    # nothing more is done
+    found = run(job(), tmp_path, stop_at=SAVED)  # nothing more is done
     checkpoint = Checkpoint.open(latest_checkpoint(tmp_path) or "")
     for name, value in parts(job(), found).items():
         assert np.array_equal(whole(checkpoint, name), value)
@@ -184,12 +241,15 @@ def whole(checkpoint: Checkpoint, name: str) -> Any:
 def test_communicators_go_on(tmp_path: pathlib.Path, half: bool) -> None:
     def job() -> Job:
         main, startup, _ = net("SGD")
-        config = DistributeTranspilerConfig.make(min_block_size=20, sync_mode=False, runtime_split_send_recv=True, half_async=half)
+        config = DistributeTranspilerConfig.make(
+            min_block_size=20, sync_mode=False, runtime_split_send_recv=True, half_async=half
+        )
         return make_job(main, startup, "pserver", 2, 2, False, config)
+
     wanted, found = run(job(), tmp_path, [SAVED]), run(job(), tmp_path)
     counts = [name for name in wanted["pserver0"] if "COUNTER" in name]
     assert len(counts) == 3 and all(wanted["pserver0"][name] == found["pserver0"][name] for name in counts)
-    assert found["pserver0"]["@LR_DECAY_COUNTER@.trainer_1"] == STEPS + 1        # one to begin with
+    assert found["pserver0"]["@LR_DECAY_COUNTER@.trainer_1"] == STEPS + 1  # one to begin with
 
 
 def test_more_trainers_begin_with_what_the_first_had(tmp_path: pathlib.Path) -> None:
@@ -211,10 +271,21 @@ def test_more_trainers_begin_with_what_the_first_had(tmp_path: pathlib.Path) -> 
         exe.run(programs.main, scope=scope)
         return {}
 
-    found = run_roles(LocalNetwork(), [(role.name, (lambda role=role: (train if role.kind == "trainer" else serve)(role)))
-                                       for role in job.roles])
-    same(found["trainer1"], {name: value for name, value in wanted["trainer1"].items() if name in found["trainer1"]})
-    same(found["trainer3"], {name: value for name, value in wanted["trainer0"].items() if name in found["trainer3"]})
+    found = run_roles(
+        LocalNetwork(),
+        [
+            (role.name, (lambda role=role: (train if role.kind == "trainer" else serve)(role)))
+            for role in job.roles
+        ],
+    )
+    same(
+        found["trainer1"],
+        {name: value for name, value in wanted["trainer1"].items() if name in found["trainer1"]},
+    )
+    same(
+        found["trainer3"],
+        {name: value for name, value in wanted["trainer0"].items() if name in found["trainer3"]},
+    )
     assert not np.array_equal(wanted["trainer0"]["batch_norm_0.w_1"], wanted["trainer1"]["batch_norm_0.w_1"])
 
 
@@ -234,6 +305,7 @@ def test_a_single_process_reads_the_variables_of_a_job(tmp_path: pathlib.Path) -
 
 def test_compiled_programs_of_several_trainers(tmp_path: pathlib.Path) -> None:
     """With one device each, and nothing random: the runtime gives the first one's statistics to all."""
+
     def train(number: int) -> Values:
         main, startup, loss = plain()
         scope, exe, build = Scope(), fluid.Executor(fluid.CPUPlace()), fluid.BuildStrategy()
@@ -249,7 +321,12 @@ def test_compiled_programs_of_several_trainers(tmp_path: pathlib.Path) -> None:
                 save_checkpoint(exe, tmp_path, compiled, SAVED, reader_position=number, scope=scope)
         return state(scope, main)
 
-    ends = [run_roles(LocalNetwork(), [(f"trainer{number}", lambda number=number: train(number)) for number in range(2)]) for _ in range(2)]
+    ends = [
+        run_roles(
+            LocalNetwork(), [(f"trainer{number}", lambda number=number: train(number)) for number in range(2)]
+        )
+        for _ in range(2)
+    ]
     for role in ("trainer0", "trainer1"):
         same(ends[0][role], ends[1][role])
 
@@ -259,7 +336,9 @@ def plain() -> tuple[Any, Any, Any]:
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         x, y = fluid.data("x", [None, 20]), fluid.data("y", [None, 1])
         fluid.data("ids", [None, 1], "int64")
-        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(fluid.layers.fc(x, 10, act="tanh"), 1), y))
+        loss = fluid.layers.mean(
+            fluid.layers.square_error_cost(fluid.layers.fc(fluid.layers.fc(x, 10, act="tanh"), 1), y)
+        )
         fluid.optimizer.Adam(0.1).minimize(loss)
     return main, startup, loss
 
@@ -280,7 +359,13 @@ def trial(work: Callable[[Any, Any, Scope, int], None], trainers: int = 2) -> No
         exe.run(programs.startup, scope=scope)
         exe.run(programs.main, scope=scope)
 
-    run_roles(LocalNetwork(), [(role.name, (lambda role=role: (train if role.kind == "trainer" else serve)(role))) for role in job.roles])
+    run_roles(
+        LocalNetwork(),
+        [
+            (role.name, (lambda role=role: (train if role.kind == "trainer" else serve)(role)))
+            for role in job.roles
+        ],
+    )
 
 
 def test_all_trainers_have_to_take_part(tmp_path: pathlib.Path) -> None:
@@ -290,13 +375,19 @@ def test_all_trainers_have_to_take_part(tmp_path: pathlib.Path) -> None:
         else:
             exe.run(main, feed=feeds(index)[1], scope=scope)
 
-    with pytest.raises(CommunicatorError, match="trainer 0 saves or loads a checkpoint .*, but trainer 1 ends a step"):
+    with pytest.raises(
+        CommunicatorError, match="trainer 0 saves or loads a checkpoint .*, but trainer 1 ends a step"
+    ):
         trial(work)
 
 
 def test_trainers_have_to_save_the_same_step(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(CommunicatorError, match="do not save or load the same checkpoint: share step 0, share step 1"):
-        trial(lambda exe, main, scope, index: save_checkpoint(exe, tmp_path, main, index, scope=scope) and None)
+    with pytest.raises(
+        CommunicatorError, match="do not save or load the same checkpoint: share step 0, share step 1"
+    ):
+        trial(
+            lambda exe, main, scope, index: save_checkpoint(exe, tmp_path, main, index, scope=scope) and None
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -327,7 +418,10 @@ def test_those_who_have_left_are_not_waited_for(tmp_path: pathlib.Path) -> None:
 
 def test_servers_have_to_load_what_trainers_load(tmp_path: pathlib.Path) -> None:
     run(job_of(), tmp_path, [SAVED], SAVED)
-    with pytest.raises(CommunicatorError, match="has loaded no checkpoint, and this trainer should go on from .*step_00000002: call"):
+    with pytest.raises(
+        CommunicatorError,
+        match="has loaded no checkpoint, and this trainer should go on from .*step_00000002: call",
+    ):
         trial(lambda exe, main, scope, index: load_checkpoint(exe, tmp_path, main, scope) and None)
 
 
@@ -340,7 +434,10 @@ def test_what_does_not_fit_changes_nothing(tmp_path: pathlib.Path) -> None:
     with fluid.program_guard(other, start), fluid.unique_name.guard():
         fluid.layers.fc(fluid.data("x", [None, 20]), 11, param_attr="w", bias_attr="b")
         fluid.layers.fc(fluid.data("y", [None, 20]), 11, param_attr="strange", bias_attr=False)
-    for program, error, text in ((other, RuntimeError, "w"), (prune_to(other, "strange"), FormatError, "holds no variable 'strange'")):
+    for program, error, text in (
+        (other, RuntimeError, "w"),
+        (prune_to(other, "strange"), FormatError, "holds no variable 'strange'"),
+    ):
         scope = Scope()
         exe.run(start, scope=scope)
         before = state(scope, program)
@@ -381,13 +478,13 @@ def names(folder: pathlib.Path) -> list[str]:
 
 def test_old_checkpoints_go_when_the_new_one_is_there(tmp_path: pathlib.Path) -> None:
     for step in (5, 3):
-        (tmp_path / f".step_{step:08d}.{step:032x}.tmp").mkdir()                  # of a job that was killed
+        (tmp_path / f".step_{step:08d}.{step:032x}.tmp").mkdir()  # of a job that was killed
     (tmp_path / "notes.txt").write_text("mine")
     saved(tmp_path, [1, 2, 3], max_num=2)
     assert names(tmp_path) == ["notes.txt", "step_00000002", "step_00000003"]
     saved(tmp_path, [3], max_num=2)
     assert names(tmp_path) == ["notes.txt", "step_00000002", "step_00000003-1"]
-    saved(tmp_path, [1], max_num=2)                                               # a job that has gone back
+    saved(tmp_path, [1], max_num=2)  # a job that has gone back
     assert names(tmp_path) == ["notes.txt", "step_00000001"]
     saved(tmp_path, [2, 3, 4, 5], max_num=None)
     assert len(names(tmp_path)) == 6
@@ -403,7 +500,9 @@ def test_the_last_sound_one_is_found(tmp_path: pathlib.Path) -> None:
     assert latest_checkpoint(tmp_path) == str(tmp_path / "step_00000001")
     found = load_checkpoint(exe, tmp_path, main, scope)
     assert found is not None and found.step == 1
-    with pytest.raises(FormatError, match="step_00000002/variables/w: the file has 825 bytes, and should have 826"):
+    with pytest.raises(
+        FormatError, match="step_00000002/variables/w: the file has 825 bytes, and should have 826"
+    ):
         load_checkpoint(exe, tmp_path / "step_00000002", main, scope)
     (tmp_path / "step_00000001" / "variables" / "b").unlink()
     with pytest.raises(FormatError, match="none of the checkpoints in .* can be used"):
@@ -411,7 +510,9 @@ def test_the_last_sound_one_is_found(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("at", ["first file", "manifest", "rename"])
-def test_a_process_that_dies_while_it_saves_leaves_the_last_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+def test_a_process_that_dies_while_it_saves_leaves_the_last_one(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
     exe, main, scope = saved(tmp_path, [1])
     before = latest_checkpoint(tmp_path)
 
@@ -465,7 +566,7 @@ def change(path: pathlib.Path, before: bytes, random: np.random.RandomState) -> 
     elif how == 2:
         path.write_bytes(before + random.bytes(1 + random.randint(9)))
     elif how == 3:
-        path.write_bytes(before[:place] + random.bytes(1) + before[place + 1:])
+        path.write_bytes(before[:place] + random.bytes(1) + before[place + 1 :])
     else:
         path.write_bytes(before[:place] + random.bytes(random.randint(40)) + before[place:])
 
@@ -475,12 +576,26 @@ def test_a_manifest_with_the_right_hash_may_still_be_nonsense(tmp_path: pathlib.
     manifest = tmp_path / "step_00000007" / "MANIFEST"
     facts = json.loads(manifest.read_bytes().partition(b"\n")[2])
     wanted = state(scope, main)
-    for key, value in (("files", 3), ("files", {"x": {}}), ("step", "a"), ("variables", [1]), ("variables", {"w": 7}), ("trainers", {"a": 1}),
-                       ("trainers", [{}]), ("servers", 4), ("variables", {"w": {"file": "../../x", "rows": 0}}), ("variables", {}),
-                       ("variables", {"w": {"file": [1], "rows": 0}}), ("trainers", [{"number": 0, "variables": [1]}]),
-                       ("trainers", [{"number": 0, "random": {"state": 1}}]), ("trainers", [{"number": 0, "random": 5}])):
+    for key, value in (
+        ("files", 3),
+        ("files", {"x": {}}),
+        ("step", "a"),
+        ("variables", [1]),
+        ("variables", {"w": 7}),
+        ("trainers", {"a": 1}),
+        ("trainers", [{}]),
+        ("servers", 4),
+        ("variables", {"w": {"file": "../../x", "rows": 0}}),
+        ("variables", {}),
+        ("variables", {"w": {"file": [1], "rows": 0}}),
+        ("trainers", [{"number": 0, "variables": [1]}]),
+        ("trainers", [{"number": 0, "random": {"state": 1}}]),
+        ("trainers", [{"number": 0, "random": 5}]),
+    ):
         body = json.dumps({**facts, key: value}).encode()
-        manifest.write_bytes(b"fluidlite checkpoint 1 sha256=" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        manifest.write_bytes(
+            b"fluidlite checkpoint 1 sha256=" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+        )
         with pytest.raises(FormatError):
             load_checkpoint(exe, tmp_path / "step_00000007", main, scope)
         same(wanted, state(scope, main))

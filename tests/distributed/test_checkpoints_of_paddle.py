@@ -1,4 +1,7 @@
-"""What PaddlePaddle 1.8.5 saved of parameter-server jobs (make_checkpoints.py): the same files, and the same numbers in them."""
+"""What PaddlePaddle 1.8.5 saved of parameter-server jobs (make_checkpoints.py): the same files, and the
+same numbers in them.
+"""
+
 from __future__ import annotations
 
 import base64
@@ -34,8 +37,16 @@ def job_of(optimizer: str, servers: int = 2) -> Job:
     return make_job(*programs(optimizer)[:2], "pserver", 2, servers, True, config)
 
 
-def run(job: Job, steps: int, trained: Callable[[Any, Any, int], None], before: Callable[[Any, Any], None] = lambda exe, main: None) -> None:
-    """Run a job in threads; `trained` and `before` are called in the scopes of trainers at the end, and of servers at the start."""
+def run(
+    job: Job,
+    steps: int,
+    trained: Callable[[Any, Any, int], None],
+    before: Callable[[Any, Any], None] = lambda exe, main: None,
+) -> None:
+    """Run a job in threads; `trained` and `before` are called in the scopes of trainers at the end, and of
+    servers at the start.
+    """
+
     def in_scope(scope: Scope, work: Callable[[], Any]) -> None:
         with lock:
             outer = _switch_scope(scope)
@@ -56,9 +67,11 @@ def run(job: Job, steps: int, trained: Callable[[Any, Any, int], None], before: 
                 exe.run(made.main, feed=recipe.feed(fluid, step, role.index), scope=scope)
             if role.index == 0:
                 in_scope(scope, lambda: trained(exe, made.main, role.index))
+
         return work
 
     import threading
+
     lock = threading.RLock()
     run_roles(LocalNetwork(), [(role.name, role_of(role)) for role in job.roles])
 
@@ -83,7 +96,10 @@ def values(folder: pathlib.Path, optimizer: str) -> Values:
         exe.run(startup)
         fluid.io.load_persistables(exe, str(folder), main)
         scope = fluid.global_scope()
-        return {var.name: np.array(scope.find_var(var.name).get_tensor()) for var in fluid.io.get_program_persistable_vars(main)}
+        return {
+            var.name: np.array(scope.find_var(var.name).get_tensor())
+            for var in fluid.io.get_program_persistable_vars(main)
+        }
 
 
 @pytest.mark.parametrize("optimizer", recipe.OPTIMIZERS)
@@ -93,19 +109,28 @@ def test_the_same_job_saves_the_same(tmp_path: pathlib.Path, optimizer: str) -> 
     def save(exe: Any, main: Any, index: int) -> None:
         fluid.io.save_persistables(exe, str(tmp_path / "ours"), main)
         guess = programs(optimizer)[2]
-        fluid.io.save_inference_model(str(tmp_path / "model"), ["x", "ids"], [main.global_block().var(guess.name)], exe, main)
+        fluid.io.save_inference_model(
+            str(tmp_path / "model"), ["x", "ids"], [main.global_block().var(guess.name)], exe, main
+        )
 
     run(job, recipe.STEPS, save)
     theirs, ours = unpacked(optimizer, tmp_path / "theirs"), files(tmp_path / "ours")
     assert sorted(ours) == sorted(theirs)
     assert sorted(files(tmp_path / "model")) == RECORDED[optimizer]["model"]
-    for name in theirs:                            # fluid writes the powers of beta once for each server that has them
-        assert len(ours[name]) == len(theirs[name]) or ("pow_acc" in name and len(theirs[name]) == len(ours[name]) + 4)
-        if len(ours[name]) > 100:                  # the description of the tensor
+    for name in theirs:  # fluid writes the powers of beta once for each server that has them
+        assert len(ours[name]) == len(theirs[name]) or (
+            "pow_acc" in name and len(theirs[name]) == len(ours[name]) + 4
+        )
+        if len(ours[name]) > 100:  # the description of the tensor
             assert ours[name][:20] == theirs[name][:20]
     wanted, found = values(tmp_path / "theirs", optimizer), values(tmp_path / "ours", optimizer)
-    assert wanted.pop(COUNTER) == -1 and found.pop(COUNTER) == recipe.STEPS - 1       # fluid saves that of the trainer, who never counts
-    for name, value in wanted.items():             # 1.8.5's Momentum misses rows of a table, and its Adam counts a step too many there
+    assert (
+        wanted.pop(COUNTER) == -1 and found.pop(COUNTER) == recipe.STEPS - 1
+    )  # fluid saves that of the trainer, who never counts
+    for (
+        name,
+        value,
+    ) in wanted.items():  # 1.8.5's Momentum misses rows of a table, and its Adam counts a step too many there
         if optimizer in ("SGD", "Adagrad") or "pow_acc" in name:
             np.testing.assert_allclose(found[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
@@ -114,11 +139,17 @@ def test_the_same_job_saves_the_same(tmp_path: pathlib.Path, optimizer: str) -> 
 @pytest.mark.parametrize("servers", [2, 3])
 def test_servers_load_what_it_saved(tmp_path: pathlib.Path, optimizer: str, servers: int) -> None:
     unpacked(optimizer, tmp_path / "theirs")
-    run(job_of(optimizer, servers), 0, lambda exe, main, index: fluid.io.save_persistables(exe, str(tmp_path / "ours"), main),
-        before=lambda exe, main: fluid.io.load_persistables(exe, str(tmp_path / "theirs"), main))
+    run(
+        job_of(optimizer, servers),
+        0,
+        lambda exe, main, index: fluid.io.save_persistables(exe, str(tmp_path / "ours"), main),
+        before=lambda exe, main: fluid.io.load_persistables(exe, str(tmp_path / "theirs"), main),
+    )
     wanted, found = values(tmp_path / "theirs", optimizer), values(tmp_path / "ours", optimizer)
     for name, value in wanted.items():
-        if "batch_norm_0.w_" not in name or name.startswith("batch_norm_0.w_0"):      # its statistics are the trainers'
+        if "batch_norm_0.w_" not in name or name.startswith(
+            "batch_norm_0.w_0"
+        ):  # its statistics are the trainers'
             assert np.array_equal(found[name], value) or name in ("w", "b", "v", "batch_norm_0.b_0"), name
 
 
@@ -130,7 +161,9 @@ def distributed(servers: int = 2) -> tuple[Job, Any, Any]:
         rows = fluid.layers.embedding(ids, [40, 5], is_sparse=True, is_distributed=True, param_attr="table")
         x, y = fluid.data("x", [None, 12]), fluid.data("y", [None, 1])
         both = fluid.layers.concat([fluid.layers.sequence_pool(rows, "sum"), x], 1)
-        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(both, 1, param_attr="w", bias_attr=False), y))
+        loss = fluid.layers.mean(
+            fluid.layers.square_error_cost(fluid.layers.fc(both, 1, param_attr="w", bias_attr=False), y)
+        )
         fluid.optimizer.Adagrad(0.1).minimize(loss)
     config = DistributeTranspilerConfig()
     config.min_block_size = 20
@@ -146,13 +179,24 @@ def test_servers_write_a_distributed_table(tmp_path: pathlib.Path) -> None:
     assert sorted(files(tmp_path / "first" / "__lookup_table__")) == ["table.block0", "table.block1"]
     assert {path.name for path in (tmp_path / "first").iterdir()} >= {"w", "w_moment_0", "table_moment_0"}
     assert not (tmp_path / "first" / "table").exists()
-    run(distributed(1)[0], 0, save("again"), before=lambda exe, main: fluid.io.load_persistables(exe, str(tmp_path / "first"), main))
+    run(
+        distributed(1)[0],
+        0,
+        save("again"),
+        before=lambda exe, main: fluid.io.load_persistables(exe, str(tmp_path / "first"), main),
+    )
     exe, found = fluid.Executor(fluid.CPUPlace()), []
     for folder in ("first", "again"):
         with fluid.scope_guard(Scope()):
             exe.run(startup)
-            names = ("table", "table_moment_0", "w")             # a constant learning rate is not among the files, as in fluid
-            fluid.io.load_vars(exe, str(tmp_path / folder), main, vars=[main.global_block().var(name) for name in names])
+            names = (
+                "table",
+                "table_moment_0",
+                "w",
+            )  # a constant learning rate is not among the files, as in fluid
+            fluid.io.load_vars(
+                exe, str(tmp_path / folder), main, vars=[main.global_block().var(name) for name in names]
+            )
             found.append({name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in names})
     assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
     assert [path.name for path in (tmp_path / "again" / "__lookup_table__").iterdir()] == ["table"]
@@ -172,8 +216,11 @@ def test_tables_are_saved_as_the_servers_have_them(tmp_path: pathlib.Path) -> No
     wanted = fluid.load_program_state(str(tmp_path / "all"))
     assert np.ptp(wanted["table"]) > 0
     params = [param for param in programs("SGD")[0].list_vars() if fluid.io.is_parameter(param)]
-    for found in (fluid.load_program_state(str(tmp_path / "params")), fluid.load_program_state(str(tmp_path / "one" / "file"), params),
-                  fluid.load_program_state(str(tmp_path / "model"))):
+    for found in (
+        fluid.load_program_state(str(tmp_path / "params")),
+        fluid.load_program_state(str(tmp_path / "one" / "file"), params),
+        fluid.load_program_state(str(tmp_path / "model")),
+    ):
         assert all(np.array_equal(found[param.name], wanted[param.name]) for param in params)
 
 

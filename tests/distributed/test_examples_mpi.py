@@ -1,4 +1,7 @@
-"""Every example in every mode under a real `mpiexec -n 4`: trainer 0 says how far the parameters are from those of one process."""
+"""Every example in every mode under a real `mpiexec -n 4`: trainer 0 says how far the parameters are from
+those of one process.
+"""
+
 from __future__ import annotations
 
 import os
@@ -11,24 +14,51 @@ import pytest
 from test_mpi import MPIEXEC
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")]
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
+]
 
-# 20 steps or a few more; what is allowed is what rounding alone makes (tests/house/test_examples.py measures it)
+# 20 steps or a few more; what is allowed is what rounding alone makes (tests/house/test_examples.py measures
+# it)
 EXAMPLES = {
-    "fit_a_line": (["--epochs", "2"], 1e-5), "recognize_digits": (["--net", "mlp", "--epochs", "1"], 2e-5),
-    "word2vec": (["--epochs", "1", "--steps", "20"], 2e-3), "ctr_dnn": (["--steps", "20", "--rows", "260"], 1e-4),
+    "fit_a_line": (["--epochs", "2"], 1e-5),
+    "recognize_digits": (["--net", "mlp", "--epochs", "1"], 2e-5),
+    "word2vec": (["--epochs", "1", "--steps", "20"], 2e-3),
+    "ctr_dnn": (["--steps", "20", "--rows", "260"], 1e-4),
     "transformer_lm": (["--steps", "20", "--length", "8", "--width", "16"], 2e-4),
 }
 IN_STEP = {"pserver": ["--pservers", "2"], "grad_allreduce": [], "nccl2": []}
-OTHERS = {"async": ["--pservers", "2"], "half_async": ["--pservers", "1"], "geo_sgd": ["--pservers", "2"], "local_sgd": []}
+OTHERS = {
+    "async": ["--pservers", "2"],
+    "half_async": ["--pservers", "1"],
+    "geo_sgd": ["--pservers", "2"],
+    "local_sgd": [],
+}
 
 
 def run(example: str, *options: str, count: int = 4, **env: str) -> subprocess.CompletedProcess[str]:
     assert MPIEXEC is not None
     says = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
     found = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in says or "mpirun" in says else []
-    command = [MPIEXEC, *found, "-n", str(count), sys.executable, "-m", "mpi4py", str(ROOT / "examples" / f"{example}.py"), *options]
-    given = {**os.environ, "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": "60000", "PYTHONPATH": str(ROOT / "tests"), **env}
+    command = [
+        MPIEXEC,
+        *found,
+        "-n",
+        str(count),
+        sys.executable,
+        "-m",
+        "mpi4py",
+        str(ROOT / "examples" / f"{example}.py"),
+        *options,
+    ]
+    given = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "FLAGS_rpc_deadline": "60000",
+        "PYTHONPATH": str(ROOT / "tests"),
+        **env,
+    }
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=given, check=False)
 
 
@@ -37,8 +67,12 @@ def difference(example: str, mode: str, options: list[str], **env: str) -> float
     done = run(example, *EXAMPLES[example][0], "--mode", mode, *options, "--compare", **env)
     assert done.returncode == 0, done.stdout + done.stderr
     trainers = 4 - int((options or ["", "0"])[1])
-    said = re.findall(rf"^{mode}: {trainers} trainers(?:, (\d) servers)?: \d+ parameters, largest relative difference from one process (\S+) ",
-                      re.sub(r"\x1b\[\??\w+", "", done.stdout), re.M)          # Open MPI gives processes a terminal
+    said = re.findall(
+        rf"^{mode}: {trainers} trainers(?:, (\d) servers)?: \d+ parameters, largest relative difference from "
+        rf"one process (\S+) ",
+        re.sub(r"\x1b\[\??\w+", "", done.stdout),
+        re.M,
+    )  # Open MPI gives processes a terminal
     assert len(said) == 1, done.stdout + done.stderr
     return float(said[0][1])
 
@@ -50,12 +84,20 @@ def test_equal_to_one_process(example: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", OTHERS)
-@pytest.mark.parametrize("example", [pytest.param(name, marks=[pytest.mark.slow] if name not in ("fit_a_line", "word2vec") else [])
-                                     for name in EXAMPLES])
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name not in ("fit_a_line", "word2vec") else [])
+        for name in EXAMPLES
+    ],
+)
 def test_modes_that_compute_something_else(example: str, mode: str) -> None:
     assert 0 < difference(example, mode, OTHERS[mode]) < 100
 
 
 def test_a_mode_that_does_not_fit_the_world() -> None:
     done = run("fit_a_line", "--mode", "pserver", "--pservers", "2", count=2)
-    assert done.returncode != 0 and "2 servers leave none of the 2 processes to train: start at least 3" in done.stdout + done.stderr
+    assert (
+        done.returncode != 0
+        and "2 servers leave none of the 2 processes to train: start at least 3" in done.stdout + done.stderr
+    )

@@ -1,4 +1,7 @@
-"""Fleet: role makers, strategies, the programs that it makes (held against 1.8.5's), and fleets without servers."""
+"""Fleet: role makers, strategies, the programs that it makes (held against 1.8.5's), and fleets without
+servers.
+"""
+
 from __future__ import annotations
 
 import json
@@ -28,7 +31,10 @@ from fluidlite.incubate.fleet.base.role_maker import (
     UserDefinedRoleMaker,
 )
 from fluidlite.incubate.fleet.parameter_server import distribute_transpiler
-from fluidlite.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import DistributedStrategy, StrategyFactory
+from fluidlite.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
+    DistributedStrategy,
+    StrategyFactory,
+)
 from fluidlite.incubate.fleet.utils.hdfs import HDFSClient
 
 RECORDED = json.loads((pathlib.Path(__file__).parents[1] / "recorded" / "fleet.json").read_text())
@@ -37,7 +43,9 @@ SERVED = {"PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:36001,127.0.0.2:36001", "PA
 
 @pytest.fixture(autouse=True)
 def no_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith(("PADDLE_", "TRAINING_ROLE", "POD_IP", "CPU_NUM"))]:
+    for name in [
+        name for name in os.environ if name.startswith(("PADDLE_", "TRAINING_ROLE", "POD_IP", "CPU_NUM"))
+    ]:
         monkeypatch.delenv(name)
 
 
@@ -47,23 +55,39 @@ def test_user_defined_roles() -> None:
     worker.generate_role()
     assert (worker.is_worker(), worker.is_server(), worker.is_first_worker()) == (True, False, False)
     assert (worker.worker_num(), worker.worker_index(), worker.server_index()) == (2, 1, 1)
-    assert worker.to_string() == "role: 1, current_id: 1, worker_endpoints: [], server_endpoints: ['127.0.0.1:1', '127.0.0.1:2']"
+    assert (
+        worker.to_string()
+        == "role: 1, current_id: 1, worker_endpoints: [], server_endpoints: ['127.0.0.1:1', '127.0.0.1:2']"
+    )
     alone = UserDefinedCollectiveRoleMaker(0, ["127.0.0.1:1"])
     assert alone.is_worker() and alone.is_first_worker() and alone.get_trainer_endpoints() == ["127.0.0.1:1"]
     with pytest.raises(RuntimeError, match="implement this method"):
         alone.is_server()
 
 
-@pytest.mark.parametrize(("arguments", "kind"), [
-    (("0", 1, 2, ["a:1"]), TypeError), ((-1, 1, 2, ["a:1"]), ValueError), ((0, 3, 2, ["a:1"]), TypeError), ((0, 1, "2", ["a:1"]), TypeError),
-    ((0, 1, 0, ["a:1"]), ValueError), ((0, 1, 2, "a:1"), TypeError), ((0, 1, 2, []), ValueError), ((0, 1, 2, [1]), TypeError),
-    ((0, 1, 2, ["a:1", "a:1"]), ValueError), ((2, 2, 2, ["a:1"]), ValueError)])
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("0", 1, 2, ["a:1"]), TypeError),
+        ((-1, 1, 2, ["a:1"]), ValueError),
+        ((0, 3, 2, ["a:1"]), TypeError),
+        ((0, 1, "2", ["a:1"]), TypeError),
+        ((0, 1, 0, ["a:1"]), ValueError),
+        ((0, 1, 2, "a:1"), TypeError),
+        ((0, 1, 2, []), ValueError),
+        ((0, 1, 2, [1]), TypeError),
+        ((0, 1, 2, ["a:1", "a:1"]), ValueError),
+        ((2, 2, 2, ["a:1"]), ValueError),
+    ],
+)
 def test_roles_that_cannot_be(arguments: tuple[Any, ...], kind: type[Exception]) -> None:
     with pytest.raises(kind):
         UserDefinedRoleMaker(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [("0", ["a"]), (-1, ["a"]), (0, "a"), (0, []), (0, [1]), (0, ["a", "a"]), (3, ["a"])])
+@pytest.mark.parametrize(
+    "arguments", [("0", ["a"]), (-1, ["a"]), (0, "a"), (0, []), (0, [1]), (0, ["a", "a"]), (3, ["a"])]
+)
 def test_collective_roles_that_cannot_be(arguments: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
         UserDefinedCollectiveRoleMaker(*arguments)
@@ -79,13 +103,29 @@ def test_roles_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             return made
 
     worker = told(TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID="1", **SERVED)
-    assert worker.is_worker() and worker.worker_index() == 1 and worker.worker_num() == 2 and not worker.is_first_worker()
+    assert (
+        worker.is_worker()
+        and worker.worker_index() == 1
+        and worker.worker_num() == 2
+        and not worker.is_first_worker()
+    )
     server = told(TRAINING_ROLE="PSERVER", POD_IP="127.0.0.2", PADDLE_PORT="36001", **SERVED)
     assert server.is_server() and server.server_index() == 1
-    among = told(True, PADDLE_TRAINER_ENDPOINTS="a:1,b:1", PADDLE_TRAINER_ID="1", PADDLE_CURRENT_ENDPOINT="b:1")
-    assert among.worker_num() == 2 and among.worker_index() == 1 and among._current_endpoint == "b:1" and not among.is_worker()
-    for wrong, kind in (({}, KeyError), ({"TRAINING_ROLE": "TRAINER", **SERVED}, KeyError), ({"TRAINING_ROLE": "X", **SERVED}, ValueError),
-                        ({"TRAINING_ROLE": "PSERVER", "POD_IP": "9.9.9.9", "PADDLE_PORT": "1", **SERVED}, ValueError)):
+    among = told(
+        True, PADDLE_TRAINER_ENDPOINTS="a:1,b:1", PADDLE_TRAINER_ID="1", PADDLE_CURRENT_ENDPOINT="b:1"
+    )
+    assert (
+        among.worker_num() == 2
+        and among.worker_index() == 1
+        and among._current_endpoint == "b:1"
+        and not among.is_worker()
+    )
+    for wrong, kind in (
+        ({}, KeyError),
+        ({"TRAINING_ROLE": "TRAINER", **SERVED}, KeyError),
+        ({"TRAINING_ROLE": "X", **SERVED}, ValueError),
+        ({"TRAINING_ROLE": "PSERVER", "POD_IP": "9.9.9.9", "PADDLE_PORT": "1", **SERVED}, ValueError),
+    ):
         with pytest.raises(kind):
             told(**wrong)
     with pytest.raises(AssertionError, match="PADDLE_TRAINER_ENDPOINTS"):
@@ -93,8 +133,14 @@ def test_roles_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def general(monkeypatch: pytest.MonkeyPatch, role: str, number: int, **options: Any) -> GeneralRoleMaker:
-    for name, value in {"TRAINING_ROLE": role, "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:1,127.0.0.1:2", "PADDLE_TRAINER_ID": str(number),
-                        "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:3", "POD_IP": "127.0.0.1", "PADDLE_PORT": "3"}.items():
+    for name, value in {
+        "TRAINING_ROLE": role,
+        "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:1,127.0.0.1:2",
+        "PADDLE_TRAINER_ID": str(number),
+        "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:3",
+        "POD_IP": "127.0.0.1",
+        "PADDLE_PORT": "3",
+    }.items():
         monkeypatch.setenv(name, value)
     made = GeneralRoleMaker(init_timeout_seconds=20, run_timeout_seconds=20, **options)
     made.generate_role()
@@ -123,17 +169,30 @@ def exchange(maker: GeneralRoleMaker) -> Any:
     maker.barrier_worker()
     maker.barrier_all()
     maker._barrier_server()
-    return maker.all_gather(maker._get_rank() * 10), maker._worker_gather(maker.get_local_endpoint()), output.tolist(), largest
+    return (
+        maker.all_gather(maker._get_rank() * 10),
+        maker._worker_gather(maker.get_local_endpoint()),
+        output.tolist(),
+        largest,
+    )
 
 
 @pytest.mark.parametrize("store", ["files", "http"])
-def test_processes_exchange_values(store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_processes_exchange_values(
+    store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     from test_fleet_jobs import free_ports
-    for _ in range(2):                                   # files of an earlier job do no harm
-        options = {"path": str(tmp_path)} if store == "files" else {"http_ip_port": f"127.0.0.1:{free_ports(1)[0]}"}
-        makers = [general(monkeypatch, *seat, **options) for seat in (("TRAINER", 0), ("TRAINER", 1), ("PSERVER", 0))]
+
+    for _ in range(2):  # files of an earlier job do no harm
+        options = (
+            {"path": str(tmp_path)} if store == "files" else {"http_ip_port": f"127.0.0.1:{free_ports(1)[0]}"}
+        )
+        makers = [
+            general(monkeypatch, *seat, **options)
+            for seat in (("TRAINER", 0), ("TRAINER", 1), ("PSERVER", 0))
+        ]
         try:
-            found = together([lambda maker=maker: exchange(maker) for maker in makers])                    # type: ignore[misc]
+            found = together([lambda maker=maker: exchange(maker) for maker in makers])  # type: ignore[misc]
         finally:
             for maker in makers:
                 maker._finalize()
@@ -154,14 +213,27 @@ def test_who_does_not_come_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: p
 def test_strategies_take_objects_and_dicts() -> None:
     strategy = StrategyFactory.create_sync_strategy()
     config = strategy.get_program_config()
-    assert (config.sync_mode, config.runtime_split_send_recv, config.half_async, config.completely_not_async) == (False, True, True, True)
+    assert (
+        config.sync_mode,
+        config.runtime_split_send_recv,
+        config.half_async,
+        config.completely_not_async,
+    ) == (False, True, True, True)
     strategy.set_program_config({"min_block_size": 4})
     assert strategy.get_program_config().min_block_size == 4
     with pytest.raises(ValueError, match="DistributeTranspilerConfig doesn't have key: bad"):
         strategy.set_program_config({"bad": 1})
     strategy.set_trainer_runtime_config({"communicator_send_queue_size": "16"})
-    assert strategy.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "1"
-    for part in ("program_config", "trainer_runtime_config", "server_runtime_config", "execute_strategy", "build_strategy"):
+    assert (
+        strategy.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "1"
+    )
+    for part in (
+        "program_config",
+        "trainer_runtime_config",
+        "server_runtime_config",
+        "execute_strategy",
+        "build_strategy",
+    ):
         with pytest.raises(TypeError, match=part):
             getattr(strategy, f"set_{part}")("x")
         with pytest.raises(ValueError, match="doesn't have key"):
@@ -169,7 +241,9 @@ def test_strategies_take_objects_and_dicts() -> None:
         with pytest.raises(RuntimeError, match="StrategyFactory"):
             getattr(DistributedStrategy(), f"check_{part}")()
     assert StrategyFactory.create_geo_strategy(5).get_program_config().geo_sgd_need_push_nums == 5
-    assert "communicator_send_wait_times                 5    \n" in str(StrategyFactory.create_geo_strategy().get_trainer_runtime_config())
+    assert "communicator_send_wait_times                 5    \n" in str(
+        StrategyFactory.create_geo_strategy().get_trainer_runtime_config()
+    )
 
 
 @pytest.mark.parametrize("case", make_fleet.CASES, ids=lambda case: " ".join(map(str, case)))
@@ -188,7 +262,7 @@ def test_what_a_fleet_refuses() -> None:
     with pytest.raises(ValueError, match="minimize first"):
         fleet.run_server()
     with pytest.raises(TypeError, match="RoleMakerBase"):
-        fleet.init("x")                                                       # type: ignore[arg-type]
+        fleet.init("x")  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
         fleet.init()
     fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 2, make_fleet.SERVERS))
@@ -205,14 +279,16 @@ def test_what_a_fleet_refuses() -> None:
     assert fleet.server_endpoints(to_string=True) == ",".join(make_fleet.SERVERS) and fleet.server_num() == 2
     assert fleet.split_files(["a", "b", "c", "d", "e"]) == ["a", "b", "c"]
     with pytest.raises(TypeError, match="list of file"):
-        fleet.split_files("abc")                                              # type: ignore[arg-type]
+        fleet.split_files("abc")  # type: ignore[arg-type]
     assert fleet_base.Mode.TRANSPILER == 1 and isinstance(fleet._role_maker, RoleMakerBase)
 
 
 # ---------------------------------------------------------------------- without servers
 def trained(workers: int, number: int = 0, optimizer: Any = None, **fields: Any) -> tuple[Any, Any, Any]:
     fleet = collective.Collective()
-    fleet.init(UserDefinedCollectiveRoleMaker(number, [f"127.0.0.1:{port}" for port in range(1, workers + 1)]))
+    fleet.init(
+        UserDefinedCollectiveRoleMaker(number, [f"127.0.0.1:{port}" for port in range(1, workers + 1)])
+    )
     main, startup, strategy = fluid.Program(), fluid.Program(), collective.DistributedStrategy()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         hidden = fluid.layers.fc(fluid.data("x", [None, 4]), 3, act="relu")
@@ -229,19 +305,37 @@ def types(program: Any) -> list[str]:
 
 def test_a_program_that_reduces_its_gradients() -> None:
     fleet, main, _ = trained(2, 1, mode="collective", collective_mode="grad_allreduce")
-    assert fleet.main_program is main and types(main).count("c_allreduce_sum") == 4 and "c_comm_init" in types(fleet.startup_program)
+    assert (
+        fleet.main_program is main
+        and types(main).count("c_allreduce_sum") == 4
+        and "c_comm_init" in types(fleet.startup_program)
+    )
     assert "c_allreduce_sum" not in types(fleet._origin_program)
     _, main, _ = trained(2, 1, use_local_sgd=True)
-    assert types(main).count("c_allreduce_sum") == 4 and types(main).index("sgd") < types(main).index("c_allreduce_sum")
+    assert types(main).count("c_allreduce_sum") == 4 and types(main).index("sgd") < types(main).index(
+        "c_allreduce_sum"
+    )
     fleet, _, loss = trained(2, 1)
-    assert isinstance(fleet.main_program, fluid.CompiledProgram) and "gen_nccl_id" in types(fleet.startup_program)
+    assert isinstance(fleet.main_program, fluid.CompiledProgram) and "gen_nccl_id" in types(
+        fleet.startup_program
+    )
     build = fleet.main_program._build_strategy
-    assert (build.num_trainers, build.trainer_id, build.trainers_endpoints) == (2, 1, ["127.0.0.1:1", "127.0.0.1:2"])
+    assert (build.num_trainers, build.trainer_id, build.trainers_endpoints) == (
+        2,
+        1,
+        ["127.0.0.1:1", "127.0.0.1:2"],
+    )
     assert build.exec_strategy.num_threads == 2 and fleet.main_program._loss_name == loss.name
 
 
 def test_recomputing() -> None:
-    _, main, _ = trained(2, forward_recompute=True, recompute_checkpoints="hidden", mode="collective", collective_mode="grad_allreduce")
+    _, main, _ = trained(
+        2,
+        forward_recompute=True,
+        recompute_checkpoints="hidden",
+        mode="collective",
+        collective_mode="grad_allreduce",
+    )
     assert types(main).count("mul") > 2
     with pytest.raises(ValueError, match="recompute_checkpoints"):
         trained(1, forward_recompute=True)
@@ -262,7 +356,9 @@ def test_what_a_strategy_contradicts() -> None:
 
 def test_checkpoints(tmp_path: pathlib.Path) -> None:
     with fluid.scope_guard(fluid.Scope()):
-        fleet, _, _ = trained(2, optimizer=fluid.optimizer.Adam(0.1), mode="collective", collective_mode="grad_allreduce")
+        fleet, _, _ = trained(
+            2, optimizer=fluid.optimizer.Adam(0.1), mode="collective", collective_mode="grad_allreduce"
+        )
         exe, path = fluid.Executor(fluid.CPUPlace()), str(tmp_path)
         assert fleet.load_check_point(exe, path, 0) is None
         with pytest.raises(AssertionError, match="find checkpoint"):
@@ -280,7 +376,10 @@ def test_checkpoints(tmp_path: pathlib.Path) -> None:
         status = fleet.load_check_point(exe, path, 0)
         assert status == collective.TrainStatus(2) and status.next() == 3
         np.testing.assert_array_equal(np.array(weight), first)
-        assert sorted(os.listdir(tmp_path / "__paddle_fleet_checkpoint__.0")) == ["_paddle_fleet_param__", "fleet_train_status"]
+        assert sorted(os.listdir(tmp_path / "__paddle_fleet_checkpoint__.0")) == [
+            "_paddle_fleet_param__",
+            "fleet_train_status",
+        ]
         fleet.clean_redundant_check_points(path, checkpoint_num=2)
         assert sorted(os.listdir(path)) == ["__paddle_fleet_checkpoint__.1", "__paddle_fleet_checkpoint__.2"]
         fleet.save_check_point(exe, path, status, remain_all_checkpoint=False)
@@ -291,8 +390,10 @@ def test_checkpoints(tmp_path: pathlib.Path) -> None:
 def test_hadoop_is_a_command(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "bin" / "hadoop"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\ncase "$*" in *-ls*) echo "Found 1 items"; '
-                      'echo "-rw-r--r-- 3 u g 12 2020-01-02 10:00 /a/f 1";; esac\n')
+    script.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/log\ncase "$*" in *-ls*) echo "Found 1 items"; '
+        'echo "-rw-r--r-- 3 u g 12 2020-01-02 10:00 /a/f 1";; esac\n'
+    )
     script.chmod(0o755)
     client = HDFSClient(str(tmp_path), {"fs.default.name": "hdfs://host:1"})
     assert client.is_exist("/a") and client.ls("/a") == ["/a/f 1"] and client.delete("/a")
@@ -305,6 +406,7 @@ def test_hadoop_is_a_command(tmp_path: pathlib.Path) -> None:
 # ---------------------------------------------------------------------- programs as files
 def test_programs_as_files(tmp_path: pathlib.Path) -> None:
     from fluidlite.incubate.fleet.utils import utils
+
     main, other = fluid.Program(), fluid.Program()
     for program, size in ((main, 2), (other, 5)):
         with fluid.program_guard(program, fluid.Program()), fluid.unique_name.guard():
@@ -316,26 +418,40 @@ def test_programs_as_files(tmp_path: pathlib.Path) -> None:
         assert types(utils.load_program(str(tmp_path / name), is_text)) == types(main)
     with pytest.raises(ValueError, match="text format"):
         utils.load_program(str(tmp_path / "prog"), is_text=True)
-    assert utils.check_pruned_program_vars(main, main.clone()) and not utils.check_pruned_program_vars(main, other)
+    assert utils.check_pruned_program_vars(main, main.clone()) and not utils.check_pruned_program_vars(
+        main, other
+    )
     utils.parse_program(main, str(tmp_path))
     assert (tmp_path / "ops.log").read_text().splitlines()[1] == (
-        "{'type': 'mul', 'input_arg_names': \"['x', 'fc_0.w_0']\", 'output_arg_names': \"['fc_0.tmp_0']\"}")
+        "{'type': 'mul', 'input_arg_names': \"['x', 'fc_0.w_0']\", 'output_arg_names': \"['fc_0.tmp_0']\"}"
+    )
     utils.graphviz(main.global_block(), str(tmp_path))
     assert (tmp_path / "debug.dot").exists()
 
 
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")]))
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
+)
 
 
 @pytest.mark.mpi
 @pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 def test_two_processes_a_node() -> None:
-    code = ("from fluidlite.incubate.fleet.base.role_maker import MPISymetricRoleMaker\nimport numpy as np\n"
-            "role = MPISymetricRoleMaker()\nrole.generate_role()\nout = np.zeros(1)\n"
-            "role.all_reduce_worker(np.array([1.0]), out)\nrole.barrier_worker()\nrole.barrier_all()\n"
-            "words = [role.is_worker(), role.worker_index(), role.worker_num(), float(out[0]), role.all_gather(role._get_rank() * 2)]\n"
-            "import os; os.write(1, (repr(words) + chr(10)).encode())")
-    done = subprocess.run([str(MPIEXEC), "-n", "4", sys.executable, "-c", code], capture_output=True, text=True,
-                          timeout=60, check=True)
+    code = (
+        "from fluidlite.incubate.fleet.base.role_maker import MPISymetricRoleMaker\nimport numpy as np\n"
+        "role = MPISymetricRoleMaker()\nrole.generate_role()\nout = np.zeros(1)\n"
+        "role.all_reduce_worker(np.array([1.0]), out)\nrole.barrier_worker()\nrole.barrier_all()\n"
+        "words = [role.is_worker(), role.worker_index(), role.worker_num(), float(out[0]), "
+        "role.all_gather(role._get_rank() * 2)]\n"
+        "import os; os.write(1, (repr(words) + chr(10)).encode())"
+    )
+    done = subprocess.run(
+        [str(MPIEXEC), "-n", "4", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert sorted(done.stdout.splitlines()) == sorted(
-        repr([rank % 2 == 1, rank // 2, 2, 2.0 * (rank % 2), [0, 2, 4, 6]]) for rank in range(4))
+        repr([rank % 2 == 1, rank // 2, 2, 2.0 * (rank % 2), [0, 2, 4, 6]]) for rank in range(4)
+    )

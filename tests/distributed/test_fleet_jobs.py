@@ -1,4 +1,5 @@
 """Jobs through Fleet: two trainers and two servers, each a process that runs the script of a user."""
+
 from __future__ import annotations
 
 import json
@@ -29,8 +30,20 @@ def free_ports(count: int) -> list[int]:
 
 
 def start(mode: str, **variables: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "FLUIDLITE_JOB_KEY": "fleet", "FLAGS_rpc_deadline": "60000", **variables}
-    return subprocess.Popen([sys.executable, str(SCRIPT), mode], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "FLUIDLITE_JOB_KEY": "fleet",
+        "FLAGS_rpc_deadline": "60000",
+        **variables,
+    }
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), mode],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def finished(process: subprocess.Popen[str]) -> str:
@@ -42,10 +55,18 @@ def finished(process: subprocess.Popen[str]) -> str:
 def job(mode: str, folder: pathlib.Path) -> list[dict[str, Any]]:
     """What the two trainers say."""
     ports = free_ports(2)
-    common = {"PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{port}" for port in ports), "PADDLE_TRAINERS_NUM": "2",
-              "SAVE_TO": str(folder)}
-    processes = [start(mode, TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1", PADDLE_PORT=str(port), **common) for port in ports]
-    processes += [start(mode, TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(number), **common) for number in range(2)]
+    common = {
+        "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "PADDLE_TRAINERS_NUM": "2",
+        "SAVE_TO": str(folder),
+    }
+    processes = [
+        start(mode, TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1", PADDLE_PORT=str(port), **common)
+        for port in ports
+    ]
+    processes += [
+        start(mode, TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(number), **common) for number in range(2)
+    ]
     try:
         outputs = [finished(process) for process in processes[::-1]]
     finally:
@@ -67,9 +88,9 @@ def test_two_trainers_in_step_are_one_process(alone: dict[str, Any], tmp_path: p
     exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
     with fluid.scope_guard(scope):
         program, feeds, targets = fluid.io.load_inference_model(str(tmp_path), exe)
-        assert "lookup_table" in [op.type for op in program.global_block().ops]          # as the user wrote it
+        assert "lookup_table" in [op.type for op in program.global_block().ops]  # as the user wrote it
         feed = fleet_job.batches(0, 8)[0]
-        guess, = exe.run(program, {name: feed[name] for name in feeds}, targets)
+        (guess,) = exe.run(program, {name: feed[name] for name in feeds}, targets)
         held = np.array(scope.find_var("w").get_tensor()).ravel()
     assert guess.shape == (8, 1)
     np.testing.assert_allclose(held, alone["w"], rtol=2e-5, atol=1e-6)

@@ -1,4 +1,7 @@
-"""Transpiled programs at work, a thread for each role: what many processes compute is what one computes on the whole batch."""
+"""Transpiled programs at work, a thread for each role: what many processes compute is what one computes on
+the whole batch.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,14 +33,22 @@ def sparse() -> Any:
 
 def batches() -> list[dict[str, Any]]:
     random = np.random.RandomState(0)
-    return [{"x": random.randn(ROWS, 200).astype("float32"), "y": random.randn(ROWS, 1).astype("float32"),
-             "ids": random.randint(0, 3000, (ROWS, 1))} for _ in range(STEPS)]
+    return [
+        {
+            "x": random.randn(ROWS, 200).astype("float32"),
+            "y": random.randn(ROWS, 1).astype("float32"),
+            "ids": random.randint(0, 3000, (ROWS, 1)),
+        }
+        for _ in range(STEPS)
+    ]
 
 
 class Trial:
     """A program trained by one process, and the same with the same initial values by a job."""
 
-    def __init__(self, optimizer: Callable[[], Any], net: Callable[[], Any] = dense, naive: bool = False) -> None:
+    def __init__(
+        self, optimizer: Callable[[], Any], net: Callable[[], Any] = dense, naive: bool = False
+    ) -> None:
         self.naive = naive
         self.main, self.startup = fluid.Program(), fluid.Program()
         self.main.random_seed = self.startup.random_seed = 3
@@ -45,11 +56,17 @@ class Trial:
             loss = net()
             optimizer().minimize(loss)
         self.loss = loss.name
-        self.feeds = [{name: value for name, value in batch.items() if name in self.main.global_block().vars} for batch in batches()]
+        self.feeds = [
+            {name: value for name, value in batch.items() if name in self.main.global_block().vars}
+            for batch in batches()
+        ]
         self.initial: dict[str, Any] = {}
 
     def values(self, scope: Any) -> dict[str, Any]:
-        return {param.name: np.array(scope.find_var(param.name).get_tensor()) for param in self.main.all_parameters()}
+        return {
+            param.name: np.array(scope.find_var(param.name).get_tensor())
+            for param in self.main.all_parameters()
+        }
 
     def executor(self) -> fluid.Executor:
         exe = fluid.Executor(fluid.CPUPlace())
@@ -72,10 +89,10 @@ class Trial:
             self.set(scope, self.initial)
         each = ROWS // TRAINERS
         for feed in feeds:
-            rows = {name: value[number * each:(number + 1) * each] for name, value in feed.items()}
+            rows = {name: value[number * each : (number + 1) * each] for name, value in feed.items()}
             exe.run(programs.main, feed=rows, fetch_list=[self.loss], scope=scope)
         if number:
-            exe.close()                          # trainer 0 forgets it
+            exe.close()  # trainer 0 forgets it
         return self.values(scope)
 
     def serve(self, job: Job, endpoint: str) -> dict[str, Any]:
@@ -83,7 +100,15 @@ class Trial:
         programs, scope, exe = job.server(endpoint), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in job.slices if piece.endpoint == endpoint]
-        self.set(scope, {piece.param_name: self.initial[piece.param][piece.first_row:piece.first_row + piece.shape[0]] for piece in mine})
+        self.set(
+            scope,
+            {
+                piece.param_name: self.initial[piece.param][
+                    piece.first_row : piece.first_row + piece.shape[0]
+                ]
+                for piece in mine
+            },
+        )
         exe.run(programs.main, scope=scope)
         return {piece.param_name: np.array(scope.find_var(piece.param_name).get_tensor()) for piece in mine}
 
@@ -91,7 +116,9 @@ class Trial:
         for name, value in values.items():
             scope.find_var(name).get_tensor().set(value, fluid.CPUPlace())
 
-    def together(self, job: Job, network: LocalNetwork | None = None, feeds: Callable[[int], Any] | None = None) -> dict[str, Any]:
+    def together(
+        self, job: Job, network: LocalNetwork | None = None, feeds: Callable[[int], Any] | None = None
+    ) -> dict[str, Any]:
         roles: list[tuple[str, Callable[[], Any]]] = []
         for role in job.roles:
             if role.kind == "trainer":
@@ -106,7 +133,9 @@ class Trial:
 
 
 def differences(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, float]:
-    return {name: float(np.abs(found[name] - value).max() / np.abs(value).max()) for name, value in wanted.items()}
+    return {
+        name: float(np.abs(found[name] - value).max() / np.abs(value).max()) for name, value in wanted.items()
+    }
 
 
 def norm_of_all() -> Any:
@@ -162,7 +191,9 @@ def test_buckets_change_nothing(size: int, naive: bool) -> None:
 
 def test_local_sgd_averages_what_ranks_changed() -> None:
     trial = Trial(OPTIMIZERS["sgd"])
-    wanted = trial.alone()                       # with plain SGD the mean of the changes of a step is the change by the mean gradient
+    wanted = (
+        trial.alone()
+    )  # with plain SGD the mean of the changes of a step is the change by the mean gradient
     found = trial.together(trial.job("local_sgd"))
     assert max(differences(found["trainer0"], wanted).values()) < 2e-5
 
@@ -182,11 +213,15 @@ def test_tables_on_servers(name: str) -> None:
     assert max(differences(found["trainer0"], dense_part).values()) < 2e-5
 
 
-@pytest.mark.parametrize("slices", [{"min_block_size": 100}, {"slice_var_up": False}, {"split_method": "HashName"}], ids=str)
+@pytest.mark.parametrize(
+    "slices", [{"min_block_size": 100}, {"slice_var_up": False}, {"split_method": "HashName"}], ids=str
+)
 def test_however_parameters_are_cut(slices: dict[str, Any]) -> None:
     trial = Trial(OPTIMIZERS["adam"])
     wanted = trial.alone()
-    found = trial.together(trial.job("pserver", endpoints=5, config=fluid.DistributeTranspilerConfig.make(**slices)))
+    found = trial.together(
+        trial.job("pserver", endpoints=5, config=fluid.DistributeTranspilerConfig.make(**slices))
+    )
     assert max(differences(found["trainer0"], wanted).values()) < 2e-5
 
 
@@ -200,7 +235,9 @@ def test_asynchronous_trainers_learn() -> None:
 def test_a_trainer_with_fewer_batches_does_not_hold_up_the_others() -> None:
     trial = Trial(OPTIMIZERS["sgd"])
     trial.alone()
-    found = trial.together(trial.job("pserver"), feeds=lambda number: trial.feeds[:2] if number else trial.feeds)
+    found = trial.together(
+        trial.job("pserver"), feeds=lambda number: trial.feeds[:2] if number else trial.feeds
+    )
     assert all(np.isfinite(value).all() for value in found["trainer0"].values())
 
 
@@ -214,7 +251,9 @@ def test_a_deadlock_is_named_at_once() -> None:
     with pytest.raises(CommunicatorError, match="do not agree|deadlock"):
         trial.together(job)
     waiting = LocalNetwork()
-    with pytest.raises(CommunicatorError, match=r"deadlock(.|\n)*alone waits for an answer of the server at a:1"):
+    with pytest.raises(
+        CommunicatorError, match=r"deadlock(.|\n)*alone waits for an answer of the server at a:1"
+    ):
         run_roles(waiting, [("alone", lambda: current().link.answer("a:1"))])
 
 
@@ -235,10 +274,14 @@ def test_traffic_is_what_the_program_says() -> None:
     size = 4 * sum(int(np.prod(param.shape)) for param in trial.main.all_parameters())
     sent = sum(count for (source, _), count in network.bytes.items() if source == "trainer0")
     received = sum(count for (_, target), count in network.bytes.items() if target == "trainer0")
-    assert sent == STEPS * size and received == (STEPS + 1) * size          # once more at the start
+    assert sent == STEPS * size and received == (STEPS + 1) * size  # once more at the start
 
 
 def test_without_a_job_there_is_nobody_to_talk_to() -> None:
     trial = Trial(OPTIMIZERS["sgd"])
-    with pytest.raises(CommunicatorError, match=r"op 'c_gen_nccl_id' needs a communicator: .*(.|\n)*built at"):
-        fluid.Executor(fluid.CPUPlace()).run(trial.job("grad_allreduce").trainer(0).startup, scope=fluid.Scope())
+    with pytest.raises(
+        CommunicatorError, match=r"op 'c_gen_nccl_id' needs a communicator: .*(.|\n)*built at"
+    ):
+        fluid.Executor(fluid.CPUPlace()).run(
+            trial.job("grad_allreduce").trainer(0).startup, scope=fluid.Scope()
+        )

@@ -1,4 +1,7 @@
-"""`fluidlite.distributed.verify`: small programs in every mode equal their references, and what is wrong is found."""
+"""`fluidlite.distributed.verify`: small programs in every mode equal their references, and what is wrong
+is found.
+"""
+
 from __future__ import annotations
 
 import dataclasses
@@ -24,8 +27,12 @@ from fluidlite.transpiler import Job, make_job
 Made = tuple[fluid.Program, fluid.Program, list[dict[str, Any]]]
 
 
-def made(net: Callable[[], Any], feeds: Callable[[np.random.RandomState], dict[str, Any]], steps: int = 4,
-         optimizer: Callable[[], Any] = lambda: fluid.optimizer.Momentum(0.01, 0.9)) -> Made:
+def made(
+    net: Callable[[], Any],
+    feeds: Callable[[np.random.RandomState], dict[str, Any]],
+    steps: int = 4,
+    optimizer: Callable[[], Any] = lambda: fluid.optimizer.Momentum(0.01, 0.9),
+) -> Made:
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 5
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
@@ -39,7 +46,14 @@ def line() -> Made:
     def net() -> Any:
         x, y = fluid.data("x", [None, 10]), fluid.data("y", [None, 1])
         return fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
-    return made(net, lambda random: {"x": random.randn(8, 10).astype("float32"), "y": random.randn(8, 1).astype("float32")})
+
+    return made(
+        net,
+        lambda random: {
+            "x": random.randn(8, 10).astype("float32"),
+            "y": random.randn(8, 1).astype("float32"),
+        },
+    )
 
 
 def convolution() -> Made:
@@ -47,17 +61,34 @@ def convolution() -> Made:
         image, label = fluid.data("image", [None, 1, 12, 12]), fluid.data("label", [None, 1], "int64")
         seen = fluid.nets.simple_img_conv_pool(image, 4, 3, 2, 2, act="relu")
         return fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(seen, 10, act="softmax"), label))
-    return made(net, lambda random: {"image": random.randn(8, 1, 12, 12).astype("float32"), "label": random.randint(0, 10, (8, 1))})
+
+    return made(
+        net,
+        lambda random: {
+            "image": random.randn(8, 1, 12, 12).astype("float32"),
+            "label": random.randint(0, 10, (8, 1)),
+        },
+    )
 
 
 def words() -> Made:
     def net() -> Any:
         context = [fluid.data(f"word{index}", [None, 1], "int64") for index in range(3)]
         target = fluid.data("target", [None, 1], "int64")
-        vectors = [fluid.layers.embedding(word, [300, 16], is_sparse=True, param_attr="vectors") for word in context]
+        vectors = [
+            fluid.layers.embedding(word, [300, 16], is_sparse=True, param_attr="vectors") for word in context
+        ]
         hidden = fluid.layers.fc(fluid.layers.concat(vectors, 1), 32, act="sigmoid")
-        return fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(hidden, 300, act="softmax"), target))
-    return made(net, lambda random: {name: random.randint(0, 300, (8, 1)) for name in ("word0", "word1", "word2", "target")})
+        return fluid.layers.mean(
+            fluid.layers.cross_entropy(fluid.layers.fc(hidden, 300, act="softmax"), target)
+        )
+
+    return made(
+        net,
+        lambda random: {
+            name: random.randint(0, 300, (8, 1)) for name in ("word0", "word1", "word2", "target")
+        },
+    )
 
 
 NETS = {"line": line, "convolution": convolution, "words": words}
@@ -84,10 +115,12 @@ def test_equal_to_processes_that_average(net: str) -> None:
 
 
 ASYNCHRONOUS: dict[str, dict[str, Any]] = {
-    "async": {"sync_mode": False}, "dc_asgd": {"sync_mode": False, "enable_dc_asgd": True},
+    "async": {"sync_mode": False},
+    "dc_asgd": {"sync_mode": False, "enable_dc_asgd": True},
     "communicator": {"sync_mode": False, "runtime_split_send_recv": True},
     "half_async": {"sync_mode": False, "runtime_split_send_recv": True, "half_async": True},
-    "geo_2": {"geo_sgd_need_push_nums": 2}, "geo_3": {"geo_sgd_need_push_nums": 3},
+    "geo_2": {"geo_sgd_need_push_nums": 2},
+    "geo_3": {"geo_sgd_need_push_nums": 3},
 }
 
 
@@ -102,11 +135,23 @@ def communicator() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-@pytest.mark.parametrize("net, how", [(net, how) for net in NETS for how in ASYNCHRONOUS if (net, how) != ("words", "dc_asgd")])
-def test_equal_to_a_simulation_of_the_same_order(net: str, how: str, seed: int | None, communicator: None) -> None:
+@pytest.mark.parametrize(
+    "net, how", [(net, how) for net in NETS for how in ASYNCHRONOUS if (net, how) != ("words", "dc_asgd")]
+)
+def test_equal_to_a_simulation_of_the_same_order(
+    net: str, how: str, seed: int | None, communicator: None
+) -> None:
     main, startup, feeds = NETS[net]()
     config = fluid.DistributeTranspilerConfig.make(**ASYNCHRONOUS[how])
-    proof = verify(main, startup, feeds, "geo_sgd" if how.startswith("geo") else "pserver", trainers=4, config=config, seed=seed)
+    proof = verify(
+        main,
+        startup,
+        feeds,
+        "geo_sgd" if how.startswith("geo") else "pserver",
+        trainers=4,
+        config=config,
+        seed=seed,
+    )
     assert proof.ok, str(proof)
     assert "equal to a simulation of its servers" in str(proof)
 
@@ -132,8 +177,11 @@ def test_asynchronous_schedules_and_optimizers() -> None:
     def feeds(random: np.random.RandomState) -> dict[str, Any]:
         return {"x": random.randn(8, 200).astype("float32"), "y": random.randn(8, 1).astype("float32")}
 
-    for optimizer in (lambda: fluid.optimizer.Adam(0.01), lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.01, 2, 0.5)),
-                      lambda: fluid.optimizer.Momentum(0.01, 0.9, regularization=fluid.regularizer.L2Decay(0.1))):
+    for optimizer in (
+        lambda: fluid.optimizer.Adam(0.01),
+        lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.01, 2, 0.5)),
+        lambda: fluid.optimizer.Momentum(0.01, 0.9, regularization=fluid.regularizer.L2Decay(0.1)),
+    ):
         main, startup, batches = made(net, feeds, optimizer=optimizer)
         proof = verify(main, startup, batches, "pserver", trainers=2, sync_mode=False, seed=7)
         assert proof.equal, str(proof)
@@ -144,7 +192,12 @@ def test_a_wrong_job_is_not_proven() -> None:
     main, startup, feeds = line()
     proof = verify(main, startup, feeds, trainers=4)
     wrong = dataclasses.replace(proof, differences={**proof.differences, "fc_0.w_0": 1e-3})
-    assert not wrong.ok and "NOT EQUAL" in str(wrong) and "TOO LARGE" in str(wrong) and str(wrong).endswith("FAILED")
+    assert (
+        not wrong.ok
+        and "NOT EQUAL" in str(wrong)
+        and "TOO LARGE" in str(wrong)
+        and str(wrong).endswith("FAILED")
+    )
 
 
 @pytest.mark.parametrize("sync_mode", [True, False])
@@ -158,20 +211,28 @@ def test_a_server_that_errs_is_caught(sync_mode: bool, scale: str) -> None:
                 op._set_attr("mu", 0.5)
             if op.type == "scale" and scale == "scale":
                 op._set_attr("scale", 0.3)
-    assert verify_job(job, feeds).equal == (scale == "scale" and not sync_mode)          # asynchronous servers have no scale
+    assert verify_job(job, feeds).equal == (
+        scale == "scale" and not sync_mode
+    )  # asynchronous servers have no scale
 
 
 def test_more_on_a_link_than_was_planned() -> None:
     main, startup, feeds = line()
     proof = verify(main, startup, feeds)
     job = make_job(main, startup)
-    counted = {(link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links}
+    counted = {
+        (link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links
+    }
     steps = {(link.source, link.target): round(link.a_step * len(feeds)) for link in proof.links}
     assert all(link.ok for link in compare_with_plan(job, counted, steps, len(feeds), 4))
     more = {**steps, ("trainer0", "127.0.0.1:6174"): steps["trainer0", "127.0.0.1:6174"] + 100}
-    assert [link.source for link in compare_with_plan(job, counted, more, len(feeds), 4) if not link.ok] == ["trainer0"]
+    assert [link.source for link in compare_with_plan(job, counted, more, len(feeds), 4) if not link.ok] == [
+        "trainer0"
+    ]
     none = {link: size for link, size in steps.items() if link != ("trainer0", "127.0.0.1:6175")}
-    assert [link.target for link in compare_with_plan(job, counted, none, len(feeds), 4) if not link.ok] == ["127.0.0.1:6175"]
+    assert [link.target for link in compare_with_plan(job, counted, none, len(feeds), 4) if not link.ok] == [
+        "127.0.0.1:6175"
+    ]
 
 
 def test_what_cannot_be_compared() -> None:
@@ -204,9 +265,15 @@ def test_a_server_that_nobody_is_is_named() -> None:
         if op.type == "send_barrier":
             op._set_attr("endpoints", ["127.0.0.1:9999"])
     said = deadlock(job, feeds)
-    for piece in ("deadlock", "trainer0 waits for an answer of the server at 127.0.0.1:617", "trainer1 waits for an answer of the server at "
-                  "127.0.0.1:9999 in op 'send_barrier', built at ", "test_verify_jobs.py:", "trainer0 said BARRIER, trainer1 said SEND",
-                  "pserver0 waits for messages of trainers at 127.0.0.1:6174", "in op 'listen_and_serv', which a transpiler added"):
+    for piece in (
+        "deadlock",
+        "trainer0 waits for an answer of the server at 127.0.0.1:617",
+        "trainer1 waits for an answer of the server at 127.0.0.1:9999 in op 'send_barrier', built at ",
+        "test_verify_jobs.py:",
+        "trainer0 said BARRIER, trainer1 said SEND",
+        "pserver0 waits for messages of trainers at 127.0.0.1:6174",
+        "in op 'listen_and_serv', which a transpiler added",
+    ):
         assert piece in said, said
 
 
@@ -224,7 +291,12 @@ def test_swapped_endpoints_are_named() -> None:
     job = make_job(main, startup)
     for op in job.trainer(0).main.global_block().ops:
         if op.type == "recv":
-            op._set_attr("epmap", list(reversed([end for end in job.endpoints if end not in op.attrs["epmap"]] or job.endpoints)))
+            op._set_attr(
+                "epmap",
+                list(
+                    reversed([end for end in job.endpoints if end not in op.attrs["epmap"]] or job.endpoints)
+                ),
+            )
     with pytest.raises(FluidError, match="asks for 'fc_0.*which this server does not hold"):
         verify_job(job, feeds)
 
@@ -235,7 +307,11 @@ def test_a_missing_all_reduce_is_named() -> None:
     for op in [op for op in job.trainer(1).main.global_block().ops if op.type == "c_allreduce_sum"]:
         op.block._remove_op(op.idx)
     said = deadlock(job, [{name: value[:6] for name, value in feed.items()} for feed in feeds])
-    assert "deadlock" in said and "trainer0 waits for the other ranks of ring 0" in said and "c_allreduce_sum" in said
+    assert (
+        "deadlock" in said
+        and "trainer0 waits for the other ranks of ring 0" in said
+        and "c_allreduce_sum" in said
+    )
 
 
 def test_fewer_batches_are_no_deadlock() -> None:
@@ -250,7 +326,10 @@ def test_sequences_are_shared_and_planned() -> None:
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 5
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        words, label = fluid.layers.data("words", [1], dtype="int64", lod_level=1), fluid.layers.data("label", [1], dtype="int64")
+        words, label = (
+            fluid.layers.data("words", [1], dtype="int64", lod_level=1),
+            fluid.layers.data("label", [1], dtype="int64"),
+        )
         seen = fluid.layers.sequence_pool(fluid.layers.embedding(words, [50, 8], is_sparse=True), "average")
         loss = fluid.layers.mean(fluid.layers.cross_entropy(fluid.layers.fc(seen, 3, act="softmax"), label))
         fluid.optimizer.SGD(0.1).minimize(loss)

@@ -1,4 +1,7 @@
-"""One process of a job whose processes have two devices each: `mpiexec -n 2 python data_parallel_job.py`; says how far it is off."""
+"""One process of a job whose processes have two devices each: `mpiexec -n 2 python data_parallel_job.py`;
+says how far it is off.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +14,10 @@ import fluidlite as fluid
 
 RANK, SIZE = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
 random = np.random.default_rng(1)
-FEED = {"x": random.standard_normal((12, 5)).astype("float32"), "y": random.standard_normal((12, 1)).astype("float32")}
+FEED = {
+    "x": random.standard_normal((12, 5)).astype("float32"),
+    "y": random.standard_normal((12, 1)).astype("float32"),
+}
 
 
 def train(name: str, feed: dict[str, Any], processes: int) -> dict[str, Any]:
@@ -21,13 +27,15 @@ def train(name: str, feed: dict[str, Any], processes: int) -> dict[str, Any]:
     exe.run(startup, scope=scope)
     programs.initialise(fluid, main, scope)
     strategy.num_trainers, strategy.trainer_id = processes, RANK if processes > 1 else 0
-    compiled = fluid.CompiledProgram(main).with_data_parallel(loss.name, strategy, places=fluid.cpu_places(2 if processes > 1 else 1))
+    compiled = fluid.CompiledProgram(main).with_data_parallel(
+        loss.name, strategy, places=fluid.cpu_places(2 if processes > 1 else 1)
+    )
     for _ in range(3):
         exe.run(compiled, feed=feed, scope=scope)
     return {name: np.array(scope.find_var(name).get_tensor()) for name in scope.local_var_names()}
 
 
-share = {name: value[RANK * 12 // SIZE:(RANK + 1) * 12 // SIZE] for name, value in FEED.items()}
+share = {name: value[RANK * 12 // SIZE : (RANK + 1) * 12 // SIZE] for name, value in FEED.items()}
 for program in ("sgd", "global_norm"):
     alone, together = train(program, FEED, 1), train(program, share, SIZE)
     difference = max(np.abs(together[name] - value).max() for name, value in alone.items())

@@ -1,10 +1,14 @@
-"""Programs that are trained on several devices, under FluidLite and, by make_data_parallel.py, under PaddlePaddle 1.8.5."""
+"""Programs that are trained on several devices, under FluidLite and, by make_data_parallel.py, under
+PaddlePaddle 1.8.5.
+"""
+
 from collections import namedtuple
 
 import numpy as np
 
 STEPS = 3
-# build(fluid) -> loss or (loss, fetches); feed(generator) -> dict; devices recorded; strategy(fluid) -> BuildStrategy or None;
+# build(fluid) -> loss or (loss, fetches); feed(generator) -> dict; devices recorded; strategy(fluid) ->
+# BuildStrategy or None;
 # `listed`: feeds are cut into one dict a device by `cut`, so that both frameworks share them in the same way
 Case = namedtuple("Case", "name build feed devices strategy listed", defaults=((2,), None, False))
 CASES = []
@@ -14,15 +18,21 @@ def case(devices=(2,), strategy=None, listed=False, feed=None):
     def add(build):
         CASES.append(Case(build.__name__, build, feed or rows(), devices, strategy, listed))
         return build
+
     return add
 
 
 def rows(count=12, **more):
     """Feeds of 12 rows: they fall into equal parts on 2, 3 and 4 devices."""
+
     def feed(random):
-        found = {"x": random.standard_normal((count, 5)).astype("float32"), "y": random.standard_normal((count, 1)).astype("float32")}
+        found = {
+            "x": random.standard_normal((count, 5)).astype("float32"),
+            "y": random.standard_normal((count, 1)).astype("float32"),
+        }
         found.update((name, make(random, count)) for name, make in more.items())
         return found
+
     return feed
 
 
@@ -67,7 +77,11 @@ def batch_norm(fluid):
     return loss
 
 
-@case(feed=rows(image=lambda random, count: random.standard_normal((count, 1, 6, 6)).astype("float32"), label=labels))
+@case(
+    feed=rows(
+        image=lambda random, count: random.standard_normal((count, 1, 6, 6)).astype("float32"), label=labels
+    )
+)
 def convolutions(fluid):
     image, label = fluid.data("image", [None, 1, 6, 6]), fluid.data("label", [None, 1], "int64")
     hidden = fluid.layers.conv2d(image, 3, 3, act="relu")
@@ -139,7 +153,9 @@ def clip_by_norm(fluid):
 @case()
 def decay(fluid):
     loss = regression(fluid, param_attr=fluid.ParamAttr(regularizer=fluid.regularizer.L1Decay(0.05)))
-    fluid.optimizer.Momentum(0.1, 0.9, use_nesterov=True, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
+    fluid.optimizer.Momentum(
+        0.1, 0.9, use_nesterov=True, regularization=fluid.regularizer.L2Decay(0.1)
+    ).minimize(loss)
     return loss
 
 
@@ -164,7 +180,9 @@ def reduce_sparse(fluid):
 @case(strategy=reduced)
 def reduce_schedule(fluid):
     loss = regression(fluid)
-    fluid.optimizer.Momentum(fluid.layers.exponential_decay(0.1, 1, 0.5), 0.9, regularization=fluid.regularizer.L2Decay(0.1)).minimize(loss)
+    fluid.optimizer.Momentum(
+        fluid.layers.exponential_decay(0.1, 1, 0.5), 0.9, regularization=fluid.regularizer.L2Decay(0.1)
+    ).minimize(loss)
     return loss
 
 
@@ -173,6 +191,7 @@ def scaled(name):
         found = fluid.BuildStrategy()
         found.gradient_scale_strategy = getattr(fluid.BuildStrategy.GradientScaleStrategy, name)
         return found
+
     return strategy
 
 
@@ -184,7 +203,10 @@ def scale_one(fluid):
 
 
 # the loss is called mean_0.tmp_0, for names start anew in each program
-@case(strategy=scaled("Customized"), feed=rows(**{"mean_0.tmp_0@GRAD": lambda random, count: np.array([0.2, 0.7], "float32")}))
+@case(
+    strategy=scaled("Customized"),
+    feed=rows(**{"mean_0.tmp_0@GRAD": lambda random, count: np.array([0.2, 0.7], "float32")}),
+)
 def scale_customized(fluid):
     loss = regression(fluid)
     fluid.optimizer.SGD(0.05).minimize(loss)
@@ -198,7 +220,10 @@ def uneven(fluid):
     return loss
 
 
-@case(feed=lambda random: {"word": words(random, 6), "y": random.standard_normal((6, 1)).astype("float32")}, devices=(2, 3))
+@case(
+    feed=lambda random: {"word": words(random, 6), "y": random.standard_normal((6, 1)).astype("float32")},
+    devices=(2, 3),
+)
 def sequences(fluid):
     word, y = fluid.data("word", [None, 1], "int64", lod_level=1), fluid.data("y", [None, 1])
     pooled = fluid.layers.sequence_pool(fluid.layers.embedding(word, [7, 4], is_sparse=True), "sum")
@@ -256,7 +281,9 @@ def averages(fluid):
 @case(devices=(2, 3))
 def piecewise(fluid):
     loss = regression(fluid)
-    rate = fluid.layers.linear_lr_warmup(fluid.layers.piecewise_decay([1, 2], [0.1, 0.05, 0.01]), 2, 0.01, 0.1)
+    rate = fluid.layers.linear_lr_warmup(
+        fluid.layers.piecewise_decay([1, 2], [0.1, 0.05, 0.01]), 2, 0.01, 0.1
+    )
     fluid.optimizer.Momentum(rate, 0.9).minimize(loss)
     return loss, [rate]
 
@@ -265,7 +292,10 @@ def piecewise(fluid):
 def shared_table(fluid):
     word, other = fluid.data("word", [None, 1], "int64"), fluid.data("other", [None, 1], "int64")
     y = fluid.data("y", [None, 1])
-    parts = [fluid.embedding(item, [7, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table")) for item in (word, other)]
+    parts = [
+        fluid.embedding(item, [7, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
+        for item in (word, other)
+    ]
     joined = fluid.layers.reshape(fluid.layers.concat(parts, axis=-1), [-1, 8])
     loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(joined, 1), y))
     fluid.optimizer.Adagrad(0.1, regularization=fluid.regularizer.L2Decay(0.01)).minimize(loss)
@@ -274,16 +304,24 @@ def shared_table(fluid):
 
 def tagged(random):
     rows_of_words, lengths = words(random, 6)
-    return {"word": (rows_of_words, lengths), "tag": (random.integers(0, 3, rows_of_words.shape).astype("int64"), lengths)}
+    return {
+        "word": (rows_of_words, lengths),
+        "tag": (random.integers(0, 3, rows_of_words.shape).astype("int64"), lengths),
+    }
 
 
 @case(feed=tagged)
 def tagger(fluid):
-    word, tag = fluid.data("word", [None, 1], "int64", lod_level=1), fluid.data("tag", [None, 1], "int64", lod_level=1)
+    word, tag = (
+        fluid.data("word", [None, 1], "int64", lod_level=1),
+        fluid.data("tag", [None, 1], "int64", lod_level=1),
+    )
     inner = fluid.layers.embedding(word, [7, 8], is_sparse=True)
     hidden, _ = fluid.layers.dynamic_lstm(inner, 8, use_peepholes=False)
     scores = fluid.layers.fc(hidden, 3)
-    cost = fluid.layers.linear_chain_crf(scores, tag, param_attr=fluid.ParamAttr(name="transitions", learning_rate=0.1))
+    cost = fluid.layers.linear_chain_crf(
+        scores, tag, param_attr=fluid.ParamAttr(name="transitions", learning_rate=0.1)
+    )
     loss = fluid.layers.mean(cost)
     fluid.optimizer.SGD(0.05).minimize(loss)
     return loss
@@ -338,14 +376,21 @@ def _optimizer_case(name, make):
         loss = regression(fluid)
         make(fluid.optimizer).minimize(loss)
         return loss
+
     build.__name__ = name
     case()(build)
 
 
 for _name, _make in {
-    "momentum": lambda o: o.Momentum(0.1, 0.9), "adagrad": lambda o: o.Adagrad(0.1), "adamax": lambda o: o.Adamax(0.05),
-    "decayed_adagrad": lambda o: o.DecayedAdagrad(0.1), "ftrl": lambda o: o.Ftrl(0.1), "rmsprop": lambda o: o.RMSProp(0.05),
-    "adadelta": lambda o: o.Adadelta(0.5), "lamb": lambda o: o.Lamb(0.05), "lars": lambda o: o.LarsMomentum(0.5, 0.9),
+    "momentum": lambda o: o.Momentum(0.1, 0.9),
+    "adagrad": lambda o: o.Adagrad(0.1),
+    "adamax": lambda o: o.Adamax(0.05),
+    "decayed_adagrad": lambda o: o.DecayedAdagrad(0.1),
+    "ftrl": lambda o: o.Ftrl(0.1),
+    "rmsprop": lambda o: o.RMSProp(0.05),
+    "adadelta": lambda o: o.Adadelta(0.5),
+    "lamb": lambda o: o.Lamb(0.05),
+    "lars": lambda o: o.LarsMomentum(0.5, 0.9),
 }.items():
     _optimizer_case(_name, _make)
 
@@ -358,8 +403,13 @@ def tensor(fluid, value):
 
 def cut(feed, devices):
     """One dict a device: device i of N gets rows i * B // N to (i + 1) * B // N."""
-    return [{name: value[index * len(value) // devices:(index + 1) * len(value) // devices] for name, value in feed.items()}
-            for index in range(devices)]
+    return [
+        {
+            name: value[index * len(value) // devices : (index + 1) * len(value) // devices]
+            for name, value in feed.items()
+        }
+        for index in range(devices)
+    ]
 
 
 def build(fluid, item):
@@ -377,7 +427,7 @@ def initialise(fluid, main, scope):
     for param in sorted(main.all_parameters(), key=lambda param: param.name):
         if param.trainable:
             value = random.standard_normal(param.shape).astype("float32") / 2
-            for name in (param.name, param.name + "@SLOW"):             # the startup program has copied them before
+            for name in (param.name, param.name + "@SLOW"):  # the startup program has copied them before
                 if scope.find_var(name) is not None:
                     scope.find_var(name).get_tensor().set(value, fluid.CPUPlace())
 
@@ -392,11 +442,24 @@ def train(fluid, item, devices, exe=None, steps=STEPS):
         exe.run(startup)
         initialise(fluid, main, scope)
         compiled = fluid.CompiledProgram(main).with_data_parallel(
-            loss_name=loss.name, build_strategy=item.strategy(fluid) if item.strategy else None, places=fluid.cpu_places(devices))
+            loss_name=loss.name,
+            build_strategy=item.strategy(fluid) if item.strategy else None,
+            places=fluid.cpu_places(devices),
+        )
         found = []
         for _ in range(steps):
-            feed = {name: tensor(fluid, value) for name, value in item.feed(random).items() if main.global_block().has_var(name)}
-            found.append(exe.run(compiled, feed=cut(feed, devices) if item.listed else feed, fetch_list=fetches))
+            feed = {
+                name: tensor(fluid, value)
+                for name, value in item.feed(random).items()
+                if main.global_block().has_var(name)
+            }
+            found.append(
+                exe.run(compiled, feed=cut(feed, devices) if item.listed else feed, fetch_list=fetches)
+            )
         names = sorted(var.name for var in main.list_vars() if var.persistable)
-        held = {name: np.array(scope.find_var(name).get_tensor()) for name in names if scope.find_var(name) is not None}
+        held = {
+            name: np.array(scope.find_var(name).get_tensor())
+            for name in names
+            if scope.find_var(name) is not None
+        }
     return found, held

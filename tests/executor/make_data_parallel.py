@@ -1,4 +1,7 @@
-"""Record what PaddlePaddle 1.8.5's data parallel executor computes on the CPU: python3.7 make_data_parallel.py (numpy >= 1.17)."""
+"""Record what PaddlePaddle 1.8.5's data parallel executor computes on the CPU: python3.7
+make_data_parallel.py (numpy >= 1.17).
+"""
+
 import json
 import os
 import pathlib
@@ -32,9 +35,14 @@ def main():
             except Exception as error:
                 print(item.name, devices, str(error)[-600:])
                 continue
-            known[f"{item.name} {devices}"] = {"fetched": [[short(value) for value in step] for step in found],
-                                               "held": {name: short(value) for name, value in held.items()}}
-    lines = [f"{json.dumps(name)}: {json.dumps(known[name], sort_keys=True, separators=SEPARATORS)}" for name in sorted(known)]
+            known[f"{item.name} {devices}"] = {
+                "fetched": [[short(value) for value in step] for step in found],
+                "held": {name: short(value) for name, value in held.items()},
+            }
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(known[name], sort_keys=True, separators=SEPARATORS)}"
+        for name in sorted(known)
+    ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

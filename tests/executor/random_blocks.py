@@ -1,7 +1,9 @@
-"""Random programs of nested loops, branches and recurrences, with their gradients: plans held to the interpreter.
+"""Random programs of nested loops, branches and recurrences, with their gradients: plans held to the
+interpreter.
 
-    python tests/executor/random_blocks.py [FIRST [LAST]]         seeds to try; default 0 to 200
+python tests/executor/random_blocks.py [FIRST [LAST]]         seeds to try; default 0 to 200
 """
+
 from __future__ import annotations
 
 import random
@@ -19,7 +21,9 @@ DEPTH = 3
 
 
 class Writer:
-    """Writes ops on variables of shape [2, 2]; a persistable one is `p`, those that are fed are never written to."""
+    """Writes ops on variables of shape [2, 2]; a persistable one is `p`, those that are fed are never
+    written to.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -28,9 +32,15 @@ class Writer:
         """The result of a random op."""
         a, b = self.random.choice(known), self.random.choice(known)
         kinds: list[Callable[[], Any]] = [
-            lambda: op("tanh", X=a), lambda: op("elementwise_add", X=a, Y=b), lambda: op("elementwise_mul", X=op("tanh", X=a), Y=b),
-            lambda: op("mul", X=op("tanh", X=a), Y=b), lambda: op("scale", {"scale": self.random.choice([0.5, -0.7, 1.0])}, X=a),
-            lambda: op("elementwise_sub", X=a, Y=b), lambda: layers.reshape(layers.reshape(a, [4]), [2, 2]), lambda: layers.assign(a)]
+            lambda: op("tanh", X=a),
+            lambda: op("elementwise_add", X=a, Y=b),
+            lambda: op("elementwise_mul", X=op("tanh", X=a), Y=b),
+            lambda: op("mul", X=op("tanh", X=a), Y=b),
+            lambda: op("scale", {"scale": self.random.choice([0.5, -0.7, 1.0])}, X=a),
+            lambda: op("elementwise_sub", X=a, Y=b),
+            lambda: layers.reshape(layers.reshape(a, [4]), [2, 2]),
+            lambda: layers.assign(a),
+        ]
         return self.random.choice(kinds)()
 
     def block(self, known: list[Any], depth: int) -> list[Any]:
@@ -56,14 +66,21 @@ class Writer:
         def step(count: Any, *state: Any) -> list[Any]:
             found = self.block([*known, *state], depth)
             return [layers.increment(count), *(self.random.choice(found[-3:]) for _ in state)]
-        out = layers.while_loop(lambda count, *_: layers.less_than(count, constant(limit)), step, [constant(0), *start])
+
+        out = layers.while_loop(
+            lambda count, *_: layers.less_than(count, constant(limit)), step, [constant(0), *start]
+        )
         return self.random.choice(out[1:])
 
     def branch(self, known: list[Any], depth: int) -> Any:
         """A choice by the sum of a variable."""
         total = op("reduce_sum", {"reduce_all": True}, X=self.random.choice(known))
         limit = constant(self.random.choice([-1.0, 0.0, 1.0, 2.0]), "float64")
-        return layers.cond(layers.less_than(total, limit), lambda: self.block(known, depth)[-1], lambda: self.block(known, depth)[-1])
+        return layers.cond(
+            layers.less_than(total, limit),
+            lambda: self.block(known, depth)[-1],
+            lambda: self.block(known, depth)[-1],
+        )
 
     def recurrence(self, known: list[Any], _: int) -> Any:
         """Three steps of a StaticRNN, summed."""
@@ -108,6 +125,6 @@ def check(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    first, last = map(int, [*sys.argv[1:], *("0", "200")[len(sys.argv) - 1:]])
+    first, last = map(int, [*sys.argv[1:], *("0", "200")[len(sys.argv) - 1 :]])
     for number in range(first, last):
         check(number)

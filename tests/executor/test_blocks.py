@@ -1,4 +1,5 @@
 """Loops, branches and recurrences inside plans: held to the interpreter, and written into the source."""
+
 from __future__ import annotations
 
 import threading
@@ -25,17 +26,22 @@ def both(fetches: list[Any], feeds: dict[str, Any], runs: int = 2) -> list[np.nd
         exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
         exe.run(fluid.default_startup_program(), scope=scope)
         exe.naive = naive
-        found = [exe.run(fluid.default_main_program(), feeds, fetches, scope=scope, return_numpy=False) for _ in range(runs)]
+        found = [
+            exe.run(fluid.default_main_program(), feeds, fetches, scope=scope, return_numpy=False)
+            for _ in range(runs)
+        ]
         sides.append([value for one in found for value in one])
     for plan, wanted in zip(*sides, strict=True):
         assert plan.recursive_sequence_lengths() == wanted.recursive_sequence_lengths()
         np.testing.assert_allclose(np.asarray(plan), np.asarray(wanted), rtol=2e-5, atol=1e-9)
         assert np.asarray(plan).dtype == np.asarray(wanted).dtype
-    return [np.asarray(value) for value in sides[0][:len(fetches)]]
+    return [np.asarray(value) for value in sides[0][: len(fetches)]]
 
 
 def source(fetches: list[Any], feeds: dict[str, Any]) -> str:
-    return fluid.Executor(fluid.CPUPlace()).explain(fluid.default_main_program(), feeds, fetches, scope=fluid.Scope())
+    return fluid.Executor(fluid.CPUPlace()).explain(
+        fluid.default_main_program(), feeds, fetches, scope=fluid.Scope()
+    )
 
 
 def x_and_w() -> Any:
@@ -57,12 +63,17 @@ def a_while_in_a_while() -> Made:
     def outer(state: Any) -> Any:
         inner = repeat(constant(2), op("tanh", X=state), lambda deep: op("mul", X=deep, Y=w))
         return op("elementwise_add", X=inner, Y=state)
+
     return repeat(constant(3), op("scale", {"scale": 0.5}, X=x), outer), FEEDS
 
 
 def branch(state: Any, w: Any, limit: float = 1.5) -> Any:
     total = op("reduce_sum", {"reduce_all": True}, X=state)
-    return layers.cond(layers.less_than(total, constant(limit, "float64")), lambda: op("mul", X=state, Y=w), lambda: op("tanh", X=state))
+    return layers.cond(
+        layers.less_than(total, constant(limit, "float64")),
+        lambda: op("mul", X=state, Y=w),
+        lambda: op("tanh", X=state),
+    )
 
 
 def a_branch_in_a_while() -> Made:
@@ -78,7 +89,9 @@ def a_branch_in_a_branch() -> Made:
 
 def a_while_in_a_branch() -> Made:
     x, w = x_and_w()
-    loop = lambda: repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("mul", X=state, Y=w))
+    loop = lambda: repeat(
+        constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("mul", X=state, Y=w)
+    )
     return layers.cond(layers.less_than(constant(1), constant(2)), loop, lambda: op("tanh", X=x)), FEEDS
 
 
@@ -111,13 +124,18 @@ def a_branch_in_a_recurrence() -> Made:
 
 def a_while_in_a_recurrence() -> Made:
     x, w = data("x", [3, 2, 2]), data("w", [2, 2])
-    loop = lambda memory: repeat(constant(2), op("scale", {"scale": 0.9}, X=memory), lambda deep: op("tanh", X=deep))
+    loop = lambda memory: repeat(
+        constant(2), op("scale", {"scale": 0.9}, X=memory), lambda deep: op("tanh", X=deep)
+    )
     return static(x, w, loop), {**FEEDS, "x": RNG.rand(3, 2, 2)}
 
 
 def a_recurrence_in_a_while() -> Made:
     x, w = data("x", [3, 2, 2]), data("w", [2, 2])
-    return repeat(constant(2), op("scale", {"scale": 0.5}, X=x), lambda state: static(state, w)), {**FEEDS, "x": RNG.rand(3, 2, 2)}
+    return repeat(constant(2), op("scale", {"scale": 0.5}, X=x), lambda state: static(state, w)), {
+        **FEEDS,
+        "x": RNG.rand(3, 2, 2),
+    }
 
 
 def a_dynamic_recurrence() -> Made:
@@ -141,8 +159,20 @@ def an_if_else() -> Made:
     return split()[0], {**FEEDS, "x": RNG.rand(3, 2), "choice": np.array([[True], [False], [True]])}
 
 
-CONSTRUCTS = [a_while, a_while_in_a_while, a_branch_in_a_while, a_branch_in_a_branch, a_while_in_a_branch, a_branch_in_a_while_in_a_while,
-              a_recurrence, a_branch_in_a_recurrence, a_while_in_a_recurrence, a_recurrence_in_a_while, a_dynamic_recurrence, an_if_else]
+CONSTRUCTS = [
+    a_while,
+    a_while_in_a_while,
+    a_branch_in_a_while,
+    a_branch_in_a_branch,
+    a_while_in_a_branch,
+    a_branch_in_a_while_in_a_while,
+    a_recurrence,
+    a_branch_in_a_recurrence,
+    a_while_in_a_recurrence,
+    a_recurrence_in_a_while,
+    a_dynamic_recurrence,
+    an_if_else,
+]
 
 
 @pytest.mark.parametrize("make", CONSTRUCTS, ids=lambda make: make.__name__)
@@ -190,7 +220,7 @@ def test_a_condition_that_the_data_ends() -> None:
     with loop.block():
         layers.assign(op("scale", {"scale": 2.0}, X=state), state)
         layers.less_than(state, constant(100, "float64"), cond=going)
-    found, = both([state], {"x": np.array([3.0])})
+    (found,) = both([state], {"x": np.array([3.0])})
     assert found[0] == 192
 
 
@@ -207,8 +237,11 @@ def test_a_loop_that_never_changes_its_condition() -> None:
 def test_two_variables_that_change_places() -> None:
     x, w = x_and_w()
     start = [constant(0), op("scale", {"scale": 1.0}, X=x), op("scale", {"scale": 1.0}, X=w)]
-    _, first, second = layers.while_loop(lambda count, *_: layers.less_than(count, constant(3)),
-                                         lambda count, a, b: [layers.increment(count), b, a], start)
+    _, first, second = layers.while_loop(
+        lambda count, *_: layers.less_than(count, constant(3)),
+        lambda count, a, b: [layers.increment(count), b, a],
+        start,
+    )
     fluid.backward.append_backward(op("mean", X=op("elementwise_mul", X=first, Y=op("square", X=second))))
     found = both([first, second, "x@GRAD", "w@GRAD"], FEEDS)
     np.testing.assert_allclose(found[0], FEEDS["w"])
@@ -216,7 +249,11 @@ def test_two_variables_that_change_places() -> None:
 
 def test_a_shape_that_grows() -> None:
     x = data("x", [1, 2])
-    out = repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: layers.concat([state, op("tanh", X=state)], axis=0))
+    out = repeat(
+        constant(3),
+        op("scale", {"scale": 1.0}, X=x),
+        lambda state: layers.concat([state, op("tanh", X=state)], axis=0),
+    )
     fluid.backward.append_backward(op("mean", X=op("square", X=out)))
     found = both([out, "x@GRAD"], {"x": RNG.rand(1, 2)})
     assert found[0].shape == (8, 2)
@@ -229,8 +266,11 @@ def test_a_variable_first_written_in_the_loop() -> None:
     def step(state: Any) -> Any:
         layers.assign(op("square", X=state), kept)
         return op("scale", {"scale": 2.0}, X=state)
+
     repeat(constant(2), op("scale", {"scale": 1.0}, X=x), step)
-    np.testing.assert_allclose(both([op("scale", {"scale": 1.0}, X=kept)], {"x": FEEDS["x"]})[0], (2 * FEEDS["x"]) ** 2)
+    np.testing.assert_allclose(
+        both([op("scale", {"scale": 1.0}, X=kept)], {"x": FEEDS["x"]})[0], (2 * FEEDS["x"]) ** 2
+    )
 
 
 def test_a_variable_that_no_branch_wrote() -> None:
@@ -254,6 +294,7 @@ def test_persistable_variables_change_in_place() -> None:
     def step(state: Any) -> Any:
         layers.assign(op("elementwise_add", X=total, Y=state), total)
         return branch(op("elementwise_mul", X=state, Y=total), state)
+
     out = repeat(constant(3), op("scale", {"scale": 0.1}, X=x), step)
     both([out, total, view], {"x": FEEDS["x"]}, runs=3)
 
@@ -262,9 +303,13 @@ def test_training_in_a_loop() -> None:
     def attr(name: str, rows: int, columns: int) -> Any:
         values = np.linspace(-0.3, 0.4, rows * columns).reshape(rows, columns).astype("float32")
         return fluid.ParamAttr(name=name, initializer=fluid.initializer.NumpyArrayInitializer(values))
+
     x = fluid.data("x", [4, 3], "float32")
-    hidden = repeat(constant(3), layers.fc(x, 5, act="tanh", param_attr=attr("first", 3, 5)),
-                    lambda state: layers.fc(state, 5, act="tanh", param_attr=attr("shared", 5, 5)))
+    hidden = repeat(
+        constant(3),
+        layers.fc(x, 5, act="tanh", param_attr=attr("first", 3, 5)),
+        lambda state: layers.fc(state, 5, act="tanh", param_attr=attr("shared", 5, 5)),
+    )
     loss = layers.mean(layers.square(layers.fc(hidden, 1, param_attr=attr("last", 5, 1))))
     fluid.optimizer.Adam(0.1).minimize(loss)
     both([loss, "shared"], {"x": RNG.rand(4, 3).astype("float32")}, runs=5)
@@ -272,8 +317,11 @@ def test_training_in_a_loop() -> None:
 
 def test_large_arrays_are_fused_inside() -> None:
     x = fluid.data("x", [300, 300], "float32")
-    out = repeat(constant(2), op("scale", {"scale": 0.5}, X=x),
-                 lambda state: op("scale", {"scale": 2.0}, X=op("tanh", X=op("square", X=op("tanh", X=state)))))
+    out = repeat(
+        constant(2),
+        op("scale", {"scale": 0.5}, X=x),
+        lambda state: op("scale", {"scale": 2.0}, X=op("tanh", X=op("square", X=op("tanh", X=state)))),
+    )
     feeds = {"x": RNG.rand(300, 300).astype("float32")}
     both([out], feeds)
     assert "fused" in source([out], feeds)
@@ -286,7 +334,10 @@ def test_arrays() -> None:
     def step(count: Any, state: Any) -> list[Any]:
         layers.array_write(state, i=count, array=array)
         return [layers.increment(count), op("scale", {"scale": 2.0}, X=state)]
-    layers.while_loop(lambda count, _: layers.less_than(count, constant(3)), step, [constant(0), op("tanh", X=x)])
+
+    layers.while_loop(
+        lambda count, _: layers.less_than(count, constant(3)), step, [constant(0), op("tanh", X=x)]
+    )
     last, length = layers.array_read(array, constant(2)), layers.array_length(array)
     fluid.backward.append_backward(op("mean", X=last))
     found = both([last, length, "x@GRAD"], {"x": FEEDS["x"]})
@@ -296,9 +347,13 @@ def test_arrays() -> None:
 # ---------------------------------------------------------------------- errors, checks, profiles
 def test_errors_name_the_op_and_the_line() -> None:
     x, y = data("x", [2, -1]), data("y", [-1])
-    out = repeat(constant(2), op("scale", {"scale": 1.0}, X=x), lambda state: op("elementwise_add", X=state, Y=y))
+    out = repeat(
+        constant(2), op("scale", {"scale": 1.0}, X=x), lambda state: op("elementwise_add", X=state, Y=y)
+    )
     with pytest.raises(FluidError, match=r"op 'elementwise_add'[\s\S]*flowtools.py"):
-        fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": np.ones((2, 4)), "y": np.ones(3)}, [out])
+        fluid.Executor(fluid.CPUPlace()).run(
+            fluid.default_main_program(), {"x": np.ones((2, 4)), "y": np.ones(3)}, [out]
+        )
 
 
 def test_a_wrong_branch_that_is_not_taken() -> None:
@@ -313,7 +368,11 @@ def test_errors_while_a_loop_runs() -> None:
     x = data("x", [2, 2])
     array, out = layers.create_array("float64"), op("scale", {"scale": 1.0}, X=x)
     layers.array_write(x, i=constant(0), array=array)
-    repeat(constant(2), out, lambda state: op("elementwise_add", X=state, Y=layers.array_read(array, constant(7))))
+    repeat(
+        constant(2),
+        out,
+        lambda state: op("elementwise_add", X=state, Y=layers.array_read(array, constant(7))),
+    )
     with pytest.raises(FluidError, match=r"read_from_array[\s\S]*never written"):
         fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
 
@@ -334,23 +393,34 @@ def test_profiles_count_ops_inside_loops(capsys: pytest.CaptureFixture[str]) -> 
     exe = fluid.Executor(fluid.CPUPlace())
     with fluid.profiler.profiler("CPU", "total"):
         exe.run(fluid.default_main_program(), feeds, [out], scope=fluid.Scope())
-    counts = {line.split()[0]: line.split()[1] for line in capsys.readouterr().err.splitlines() if len(line.split()) > 1}
+    counts = {
+        line.split()[0]: line.split()[1]
+        for line in capsys.readouterr().err.splitlines()
+        if len(line.split()) > 1
+    }
     assert counts["mul"] == "4" and counts["tanh"] == "5"
 
 
 def test_the_source_names_ops_and_lines() -> None:
     out, feeds = a_branch_in_a_while()
     text = source([out], feeds)
-    assert "while v" in text and "if v" in text and "# tanh test_blocks.py" in text.replace("flowtools.py", "test_blocks.py")
+    assert (
+        "while v" in text
+        and "if v" in text
+        and "# tanh test_blocks.py" in text.replace("flowtools.py", "test_blocks.py")
+    )
     assert "sub-blocks written into the plan: conditional_block x 2, while x 1" in text
 
 
 # ---------------------------------------------------------------------- plans are kept
 def test_a_second_run_uses_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     from fluidlite.executor import executor
+
     made: list[Any] = []
     compile_plan = executor.compile_plan
-    monkeypatch.setattr(executor, "compile_plan", lambda *args, **kwargs: made.append(1) or compile_plan(*args, **kwargs))
+    monkeypatch.setattr(
+        executor, "compile_plan", lambda *args, **kwargs: made.append(1) or compile_plan(*args, **kwargs)
+    )
     out, feeds = a_while()
     exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
     found = [exe.run(fluid.default_main_program(), feeds, [out], scope=scope)[0] for _ in range(3)]
@@ -369,6 +439,7 @@ def test_threads() -> None:
     def work(number: int) -> None:
         for _ in range(20):
             found[number] = exe.run(main, inputs[number], [out, "x@GRAD"], scope=scope)
+
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(inputs))]
     for thread in threads:
         thread.start()

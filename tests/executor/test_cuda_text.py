@@ -1,4 +1,5 @@
 """CUDA text that plans generate: NVRTC compiles it, on a machine without a GPU too."""
+
 from __future__ import annotations
 
 import ctypes
@@ -41,7 +42,9 @@ def compile_text(text: str) -> str:
     return log.value.decode()
 
 
-def kernels(program: fluid.Program, feeds: dict[str, FeedSpec], fetches: list[str], scope: fluid.Scope) -> list[FusedKernel]:
+def kernels(
+    program: fluid.Program, feeds: dict[str, FeedSpec], fetches: list[str], scope: fluid.Scope
+) -> list[FusedKernel]:
     """The fused kernels of the plan that a device would run."""
     block = program.global_block()
     plan = compile_plan(block, block.ops, feeds, fetches, scope, on_host=False)
@@ -52,7 +55,10 @@ def activation_types() -> list[str]:
     """Ops declared by one scalar expression."""
     import fluidlite.ops.math.activation  # noqa: F401
     from fluidlite.base import registry
-    return sorted(name for name, op in registry._OPS.items() if getattr(op, "expr", None) and list(op.inputs) == ["X"])
+
+    return sorted(
+        name for name, op in registry._OPS.items() if getattr(op, "expr", None) and list(op.inputs) == ["X"]
+    )
 
 
 @pytest.mark.parametrize("op_type", activation_types())
@@ -88,9 +94,15 @@ def test_every_function_has_cuda_text() -> None:
     names = "abc"
     body = []
     for index, (function, (_, text)) in enumerate(FUNCTIONS.items()):
-        operands = names[:text.count("{") - text.count("{0}") + 1] if "{1}" in text or "{2}" in text else names[:1]
+        operands = (
+            names[: text.count("{") - text.count("{0}") + 1] if "{1}" in text or "{2}" in text else names[:1]
+        )
         body.append(f"  out[{index}] = {text.format(*(list(operands) + list(names))[:3])};  // {function}")
-    source = 'extern "C" __global__ void all(float a, float b, float c, float* out) {\n' + "\n".join(body) + "\n}\n"
+    source = (
+        'extern "C" __global__ void all(float a, float b, float c, float* out) {\n'
+        + "\n".join(body)
+        + "\n}\n"
+    )
     compile_text(source)
 
 
@@ -103,9 +115,10 @@ def test_updates_of_many_parameters_are_one_kernel() -> None:
     fluid.Executor(fluid.CPUPlace()).run(startup, scope=scope)
     found = kernels(main, {"x": FeedSpec((8, 6), np.dtype("float32"))}, [loss.name], scope)
     updates = [kernel for kernel in found if kernel.parts[0].run[0].op.type == "adam"]
-    assert len(updates) <= 3                     # step sizes, then moments and parameters, then powers
-    assert sorted(part.size for part in max(updates, key=lambda kernel: sum(part.size for part in kernel.parts)).parts)[-5:] == [
-        200, 200, 300, 1800, 60000]
+    assert len(updates) <= 3  # step sizes, then moments and parameters, then powers
+    assert sorted(
+        part.size for part in max(updates, key=lambda kernel: sum(part.size for part in kernel.parts)).parts
+    )[-5:] == [200, 200, 300, 1800, 60000]
     for kernel in updates:
         assert kernel.blocks == sum(part.blocks for part in kernel.parts)
         compile_text(kernel.text)

@@ -1,4 +1,7 @@
-"""`CompiledProgram.with_data_parallel` on several CPU devices: equality with one device, feeds, fetches, options, errors, threads."""
+"""`CompiledProgram.with_data_parallel` on several CPU devices: equality with one device, feeds, fetches,
+options, errors, threads.
+"""
+
 from __future__ import annotations
 
 import gc
@@ -30,7 +33,11 @@ def exe() -> Iterator[Any]:
 
 def job(exe: Any, name: str = "sgd", make: Callable[..., Any] | None = None) -> SimpleNamespace:
     """A program of data_parallel_programs, or one that `make` builds, in a scope of its own."""
-    item = programs.Case(name, make, None) if make else next(case for case in programs.CASES if case.name == name)
+    item = (
+        programs.Case(name, make, None)
+        if make
+        else next(case for case in programs.CASES if case.name == name)
+    )
     main, startup, loss, fetches = programs.build(fluid, item)
     scope = fluid.Scope()
     exe.run(startup, scope=scope)
@@ -39,22 +46,27 @@ def job(exe: Any, name: str = "sgd", make: Callable[..., Any] | None = None) -> 
 
 
 def on(devices: int, found: SimpleNamespace, build: Any = None, run: Any = None, **more: Any) -> Any:
-    return fluid.CompiledProgram(found.main).with_data_parallel(found.loss.name, build, run, places=fluid.cpu_places(devices), **more)
+    return fluid.CompiledProgram(found.main).with_data_parallel(
+        found.loss.name, build, run, places=fluid.cpu_places(devices), **more
+    )
 
 
 def held(found: SimpleNamespace) -> dict[str, Any]:
     return {name: np.array(found.scope.find_var(name).get_tensor()) for name in found.scope.local_var_names()}
 
 
-# ---------------------------------------------------------------------- the same as one device on the whole batch
-@pytest.mark.parametrize("name", ["sgd", "global_norm", "schedule", "decay", "two_losses", "recurrent", "adamax", "lamb", "averages"])
+# ---------- the same as one device on the whole batch
+@pytest.mark.parametrize(
+    "name",
+    ["sgd", "global_norm", "schedule", "decay", "two_losses", "recurrent", "adamax", "lamb", "averages"],
+)
 @pytest.mark.parametrize("devices", [2, 3])
 def test_equals_one_device_on_the_whole_batch(exe: Any, name: str, devices: int) -> None:
     one, many = job(exe, name), job(exe, name)
     parallel = on(devices, many)
     for _ in range(4):
-        alone, = exe.run(one.main, feed=FEED, fetch_list=[one.loss], scope=one.scope)
-        shared, = exe.run(parallel, feed=FEED, fetch_list=[many.loss], scope=many.scope)
+        (alone,) = exe.run(one.main, feed=FEED, fetch_list=[one.loss], scope=one.scope)
+        (shared,) = exe.run(parallel, feed=FEED, fetch_list=[many.loss], scope=many.scope)
         assert shared.shape == (devices,)
         np.testing.assert_allclose(shared.mean(), alone[0], rtol=2e-5)
     for name_of, value in held(one).items():
@@ -80,13 +92,17 @@ def test_synchronised_batch_norm(exe: Any, devices: int) -> None:
         exe.run(parallel, feed=FEED, fetch_list=[many.loss], scope=many.scope)
     for name, value in held(one).items():
         np.testing.assert_allclose(held(many)[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
-    means, = exe.run(parallel, feed=FEED, fetch_list=["batch_norm_0.w_1"], scope=many.scope, return_merged=False)
+    (means,) = exe.run(
+        parallel, feed=FEED, fetch_list=["batch_norm_0.w_1"], scope=many.scope, return_merged=False
+    )
     assert all((mean == means[0]).all() for mean in means)
 
 
 def test_two_runs_are_bit_equal(exe: Any) -> None:
-    first, second = (programs.train(fluid, next(case for case in programs.CASES if case.name == name), 3, exe, steps=5)
-                     for name in ("batch_norm", "batch_norm"))
+    first, second = (
+        programs.train(fluid, next(case for case in programs.CASES if case.name == name), 3, exe, steps=5)
+        for name in ("batch_norm", "batch_norm")
+    )
     assert all((a[0] == b[0]).all() for a, b in zip(first[0], second[0], strict=True))
     assert all((first[1][name] == second[1][name]).all() for name in first[1])
 
@@ -122,7 +138,13 @@ def test_rows_go_to_devices_in_order(exe: Any) -> None:
     found = job(exe)
     parallel = on(2, found)
     for count, rows in ((2, [1, 1]), (3, [1, 2]), (5, [2, 3]), (12, [6, 6])):
-        hidden, = exe.run(parallel, feed={"x": X[:count], "y": Y[:count]}, fetch_list=["fc_0.tmp_2"], scope=found.scope, return_merged=False)
+        (hidden,) = exe.run(
+            parallel,
+            feed={"x": X[:count], "y": Y[:count]},
+            fetch_list=["fc_0.tmp_2"],
+            scope=found.scope,
+            return_merged=False,
+        )
         assert [len(part) for part in hidden] == rows
 
 
@@ -130,9 +152,16 @@ def test_list_feeds_and_unmerged_fetches(exe: Any) -> None:
     found = job(exe)
     parallel = on(2, found)
     parts = [{"x": X[:1], "y": Y[:1]}, {"x": X[1:6], "y": Y[1:6]}]
-    loss, out = exe.run(parallel, feed=parts, fetch_list=[found.loss, "fc_1.tmp_1"], scope=found.scope, return_merged=False)
-    assert [value.shape for value in loss] == [(1,), (1,)] and [value.shape for value in out] == [(1, 1), (5, 1)]
-    merged, = exe.run(parallel, feed=tuple(parts), fetch_list=["fc_1.tmp_1"], scope=found.scope, return_numpy=False)
+    loss, out = exe.run(
+        parallel, feed=parts, fetch_list=[found.loss, "fc_1.tmp_1"], scope=found.scope, return_merged=False
+    )
+    assert [value.shape for value in loss] == [(1,), (1,)] and [value.shape for value in out] == [
+        (1, 1),
+        (5, 1),
+    ]
+    (merged,) = exe.run(
+        parallel, feed=tuple(parts), fetch_list=["fc_1.tmp_1"], scope=found.scope, return_numpy=False
+    )
     assert isinstance(merged, fluid.LoDTensor) and merged.shape() == [6, 1]
     twice = exe.run(parallel, feed=FEED, fetch_list=[found.loss, found.loss], scope=found.scope)
     assert (twice[0] == twice[1]).all()
@@ -143,22 +172,34 @@ def test_sequences_are_split_and_merged(exe: Any) -> None:
     def build(fluid: Any) -> Any:
         word = fluid.data("word", [None, 1], lod_level=2)
         return fluid.layers.mean(fluid.layers.scale(word, 2.0))
+
     found = job(exe, make=build)
     lengths = [[2, 1, 2], [1, 2, 3, 1, 2]]
     fed = fluid.create_lod_tensor(np.arange(9, dtype="float32").reshape(9, 1), lengths, fluid.CPUPlace())
     parallel = on(2, found)
-    first, second = exe.run(parallel, feed={"word": fed}, fetch_list=["scale_0.tmp_0"], return_numpy=False, return_merged=False)[0]
-    assert first.recursive_sequence_lengths() == [[2], [1, 2]] and second.recursive_sequence_lengths() == [[1, 2], [3, 1, 2]]
-    merged, = exe.run(parallel, feed={"word": fed}, fetch_list=["scale_0.tmp_0"], return_numpy=False)
-    assert merged.recursive_sequence_lengths() == lengths and (np.array(merged)[:, 0] == 2 * np.arange(9)).all()
+    first, second = exe.run(
+        parallel, feed={"word": fed}, fetch_list=["scale_0.tmp_0"], return_numpy=False, return_merged=False
+    )[0]
+    assert first.recursive_sequence_lengths() == [[2], [1, 2]] and second.recursive_sequence_lengths() == [
+        [1, 2],
+        [3, 1, 2],
+    ]
+    (merged,) = exe.run(parallel, feed={"word": fed}, fetch_list=["scale_0.tmp_0"], return_numpy=False)
+    assert (
+        merged.recursive_sequence_lengths() == lengths and (np.array(merged)[:, 0] == 2 * np.arange(9)).all()
+    )
     with pytest.raises(RuntimeError, match="LoD information"):
         exe.run(parallel, feed={"word": fed}, fetch_list=["scale_0.tmp_0"])
 
 
 def test_forward_programs_take_fewer_rows_than_devices(exe: Any) -> None:
     found = job(exe)
-    test = fluid.CompiledProgram(found.main.clone(for_test=True)).with_data_parallel(places=fluid.cpu_places(4))
-    assert exe.run(test, feed={"x": X[:2], "y": Y[:2]}, fetch_list=[found.loss.name], scope=found.scope)[0].shape == (2,)
+    test = fluid.CompiledProgram(found.main.clone(for_test=True)).with_data_parallel(
+        places=fluid.cpu_places(4)
+    )
+    assert exe.run(test, feed={"x": X[:2], "y": Y[:2]}, fetch_list=[found.loss.name], scope=found.scope)[
+        0
+    ].shape == (2,)
     assert exe.run(test, feed=[FEED], fetch_list=[found.loss.name], scope=found.scope)[0].shape == (1,)
 
 
@@ -166,15 +207,15 @@ def test_parameters_can_be_fed_and_set(exe: Any) -> None:
     found = job(exe)
     parallel = on(2, found)
     ones = np.ones((5, 6), "float32")
-    fed, = exe.run(parallel, feed={**FEED, "fc_0.w_0": ones}, fetch_list=["fc_0.tmp_0"], scope=found.scope)
+    (fed,) = exe.run(parallel, feed={**FEED, "fc_0.w_0": ones}, fetch_list=["fc_0.tmp_0"], scope=found.scope)
     np.testing.assert_allclose(fed, X @ ones, rtol=1e-5)
     for value in (2 * ones, 3 * ones):
         found.scope.find_var("fc_0.w_0").get_tensor().set(value, fluid.CPUPlace())
-        product, = exe.run(parallel, feed=FEED, fetch_list=["fc_0.tmp_0"], scope=found.scope)
+        (product,) = exe.run(parallel, feed=FEED, fetch_list=["fc_0.tmp_0"], scope=found.scope)
         np.testing.assert_allclose(product, X @ value, rtol=1e-5)
-    exe.run(found.startup, scope=found.scope)                  # another program that changes them
+    exe.run(found.startup, scope=found.scope)  # another program that changes them
     initial = held(found)["fc_0.w_0"]
-    product, = exe.run(parallel, feed=FEED, fetch_list=["fc_0.tmp_0"], scope=found.scope)
+    (product,) = exe.run(parallel, feed=FEED, fetch_list=["fc_0.tmp_0"], scope=found.scope)
     np.testing.assert_allclose(product, X @ initial, rtol=1e-4, atol=1e-6)
 
 
@@ -191,7 +232,10 @@ def test_readers_give_each_device_a_batch(exe: Any) -> None:
     parallel = fluid.CompiledProgram(main).with_data_parallel(loss.name, places=fluid.cpu_places(2))
     for _ in range(2):
         loader.start()
-        assert [exe.run(parallel, fetch_list=[total])[0].tolist() for _ in range(2)] == [[0.0, 6.0], [12.0, 18.0]]
+        assert [exe.run(parallel, fetch_list=[total])[0].tolist() for _ in range(2)] == [
+            [0.0, 6.0],
+            [12.0, 18.0],
+        ]
         with pytest.raises(fluid.core.EOFException):
             exe.run(parallel, fetch_list=[total])
         loader.reset()
@@ -201,20 +245,32 @@ def test_readers_give_each_device_a_batch(exe: Any) -> None:
 def test_a_test_program_shares_the_variables_of_each_device(exe: Any) -> None:
     found = job(exe, make=normalised)
     parallel = on(2, found)
-    test = fluid.CompiledProgram(found.main.clone(for_test=True)).with_data_parallel(share_vars_from=parallel, places=fluid.cpu_places(2))
+    test = fluid.CompiledProgram(found.main.clone(for_test=True)).with_data_parallel(
+        share_vars_from=parallel, places=fluid.cpu_places(2)
+    )
     with pytest.raises(ValueError, match="The shared Program is not compiled and executed"):
         exe.run(test, feed=FEED, fetch_list=[found.loss.name], scope=found.scope)
     exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)
-    trained, = exe.run(parallel, feed=FEED, fetch_list=["batch_norm_0.w_1"], scope=found.scope, return_merged=False)
-    tested, = exe.run(test, feed=FEED, fetch_list=["batch_norm_0.w_1"], return_merged=False)
-    assert not (trained[0] == trained[1]).all() and all((a == b).all() for a, b in zip(trained, tested, strict=True))
+    (trained,) = exe.run(
+        parallel, feed=FEED, fetch_list=["batch_norm_0.w_1"], scope=found.scope, return_merged=False
+    )
+    (tested,) = exe.run(test, feed=FEED, fetch_list=["batch_norm_0.w_1"], return_merged=False)
+    assert not (trained[0] == trained[1]).all() and all(
+        (a == b).all() for a, b in zip(trained, tested, strict=True)
+    )
 
 
 def test_dropout_differs_from_device_to_device(exe: Any) -> None:
     def build(fluid: Any) -> Any:
         return fluid.layers.mean(fluid.layers.dropout(fluid.data("x", [None, 5]), 0.5))
+
     found = job(exe, make=build)
-    first, second = exe.run(on(2, found), feed={"x": np.ones((64, 5), "float32")}, fetch_list=["dropout_0.tmp_0"], return_merged=False)[0]
+    first, second = exe.run(
+        on(2, found),
+        feed={"x": np.ones((64, 5), "float32")},
+        fetch_list=["dropout_0.tmp_0"],
+        return_merged=False,
+    )[0]
     assert not (first == second).all()
 
 
@@ -226,10 +282,12 @@ def test_reduce_keeps_accumulators_once(exe: Any) -> None:
     exe.run(parallel, feed=FEED, scope=found.scope)
     own = [set(scope.local_var_names()) for scope in parallel._runner.devices.scopes]
     assert not any("moment" in name for names in own for name in names)
-    updates = [{op.input("Param")[0] for op in program.global_block().ops if op.type == "adam"}
-               for program in parallel._runner.division.programs]
+    updates = [
+        {op.input("Param")[0] for op in program.global_block().ops if op.type == "adam"}
+        for program in parallel._runner.division.programs
+    ]
     assert updates[0] and updates[1] and not updates[0] & updates[1]
-    copies, = exe.run(parallel, feed=FEED, fetch_list=["fc_0.w_0"], scope=found.scope, return_merged=False)
+    (copies,) = exe.run(parallel, feed=FEED, fetch_list=["fc_0.w_0"], scope=found.scope, return_merged=False)
     assert (copies[0] == copies[1]).all()
 
 
@@ -249,7 +307,7 @@ def test_iterations_of_one_run(exe: Any) -> None:
     several, single = job(exe, "schedule"), job(exe, "schedule")
     run = fluid.ExecutionStrategy()
     run.num_iteration_per_run = 3
-    last, = exe.run(on(2, several, run=run), feed=FEED, fetch_list=[several.loss], scope=several.scope)
+    (last,) = exe.run(on(2, several, run=run), feed=FEED, fetch_list=[several.loss], scope=several.scope)
     parallel = on(2, single)
     steps = [exe.run(parallel, feed=FEED, fetch_list=[single.loss], scope=single.scope)[0] for _ in range(3)]
     assert (last == steps[-1]).all()
@@ -272,8 +330,14 @@ def test_passes_can_be_listed_and_drawn(exe: Any, tmp_path: Any) -> None:
     picture.set("graph_viz_path", str(tmp_path / "program.dot"))
     passes.insert_pass(0, "fuse_bn_act_pass")
     passes.remove_pass(0)
-    assert [item.type() for item in passes.all_passes()][count:] == ["graph_viz_pass"] and picture.has("graph_viz_path")
-    for wrong in (lambda: passes.append_pass("nope_pass"), lambda: passes.insert_pass(99, "graph_viz_pass"), lambda: passes.remove_pass(99)):
+    assert [item.type() for item in passes.all_passes()][count:] == ["graph_viz_pass"] and picture.has(
+        "graph_viz_path"
+    )
+    for wrong in (
+        lambda: passes.append_pass("nope_pass"),
+        lambda: passes.insert_pass(99, "graph_viz_pass"),
+        lambda: passes.remove_pass(99),
+    ):
         with pytest.raises(fluid.core.EnforceNotMet):
             wrong()
     exe.run(on(2, found, strategy), feed=FEED, scope=found.scope)
@@ -288,7 +352,10 @@ def test_a_dry_run_computes_nothing(exe: Any) -> None:
     assert all((held(found)[name] == value).all() for name, value in before.items())
 
 
-@pytest.mark.parametrize(("devices", "rates", "kept"), [(1, [1.0], 1.0), (2, [1.0], 1.0), (2, [0.5, 0.5], 0.5), (1, [1.0, 1.0], None)])
+@pytest.mark.parametrize(
+    ("devices", "rates", "kept"),
+    [(1, [1.0], 1.0), (2, [1.0], 1.0), (2, [0.5, 0.5], 0.5), (1, [1.0, 1.0], None)],
+)
 def test_learning_rates_can_be_fed(exe: Any, devices: int, rates: list[float], kept: float | None) -> None:
     found = job(exe)
     feed = {**FEED, "learning_rate_0": np.array(rates, "float32")}
@@ -314,15 +381,17 @@ def test_meaningless_options_say_so_once(exe: Any) -> None:
         for _ in range(2):
             exe.run(on(2, found, build, run), feed=FEED, scope=found.scope)
     texts = [str(item.message) for item in caught]
-    assert len(texts) == 3 and all(sum(text.startswith(name) for text in texts) == 1
-                                   for name in ("memory_optimize", "enable_sequential_execution", "num_threads"))
+    assert len(texts) == 3 and all(
+        sum(text.startswith(name) for text in texts) == 1
+        for name in ("memory_optimize", "enable_sequential_execution", "num_threads")
+    )
 
 
 def test_inference_runs_what_is_fetched(exe: Any) -> None:
     found = job(exe)
     before = held(found)
     compiled = fluid.CompiledProgram(found.main).with_inference_optimize(None)
-    out, = exe.run(compiled, feed={"x": X}, fetch_list=["fc_1.tmp_1"], scope=found.scope)
+    (out,) = exe.run(compiled, feed={"x": X}, fetch_list=["fc_1.tmp_1"], scope=found.scope)
     assert out.shape == (12, 1) and all((held(found)[name] == value).all() for name, value in before.items())
     with pytest.raises(AssertionError, match="Cannot compile with both"):
         compiled.with_data_parallel(found.loss.name)
@@ -340,12 +409,20 @@ def test_processes_with_several_devices_each(exe: Any) -> None:
             strategy.num_trainers, strategy.trainer_id = 2, number
             parallel = on(2, found, strategy)
             for _ in range(3):
-                mine.run(parallel, feed={name: value[6 * number:6 * number + 6] for name, value in FEED.items()}, scope=found.scope)
+                mine.run(
+                    parallel,
+                    feed={name: value[6 * number : 6 * number + 6] for name, value in FEED.items()},
+                    scope=found.scope,
+                )
             mine.close()
             return held(found)
+
         return work
+
     trainers = [job(exe), job(exe)]
-    trainers[1].scope.find_var("fc_0.w_0").get_tensor().set(np.zeros((5, 6), "float32"), fluid.CPUPlace())      # trainer 0's count
+    trainers[1].scope.find_var("fc_0.w_0").get_tensor().set(
+        np.zeros((5, 6), "float32"), fluid.CPUPlace()
+    )  # trainer 0's count
     results = run_roles(LocalNetwork(), [("trainer0", trainer(0)), ("trainer1", trainer(1))])
     for name, value in held(one).items():
         for role in ("trainer0", "trainer1"):
@@ -362,10 +439,14 @@ def test_a_trainer_with_servers_has_several_devices(exe: Any, name: str) -> None
     network, endpoint = LocalNetwork(), "127.0.0.1:6170"
 
     def transpiled() -> tuple[Any, Any]:
-        main, startup, loss, _ = programs.build(fluid, next(case for case in programs.CASES if case.name == name))
+        main, startup, loss, _ = programs.build(
+            fluid, next(case for case in programs.CASES if case.name == name)
+        )
         made = fluid.DistributeTranspiler()
         made.transpile(0, main, pservers=endpoint, trainers=1, startup_program=startup)
-        return SimpleNamespace(main=made.get_trainer_program(False), loss=loss, startup=startup, scope=fluid.Scope()), made
+        return SimpleNamespace(
+            main=made.get_trainer_program(False), loss=loss, startup=startup, scope=fluid.Scope()
+        ), made
 
     def server() -> None:
         _, made = transpiled()
@@ -386,32 +467,46 @@ def test_a_trainer_with_servers_has_several_devices(exe: Any, name: str) -> None
             mine.run(parallel, feed=feed, scope=found.scope)
         mine.close()
         return held(found)
+
     result = run_roles(network, [("server", server), ("trainer", trainer)])["trainer"]
     for param in one.main.all_parameters():
-        if param.name == "embedding_0.w_0":            # the trainer holds no copy of the table
+        if param.name == "embedding_0.w_0":  # the trainer holds no copy of the table
             continue
-        np.testing.assert_allclose(result[param.name], held(one)[param.name], rtol=1e-4, atol=1e-6, err_msg=param.name)
+        np.testing.assert_allclose(
+            result[param.name], held(one)[param.name], rtol=1e-4, atol=1e-6, err_msg=param.name
+        )
 
 
 # ---------------------------------------------------------------------- mistakes
-@pytest.mark.parametrize(("feed", "error", "text"), [
-    ({"x": X[:1], "y": Y[:1]}, fluid.core.EnforceNotMet, r"The number\(1\) of samples\[x\] .* less than the count\(2\) of devices\(CPU\)"),
-    ([FEED], fluid.core.EnforceNotMet, "The feed data number 1 does not match the device number 2"),
-    ([FEED] * 3, fluid.core.EnforceNotMet, "The feed data number 3 does not match the device number 2"),
-    ([X, Y], TypeError, "Each element of feed list should be a dict"),
-    (3, TypeError, "feed requires dict"),
-    ({**FEED, "z": X}, ValueError, "var z not in this block"),
-    ({**FEED, "x": X.astype("float64")}, ValueError, "The data type of fed Variable 'x' must be 'float32'"),
-    ({**FEED, "x": X[:, :2]}, ValueError, "The fed Variable 'x' should have dimensions"),
-    ({"y": Y}, fluid.core.EnforceNotMet, "'x' holds no value: feed it"),
-])
+@pytest.mark.parametrize(
+    ("feed", "error", "text"),
+    [
+        (
+            {"x": X[:1], "y": Y[:1]},
+            fluid.core.EnforceNotMet,
+            r"The number\(1\) of samples\[x\] .* less than the count\(2\) of devices\(CPU\)",
+        ),
+        ([FEED], fluid.core.EnforceNotMet, "The feed data number 1 does not match the device number 2"),
+        ([FEED] * 3, fluid.core.EnforceNotMet, "The feed data number 3 does not match the device number 2"),
+        ([X, Y], TypeError, "Each element of feed list should be a dict"),
+        (3, TypeError, "feed requires dict"),
+        ({**FEED, "z": X}, ValueError, "var z not in this block"),
+        (
+            {**FEED, "x": X.astype("float64")},
+            ValueError,
+            "The data type of fed Variable 'x' must be 'float32'",
+        ),
+        ({**FEED, "x": X[:, :2]}, ValueError, "The fed Variable 'x' should have dimensions"),
+        ({"y": Y}, fluid.core.EnforceNotMet, "'x' holds no value: feed it"),
+    ],
+)
 def test_wrong_feeds(exe: Any, feed: Any, error: Any, text: str) -> None:
     found = job(exe)
     parallel = on(2, found)
     for _ in range(2):
         with pytest.raises(error, match=text):
             exe.run(parallel, feed=feed, fetch_list=[found.loss], scope=found.scope)
-    exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)             # and the devices still work
+    exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)  # and the devices still work
 
 
 def test_wrong_uses(exe: Any) -> None:
@@ -439,7 +534,10 @@ def test_what_cannot_be_merged(exe: Any) -> None:
     parallel = on(2, found)
     with pytest.raises(fluid.core.EnforceNotMet, match="differ in more than the first dimension"):
         exe.run(parallel, feed={"x": X[:3]}, fetch_list=[found.loss])
-    assert [part.shape for part in exe.run(parallel, feed={"x": X[:3]}, fetch_list=[found.loss], return_merged=False)[0]] == [(5, 1), (5, 2)]
+    assert [
+        part.shape
+        for part in exe.run(parallel, feed={"x": X[:3]}, fetch_list=[found.loss], return_merged=False)[0]
+    ] == [(5, 1), (5, 2)]
 
 
 def test_customized_scale_must_be_fed(exe: Any) -> None:
@@ -460,7 +558,11 @@ def test_an_error_on_one_device_stops_all(exe: Any) -> None:
     with pytest.raises(fluid.core.EnforceNotMet) as caught:
         exe.run(parallel, feed={"word": wrong, "y": Y}, scope=found.scope)
     text = str(caught.value)
-    assert "lookup_table" in text and "data_parallel_programs.py" in text and text.count("on device 1 of 3 (CPUPlace)") == 1
+    assert (
+        "lookup_table" in text
+        and "data_parallel_programs.py" in text
+        and text.count("on device 1 of 3 (CPUPlace)") == 1
+    )
     assert all((held(found)[name] == value).all() for name, value in before.items())
     exe.run(parallel, feed={"word": ids, "y": Y}, scope=found.scope)
 
@@ -496,7 +598,11 @@ def test_several_threads_may_run_one_program(exe: Any) -> None:
     losses: list[Any] = []
 
     def work() -> None:
-        losses.extend(exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)[0].shape for _ in range(5))
+        losses.extend(
+            exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)[0].shape
+            for _ in range(5)
+        )
+
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -512,9 +618,9 @@ def test_parallel_executor(exe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     test = found.main.clone(for_test=True)
     trainer = fluid.ParallelExecutor(False, found.loss.name, found.main, scope=found.scope)
     assert trainer.device_count == 2
-    first, = trainer.run([found.loss.name], feed=FEED)
+    (first,) = trainer.run([found.loss.name], feed=FEED)
     with pytest.warns(UserWarning, match="feed_dict"):
-        second, = trainer.run(fetch_list=[found.loss], feed_dict=FEED)
+        (second,) = trainer.run(fetch_list=[found.loss], feed_dict=FEED)
     assert first.shape == second.shape == (2,) and second.mean() < first.mean()
     tester = fluid.ParallelExecutor(use_cuda=False, main_program=test, share_vars_from=trainer)
     assert tester.run([found.loss.name], [FEED, FEED])[0].shape == (2,)

@@ -1,10 +1,14 @@
 """Processes with several devices each under `mpiexec`, held against one process with one device."""
+
 from __future__ import annotations
 
 import pytest
 from test_mpi import MPIEXEC, run, says
 
-pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")]
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
+]
 
 
 def test_two_processes_with_two_devices() -> None:

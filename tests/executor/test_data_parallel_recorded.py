@@ -1,4 +1,7 @@
-"""Programs on several devices against what PaddlePaddle 1.8.5's data parallel executor computed (make_data_parallel.py)."""
+"""Programs on several devices against what PaddlePaddle 1.8.5's data parallel executor computed
+(make_data_parallel.py).
+"""
+
 from __future__ import annotations
 
 import json
@@ -11,11 +14,15 @@ import pytest
 
 import fluidlite as fluid
 
-RECORDED = json.loads((pathlib.Path(__file__).parents[1] / "recorded" / "data_parallel.json").read_text(encoding="utf8"))
+RECORDED = json.loads(
+    (pathlib.Path(__file__).parents[1] / "recorded" / "data_parallel.json").read_text(encoding="utf8")
+)
 CASES = [(item, devices) for item in programs.CASES for devices in item.devices]
 
 
-@pytest.mark.parametrize(("item", "devices"), CASES, ids=[f"{item.name}-{devices}" for item, devices in CASES])
+@pytest.mark.parametrize(
+    ("item", "devices"), CASES, ids=[f"{item.name}-{devices}" for item, devices in CASES]
+)
 def test_as_recorded(item: Any, devices: int) -> None:
     wanted = RECORDED[f"{item.name} {devices}"]
     exe = fluid.Executor(fluid.CPUPlace())

@@ -1,4 +1,5 @@
 """`Executor.run`'s contract, and what plans must never do."""
+
 from __future__ import annotations
 
 import subprocess
@@ -15,14 +16,20 @@ from fluidlite.errors import FeedError, KernelError, NotFoundError, Uninitialize
 
 @pytest.fixture(autouse=True)
 def fresh_programs() -> Any:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.scope_guard(fluid.Scope()),
+        fluid.unique_name.guard(),
+    ):
         yield
 
 
 def regression() -> tuple[Any, Any, Any]:
     x = fluid.data("x", [None, 3], "float32")
     y = fluid.data("y", [None, 1], "float32")
-    loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr="w", bias_attr="b"), y))
+    loss = fluid.layers.mean(
+        fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr="w", bias_attr="b"), y)
+    )
     result = fluid.optimizer.SGD(0.1).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
@@ -48,9 +55,15 @@ def test_all_ops_run_whatever_is_fetched() -> None:
 def test_use_prune_runs_only_what_the_fetches_and_the_updates_need() -> None:
     exe, loss, result = regression()
     before = param()
-    exe.run(feed=batch(), fetch_list=[loss, [op for op in result[0] if "w" not in op.output("ParamOut")]], use_prune=True)
+    exe.run(
+        feed=batch(),
+        fetch_list=[loss, [op for op in result[0] if "w" not in op.output("ParamOut")]],
+        use_prune=True,
+    )
     assert np.array_equal(before, param())
-    exe.run(feed=batch(), fetch_list=[loss], use_prune=True)           # without a word all updates are meant, as in 1.8.5
+    exe.run(
+        feed=batch(), fetch_list=[loss], use_prune=True
+    )  # without a word all updates are meant, as in 1.8.5
     assert not np.array_equal(before, param())
 
 
@@ -68,16 +81,20 @@ def test_fetched_values_stay_as_they_were() -> None:
     exe, loss, _ = regression()
     first, weight = exe.run(feed=batch(), fetch_list=[loss, "w"])
     kept, kept_weight = first.copy(), weight.copy()
-    tensor, = exe.run(feed=batch(), fetch_list=[loss], return_numpy=False)
+    (tensor,) = exe.run(feed=batch(), fetch_list=[loss], return_numpy=False)
     held = np.array(tensor)
     exe.run(feed=batch(seed=1), fetch_list=[loss])
-    assert np.array_equal(first, kept) and np.array_equal(weight, kept_weight) and np.array_equal(np.array(tensor), held)
+    assert (
+        np.array_equal(first, kept)
+        and np.array_equal(weight, kept_weight)
+        and np.array_equal(np.array(tensor), held)
+    )
     assert tensor.shape() == [1]
 
 
 def test_fetching_a_parameter_gives_its_value_after_the_update() -> None:
     exe, _, _ = regression()
-    weight, = exe.run(feed=batch(), fetch_list=["w"])
+    (weight,) = exe.run(feed=batch(), fetch_list=["w"])
     assert np.array_equal(weight, param())
 
 
@@ -96,7 +113,7 @@ def test_plan_follows_a_parameter_that_is_set_from_outside() -> None:
     tensor = fluid.global_scope().find_var("w").get_tensor()
     tensor.set(np.zeros((3, 1), "float32"), fluid.CPUPlace())
     fluid.global_scope().find_var("b").get_tensor().set(np.zeros(1, "float32"), fluid.CPUPlace())
-    found, = exe.run(feed=batch(), fetch_list=[loss])
+    (found,) = exe.run(feed=batch(), fetch_list=[loss])
     assert found[0] == pytest.approx(float(np.mean(batch()["y"] ** 2)), rel=1e-5)
 
 
@@ -113,7 +130,7 @@ def test_plan_follows_edits_of_the_program() -> None:
 def test_batches_of_every_size() -> None:
     exe, loss, _ = regression()
     for rows in (1, 2, 3, 50, 2, *range(60, 85)):
-        found, = exe.run(feed=batch(rows), fetch_list=[loss])
+        (found,) = exe.run(feed=batch(rows), fetch_list=[loss])
         assert np.isfinite(found).all()
 
 
@@ -138,9 +155,10 @@ def test_threads_share_a_program() -> None:
 
     def work(index: int) -> None:
         for _ in range(20):
-            found, = exe.run(program, feed=feeds[index], fetch_list=[out], scope=scope)
+            (found,) = exe.run(program, feed=feeds[index], fetch_list=[out], scope=scope)
             if not np.allclose(found, wanted[index], rtol=1e-5):
                 wrong.append(index)
+
     program, scope = fluid.default_main_program(), fluid.global_scope()
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -180,8 +198,15 @@ def test_unknown_names_suggest_the_nearest() -> None:
         exe.run(feed=batch(), fetch_list=["mean_0.tmp_1"])
 
 
-@pytest.mark.parametrize("value", [np.ones((4, 2), "float32"), np.ones((4, 3), "float64"), np.ones((4, 3, 1), "float32"),
-                                   np.ones((4, 3), "int64")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ones((4, 2), "float32"),
+        np.ones((4, 3), "float64"),
+        np.ones((4, 3, 1), "float32"),
+        np.ones((4, 3), "int64"),
+    ],
+)
 def test_fluid_data_checks_what_is_fed(value: np.ndarray) -> None:
     exe, loss, _ = regression()
     with pytest.raises(FeedError, match="'x'"):
@@ -249,13 +274,15 @@ def test_a_forked_process_has_a_team_of_its_own() -> None:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     feed = {"x": np.ones((512, 600), "float32")}
-    wanted, = exe.run(feed=feed, fetch_list=[out])
-    code = ("import os, signal, numpy as np, fluidlite as fluid\n"
-            "from fluidlite.executor.run.team import team_of\n"
-            "found = []; team = team_of(2); team(found.append)\n"
-            "pid = os.fork()\n"
-            "if pid == 0:\n"
-            "    signal.alarm(20); team(found.append); os._exit(0 if sorted(found) == [0, 0, 1, 1] else 1)\n"
-            "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n")
+    (wanted,) = exe.run(feed=feed, fetch_list=[out])
+    code = (
+        "import os, signal, numpy as np, fluidlite as fluid\n"
+        "from fluidlite.executor.run.team import team_of\n"
+        "found = []; team = team_of(2); team(found.append)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    signal.alarm(20); team(found.append); os._exit(0 if sorted(found) == [0, 0, 1, 1] else 1)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60).returncode == 0
     assert np.isfinite(wanted).all()

@@ -1,4 +1,5 @@
 """Fetched arrays of one element are numbers to `float` and to formatting, as old scripts expect."""
+
 from __future__ import annotations
 
 import pickle
@@ -16,13 +17,21 @@ def fetched_loss() -> np.ndarray:
         x = fluid.data("x", [None, 2], "float32")
         mean = fluid.layers.mean(x)
         exe = fluid.Executor(fluid.CPUPlace())
-        return exe.run(fluid.default_main_program(), feed={"x": np.full((3, 2), 2.5, "float32")}, fetch_list=[mean])[0]
+        return exe.run(
+            fluid.default_main_program(), feed={"x": np.full((3, 2), 2.5, "float32")}, fetch_list=[mean]
+        )[0]
 
 
 def test_one_element_is_a_number(loss: np.ndarray) -> None:
     assert loss.shape == (1,) and isinstance(loss, np.ndarray)
     assert "%.2f %d" % (loss, loss) == "2.50 2"  # noqa: UP031 (as old scripts have it)
-    assert (float(loss), int(loss), complex(loss), float(loss * 2), round(float(loss + loss), 1)) == (2.5, 2, 2.5, 5.0, 5.0)
+    assert (float(loss), int(loss), complex(loss), float(loss * 2), round(float(loss + loss), 1)) == (
+        2.5,
+        2,
+        2.5,
+        5.0,
+        5.0,
+    )
     assert float(np.sqrt(as_fetched(np.array([[4.0]])))) == 2.0
 
 
@@ -35,7 +44,9 @@ def test_several_elements_are_none() -> None:
 
 def test_results_are_what_plain_arrays_give(loss: np.ndarray) -> None:
     assert repr(loss) == "array([2.5], dtype=float32)" and str(loss) == "[2.5]"
-    assert type(np.mean(loss)) is np.float32 and type(loss.sum()) is np.float32 and type(loss[0]) is np.float32
+    assert (
+        type(np.mean(loss)) is np.float32 and type(loss.sum()) is np.float32 and type(loss[0]) is np.float32
+    )
     assert type(np.array(loss)) is np.ndarray and type(pickle.loads(pickle.dumps(loss))) is np.ndarray
 
 

@@ -23,7 +23,9 @@ def run_case(name: str) -> Any:
     """A case whose recorded numbers are wrong must differ from them: so it stays known why."""
     if name not in PADDLE_IS_WRONG:
         return name
-    return pytest.param(name, marks=pytest.mark.xfail(raises=AssertionError, strict=True, reason=PADDLE_IS_WRONG[name]))
+    return pytest.param(
+        name, marks=pytest.mark.xfail(raises=AssertionError, strict=True, reason=PADDLE_IS_WRONG[name])
+    )
 
 
 @pytest.mark.parametrize("name", [run_case(name) for name in CASES])
@@ -33,10 +35,13 @@ def test_run(name: str) -> None:
 
 
 DECLARED_BETTER = {
-    "pad_ops": ("im2sequence_0.tmp_0", "square_12.tmp_0"),              # 1.8.5 forgets the windows of an image
-    "searches": ("isinf_0.tmp_0", "isnan_0.tmp_0", "assign_0.tmp_0"),   # and that these are bool
-    "sequence_ops": ("square_12.tmp_0", "scale_19.tmp_0"),             # partial gradients that nothing computes are not summed
-    "shape_ops": ("expand_as_0.tmp_0", "square_18.tmp_0"),              # and what expand_as makes
+    "pad_ops": ("im2sequence_0.tmp_0", "square_12.tmp_0"),  # 1.8.5 forgets the windows of an image
+    "searches": ("isinf_0.tmp_0", "isnan_0.tmp_0", "assign_0.tmp_0"),  # and that these are bool
+    "sequence_ops": (
+        "square_12.tmp_0",
+        "scale_19.tmp_0",
+    ),  # partial gradients that nothing computes are not summed
+    "shape_ops": ("expand_as_0.tmp_0", "square_18.tmp_0"),  # and what expand_as makes
 }
 
 
@@ -44,8 +49,11 @@ DECLARED_BETTER = {
 def test_build(name: str) -> None:
     """The same source builds the same program: operators, slots, attributes, variables, names."""
     known = DECLARED_BETTER.get(name, ())
-    lines = [line for line in harness.build_differences(fluid, harness.Golden(name))
-             if not any(f" of {variable} is" in line or f"{variable}@GRAD" in line for variable in known)]
+    lines = [
+        line
+        for line in harness.build_differences(fluid, harness.Golden(name))
+        if not any(f" of {variable} is" in line or f"{variable}@GRAD" in line for variable in known)
+    ]
     assert not lines, f"{len(lines)} differences\n" + "\n".join(lines[:MOST_LINES])
 
 

@@ -1,4 +1,7 @@
-"""NumPy against CuPy: the whole op table and the golden runs, where there is a device; elsewhere, that the names exist."""
+"""NumPy against CuPy: the whole op table and the golden runs, where there is a device; elsewhere, that the
+names exist.
+"""
+
 from __future__ import annotations
 
 import ast
@@ -29,7 +32,11 @@ def xp_names(path: pathlib.Path) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "fluidlite").rglob("*.py")), ids=lambda path: path.stem)
 def test_every_array_function_exists_in_cupy(path: pathlib.Path) -> None:
-    missing = [f"{path.name}:{line} xp.{name}" for name, line in xp_names(path) if name not in NAMES["cupy"] and not name.startswith("__")]
+    missing = [
+        f"{path.name}:{line} xp.{name}"
+        for name, line in xp_names(path)
+        if name not in NAMES["cupy"] and not name.startswith("__")
+    ]
     assert not missing
 
 
@@ -65,5 +72,7 @@ def test_run(name: str) -> None:
 def test_fetches_are_host_arrays() -> None:
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         out = fluid.layers.scale(fluid.data("x", [None, 2], "float32"), 2.0)
-        value, = fluid.Executor(fluid.CUDAPlace(0)).run(fluid.default_main_program(), feed={"x": np.ones((1, 2), "float32")}, fetch_list=[out])
+        (value,) = fluid.Executor(fluid.CUDAPlace(0)).run(
+            fluid.default_main_program(), feed={"x": np.ones((1, 2), "float32")}, fetch_list=[out]
+        )
     assert isinstance(value, np.ndarray) and (value == 2).all()

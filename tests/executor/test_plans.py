@@ -1,4 +1,5 @@
 """Plans against the naive interpreter, program by program, and the properties of their parts."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -23,7 +24,11 @@ class Side(harness.Replay):
     def values(self, index: int, step: int) -> list[Any]:
         feeds = {name: harness.to_feed(fluid, fed) for name, fed in self.golden.feeds(index, step).items()}
         names = [one.name for one in self.golden.fetches(index, step)]
-        return list(self.exe.run(self.programs[index], feed=feeds, fetch_list=names, scope=self.scope, return_numpy=False))
+        return list(
+            self.exe.run(
+                self.programs[index], feed=feeds, fetch_list=names, scope=self.scope, return_numpy=False
+            )
+        )
 
 
 def close(what: str, plan: Any, naive: Any) -> None:
@@ -65,7 +70,11 @@ def step_lists(draw: Any) -> tuple[list[Step], list[Value]]:
         reads = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3))
         out = values.make((draw(st.sampled_from([1, 4, 64, 100])),), "float32", Storage.BUFFER)
         elementwise = Elementwise("add", tuple(reads)) if draw(st.booleans()) else None
-        temps = [values.make((7,), "float32", Storage.BUFFER)] if elementwise is None and draw(st.booleans()) else []
+        temps = (
+            [values.make((7,), "float32", Storage.BUFFER)]
+            if elementwise is None and draw(st.booleans())
+            else []
+        )
         steps.append(Step(None, reads, [out], temps=temps, elementwise=elementwise))
         made.append(out)
     return steps, draw(st.lists(st.sampled_from(made), max_size=3))
@@ -76,16 +85,20 @@ def step_lists(draw: Any) -> tuple[list[Step], list[Value]]:
 def test_buffers_that_live_together_do_not_overlap(case: tuple[list[Step], list[Value]]) -> None:
     steps, kept = case
     layout = assign(steps, kept)
-    held = np.zeros(layout.pool_bytes // 4 + 1, dtype=np.int64)           # which value each word belongs to
+    held = np.zeros(layout.pool_bytes // 4 + 1, dtype=np.int64)  # which value each word belongs to
     for step in steps:
         for value in step.reads:
             if value.storage == Storage.BUFFER:
                 start = layout.offsets[value] // 4
-                assert (held[start:start + value.size] == value.number + 1).all(), "an input was overwritten before it was read"
+                assert (held[start : start + value.size] == value.number + 1).all(), (
+                    "an input was overwritten before it was read"
+                )
         for value in (*step.temps, *step.writes):
             start = layout.offsets[value] // 4
-            held[start:start + value.size] = value.number + 1
+            held[start : start + value.size] = value.number + 1
     for value in kept:
         if value.storage == Storage.BUFFER:
             start = layout.offsets[value] // 4
-            assert (held[start:start + value.size] == value.number + 1).all(), "a fetched value was overwritten"
+            assert (held[start : start + value.size] == value.number + 1).all(), (
+                "a fetched value was overwritten"
+            )

@@ -1,4 +1,5 @@
 """Recurrences, arrays, rank tables, and ops that look in from outside."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -53,7 +54,12 @@ def test_wrong_use_of_static_rnn() -> None:
 
 # ---------------------------------------------------------------------- DynamicRNN
 def test_dynamic_rnn() -> None:
-    x, start, w, u = data("x", [-1, 2], lod_level=1), data("start", [-1, 3]), data("w", [2, 3]), data("u", [3, 3])
+    x, start, w, u = (
+        data("x", [-1, 2], lod_level=1),
+        data("start", [-1, 3]),
+        data("w", [2, 3]),
+        data("u", [3, 3]),
+    )
     rnn = layers.DynamicRNN()
     with rnn.block():
         row = rnn.step_input(x)
@@ -67,7 +73,12 @@ def test_dynamic_rnn() -> None:
         rnn.output(new, count)
     out, counts = rnn()
     lengths = [2, 4, 1]
-    feeds = {"x": rows(RNG.rand(7, 2), lengths), "start": RNG.rand(3, 3), "w": RNG.rand(2, 3), "u": RNG.rand(3, 3)}
+    feeds = {
+        "x": rows(RNG.rand(7, 2), lengths),
+        "start": RNG.rand(3, 3),
+        "w": RNG.rand(2, 3),
+        "u": RNG.rand(3, 3),
+    }
     found = run([out, counts], feeds)
     wanted, doubled = [], []
     for sequence, stop in enumerate(np.cumsum(lengths)):
@@ -76,7 +87,7 @@ def test_dynamic_rnn() -> None:
             row = np.asarray(feeds["x"])[stop - lengths[sequence] + step]
             state = np.tanh(row @ feeds["w"] + state @ feeds["u"] + feeds["start"][sequence])
             wanted.append(state)
-            doubled.append([2.0 ** step] * 3)
+            doubled.append([2.0**step] * 3)
     np.testing.assert_allclose(np.asarray(found[0]), wanted)
     np.testing.assert_allclose(np.asarray(found[1]), doubled)
     assert found[0].recursive_sequence_lengths() == [lengths]
@@ -129,10 +140,14 @@ def test_tensor_array_to_tensor(axis: int, use_stack: bool) -> None:
     layers.array_write(op("square", X=x), constant(1), array)
     block = fluid.default_main_program().global_block()
     out, sizes = block.create_var(dtype="float64"), block.create_var(dtype="int32")
-    block.append_op(type="tensor_array_to_tensor", inputs={"X": [array]}, outputs={"Out": [out], "OutIndex": [sizes]},
-                    attrs={"axis": axis, "use_stack": use_stack})
+    block.append_op(
+        type="tensor_array_to_tensor",
+        inputs={"X": [array]},
+        outputs={"Out": [out], "OutIndex": [sizes]},
+        attrs={"axis": axis, "use_stack": use_stack},
+    )
     feed = RNG.rand(2, 3)
-    wanted = (np.stack if use_stack else np.concatenate)([feed, feed ** 2], axis)
+    wanted = (np.stack if use_stack else np.concatenate)([feed, feed**2], axis)
     found = values([out, sizes], {"x": feed})
     np.testing.assert_allclose(found[0], wanted)
     assert found[1].tolist() == [feed.shape[axis]] * 2
@@ -146,7 +161,9 @@ def test_sequences_to_arrays_and_back(lengths: list[list[int]]) -> None:
     array = layers.control_flow.lod_tensor_to_array(x, table)
     back = layers.control_flow.array_to_lod_tensor(array, table)
     feeds = {"x": rows(RNG.rand(sum(lengths[-1]), 2), *lengths)}
-    longest, first, found = run([layers.control_flow.max_sequence_len(table), layers.array_read(array, constant(0)), back], feeds)
+    longest, first, found = run(
+        [layers.control_flow.max_sequence_len(table), layers.array_read(array, constant(0)), back], feeds
+    )
     assert np.asarray(longest).tolist() == [max(lengths[0])]
     assert len(np.asarray(first)) == 3
     np.testing.assert_allclose(np.asarray(found), np.asarray(feeds["x"]))
@@ -194,9 +211,16 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     run([loss], {"x": np.array([[1, 2, 3], [4.5, 1e-7, 1e8]])})
     text = capsys.readouterr().out
     head = [line.split("\t")[1:] for line in text.splitlines() if "The place is" in line]
-    assert head == [["hello", "The place is:CPUPlace"], ["", "The place is:CPUPlace"], ["hello", "The place is:CPUPlace"]]
+    assert head == [
+        ["hello", "The place is:CPUPlace"],
+        ["", "The place is:CPUPlace"],
+        ["hello", "The place is:CPUPlace"],
+    ]
     assert "Tensor[x]\n\tshape: [2,3,]\n\tdtype: d\n\tdata: 1,2,3,4.5,\n" in text
-    assert f"Tensor[{shown.name}@GRAD]\n\tshape: [2,3,]\n\tdtype: d\n\tdata: 0.166667,0.166667,0.166667,0.166667,\n" in text
+    assert (
+        f"Tensor[{shown.name}@GRAD]\n\tshape: [2,3,]\n\tdtype: d\n\tdata: "
+        f"0.166667,0.166667,0.166667,0.166667,\n" in text
+    )
     assert "\tdtype: l\n\tdata: 3,\n" in text
 
 
@@ -217,7 +241,9 @@ def test_assert() -> None:
 
 
 def output_like(shape: list[int]) -> Any:
-    return fluid.default_main_program().current_block().create_var(name="custom", dtype="float64", shape=shape)
+    return (
+        fluid.default_main_program().current_block().create_var(name="custom", dtype="float64", shape=shape)
+    )
 
 
 def test_py_func() -> None:
@@ -230,6 +256,7 @@ def test_py_func() -> None:
 
     def backward(value: LoDTensor, result: LoDTensor, gradient: LoDTensor) -> Any:
         return np.cos(np.asarray(value)) * np.asarray(gradient)
+
     layers.py_func(func=forward, x=x, out=out, backward_func=backward)
     check_gradients(out, {"x": rows(RNG.rand(2, 3), [2])}, ["x"])
     assert seen[0] == [[2]]
@@ -238,8 +265,13 @@ def test_py_func() -> None:
 
 def test_py_func_without_some_arguments() -> None:
     x, out = data("x", [2, 3]), output_like([2, 3])
-    layers.py_func(lambda value: np.asarray(value) * 2, x, out, lambda gradient: np.asarray(gradient) * 2,
-                   skip_vars_in_backward_input=[x, out])
+    layers.py_func(
+        lambda value: np.asarray(value) * 2,
+        x,
+        out,
+        lambda gradient: np.asarray(gradient) * 2,
+        skip_vars_in_backward_input=[x, out],
+    )
     check_gradients(out, {"x": RNG.rand(2, 3)}, ["x"])
 
 
@@ -254,11 +286,19 @@ def test_py_func_without_inputs_or_outputs() -> None:
 def test_wrong_arguments_of_py_func() -> None:
     x = data("x", [2, 3])
     with pytest.raises(TypeError, match="must be a Python function"):
-        layers.py_func(3, x, output_like([2, 3]))                                              # type: ignore[arg-type]
+        layers.py_func(3, x, output_like([2, 3]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Output shapes of py_func"):
-        layers.py_func(lambda value: value, x, fluid.default_main_program().current_block().create_var(dtype="float32"))
+        layers.py_func(
+            lambda value: value, x, fluid.default_main_program().current_block().create_var(dtype="float32")
+        )
     with pytest.raises(ValueError, match="not found in forward inputs and outputs"):
-        layers.py_func(lambda value: value, x, output_like([2, 3]), lambda value: value, skip_vars_in_backward_input=[data("y", [1])])
+        layers.py_func(
+            lambda value: value,
+            x,
+            output_like([2, 3]),
+            lambda value: value,
+            skip_vars_in_backward_input=[data("y", [1])],
+        )
 
 
 def test_functions_that_return_too_little() -> None:

@@ -1,7 +1,7 @@
 """Programs whose gradient ops are compared with those of PaddlePaddle 1.8.5, and how to write them down.
 
-The same functions build under both: `fluid` comes in as an argument. From the folder `tests`, with the Python that has
-PaddlePaddle 1.8.5, `python backward_cases.py` writes `backward_expected.json`.
+The same functions build under both: `fluid` comes in as an argument. From the folder `tests`, with the Python
+that has PaddlePaddle 1.8.5, `python backward_cases.py` writes `backward_expected.json`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-CASES: dict[str, Any] = {}           # name -> function of `fluid` and a Builder
+CASES: dict[str, Any] = {}  # name -> function of `fluid` and a Builder
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "backward_expected.json")
 
 
@@ -40,7 +40,12 @@ class Builder:
     def op(self, kind: str, attrs: Any = None, out: Any = None, slot: str = "Out", **inputs: Any) -> Any:
         out = self.var() if out is None else out
         given = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
-        self.block.append_op(type=kind, inputs=given, outputs={slot: out if isinstance(out, list) else [out]}, attrs=attrs or {})
+        self.block.append_op(
+            type=kind,
+            inputs=given,
+            outputs={slot: out if isinstance(out, list) else [out]},
+            attrs=attrs or {},
+        )
         return out
 
     def fc(self, x: Any, w: Any) -> Any:
@@ -50,6 +55,7 @@ class Builder:
 def show_op(op: Any) -> str:
     def slots(names: Any, get: Any) -> str:
         return " ".join(f"{name}={','.join(get(name))}" for name in sorted(names) if get(name))
+
     role = [op.attr("op_role")] + (list(op.attr("op_role_var")) if op.has_attr("op_role_var") else [])
     inputs, outputs = slots(op.input_names, op.input), slots(op.output_names, op.output)
     return f"{op.type} | {inputs} | {outputs} | {' '.join(map(str, role))}"
@@ -69,8 +75,11 @@ def show(program: Any) -> list[str]:
             lines.append(f"{index}: {show_op(op)}")
             if op.has_attr("sub_block"):
                 reached.append(op._block_attr_id("sub_block"))
-        lines += [f"{index}: {show_var(var)}" for var in sorted(block.vars.values(), key=lambda var: var.name)
-                  if "@GRAD" in var.name]
+        lines += [
+            f"{index}: {show_var(var)}"
+            for var in sorted(block.vars.values(), key=lambda var: var.name)
+            if "@GRAD" in var.name
+        ]
     return lines
 
 
@@ -120,7 +129,9 @@ def same_input_twice(fluid: Any, b: Builder) -> Any:
 @case
 def unused_outputs(fluid: Any, b: Builder) -> Any:
     x, w = b.data("x", [4, 6]), b.param("w", [6, 6])
-    parts = b.op("split", {"num": 3, "axis": 1, "sections": []}, out=[b.var(), b.var(), b.var()], X=b.fc(x, w))
+    parts = b.op(
+        "split", {"num": 3, "axis": 1, "sections": []}, out=[b.var(), b.var(), b.var()], X=b.fc(x, w)
+    )
     b.op("relu", X=parts[2])
     return fluid.backward.append_backward(b.op("mean", X=parts[1]))
 
@@ -144,7 +155,9 @@ def everything_stopped(fluid: Any, b: Builder) -> Any:
 def shared_table(fluid: Any, b: Builder, sparse: bool) -> Any:
     table, w = b.param("table", [50, 4]), b.param("w", [16, 8])
     words = [b.data(f"word{n}", [3, 1], "int64") for n in range(4)]
-    found = [b.op("lookup_table", {"is_sparse": sparse, "padding_idx": -1}, W=table, Ids=word) for word in words]
+    found = [
+        b.op("lookup_table", {"is_sparse": sparse, "padding_idx": -1}, W=table, Ids=word) for word in words
+    ]
     return fluid.backward.append_backward(b.op("mean", X=b.fc(b.op("concat", {"axis": 1}, X=found), w)))
 
 
@@ -171,7 +184,9 @@ def no_grad_set(fluid: Any, b: Builder) -> Any:
 def parameter_list(fluid: Any, b: Builder) -> Any:
     x, w, u = b.data("x", [4, 8]), b.param("w", [8, 8]), b.param("u", [8, 8])
     b.param("unused", [2, 2])
-    return fluid.backward.append_backward(b.op("mean", X=b.fc(b.fc(x, w), u)), parameter_list=["u", w, "unused"])
+    return fluid.backward.append_backward(
+        b.op("mean", X=b.fc(b.fc(x, w), u)), parameter_list=["u", w, "unused"]
+    )
 
 
 @case
@@ -198,6 +213,7 @@ def callbacks(fluid: Any, b: Builder) -> Any:
         names = sorted(key + ":" + value for key, value in context.items() if key != "__current_op_desc__")
         desc = context["__current_op_desc__"]
         seen.append((desc.type(), desc.output_arg_names(), names))
+
     fluid.backward.append_backward(loss, callbacks=[remember])
     return [(type("Name", (), {"name": json.dumps(item)}), None) for item in seen]
 
@@ -256,9 +272,15 @@ def several_targets(fluid: Any, b: Builder) -> Any:
 
 @case
 def without_influence(fluid: Any, b: Builder) -> Any:
-    x, y, z = b.data("x", [4, 4], stop=False), b.data("y", [4, 4], stop=False), b.data("z", [4, 4], stop=False)
+    x, y, z = (
+        b.data("x", [4, 4], stop=False),
+        b.data("y", [4, 4], stop=False),
+        b.data("z", [4, 4], stop=False),
+    )
     b.op("relu", X=y)
-    return both(fluid.gradients([b.op("elementwise_add", X=b.op("relu", X=x), Y=z)], [x, y], no_grad_set={"z"}))
+    return both(
+        fluid.gradients([b.op("elementwise_add", X=b.op("relu", X=x), Y=z)], [x, y], no_grad_set={"z"})
+    )
 
 
 # ------------------------------------------------------------------------ checkpoints
@@ -286,14 +308,19 @@ def checkpoints_with_dropout(fluid: Any, b: Builder) -> Any:
     for w in ws:
         hidden, mask = b.fc(layers[-1], w), b.var("uint8")
         dropped = b.var()
-        b.block.append_op(type="dropout", inputs={"X": [hidden]}, outputs={"Out": [dropped], "Mask": [mask]},
-                          attrs={"dropout_prob": 0.5, "is_test": False, "fix_seed": False, "seed": 0})
+        b.block.append_op(
+            type="dropout",
+            inputs={"X": [hidden]},
+            outputs={"Out": [dropped], "Mask": [mask]},
+            attrs={"dropout_prob": 0.5, "is_test": False, "fix_seed": False, "seed": 0},
+        )
         layers.append(dropped)
     return fluid.backward.append_backward(b.op("mean", X=layers[-1]), checkpoints=layers[1:3])
 
 
 def main() -> None:
     import paddle.fluid as fluid
+
     found = {}
     for name in CASES:
         try:

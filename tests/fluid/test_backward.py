@@ -1,4 +1,5 @@
 """Gradient ops: the same as those of PaddlePaddle 1.8.5 op by op, and right by number."""
+
 from __future__ import annotations
 
 import json
@@ -50,10 +51,10 @@ def run(program: Any, feeds: dict[str, Any], fetches: list[Any], **values: Any) 
 
 def test_shared_parameter_by_number(b: Builder) -> None:
     x, w = b.data("x", [4, 8]), b.param("w", [8, 8])
-    (_, gradient), = fluid.backward.append_backward(b.op("mean", X=b.fc(b.fc(x, w), w)))
+    ((_, gradient),) = fluid.backward.append_backward(b.op("mean", X=b.fc(b.fc(x, w), w)))
     rng = np.random.RandomState(0)
     feed, weight = rng.rand(4, 8).astype("float32"), (rng.rand(8, 8) - 0.5).astype("float32")
-    found, = run(b.block.program, {"x": feed}, [gradient], w=weight)
+    (found,) = run(b.block.program, {"x": feed}, [gradient], w=weight)
     hidden = np.maximum(feed @ weight, 0)
     outer = (hidden @ weight > 0) / 32
     wanted = hidden.T @ outer + feed.T @ ((outer @ weight.T) * (hidden > 0))
@@ -71,7 +72,9 @@ def test_checkpoints_change_no_number() -> None:
             layers = [b.data("x", [3, 8])]
             for name in values:
                 layers.append(b.fc(layers[-1], b.param(name, [8, 8])))
-            pairs = fluid.backward.append_backward(b.op("mean", X=layers[-1]), checkpoints=[layers[n] for n in kept])
+            pairs = fluid.backward.append_backward(
+                b.op("mean", X=layers[-1]), checkpoints=[layers[n] for n in kept]
+            )
         found.append(run(main, feed, [gradient for _, gradient in pairs], **values))
     for plain, recomputed in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, recomputed)
@@ -81,7 +84,7 @@ def test_second_derivative(b: Builder) -> None:
     x = b.data("x", [3], stop=False)
     y = b.op("elementwise_mul", X=b.op("elementwise_mul", X=x, Y=x), Y=x)
     second = fluid.gradients(fluid.gradients(y, x)[0], x)[0]
-    found, = run(b.block.program, {"x": np.array([1, 2, -3], "float32")}, [second])
+    (found,) = run(b.block.program, {"x": np.array([1, 2, -3], "float32")}, [second])
     np.testing.assert_allclose(found, [6, 12, -18], rtol=1e-6)
 
 
@@ -97,9 +100,13 @@ SECOND: dict[str, Any] = {
     "div": lambda b, x, y: b.op("elementwise_div", {"axis": 0}, X=x, Y=y),
     "reduce_sum": lambda b, x, y: b.op("square", X=b.op("reduce_sum", {"dim": [1]}, X=x)),
     "reduce_mean": lambda b, x, y: b.op("square", X=b.op("reduce_mean", {"dim": [0]}, X=x)),
-    "slice": lambda b, x, y: b.op("square", X=b.op("slice", {"axes": [1], "starts": [1], "ends": [3]}, Input=x)),
+    "slice": lambda b, x, y: b.op(
+        "square", X=b.op("slice", {"axes": [1], "starts": [1], "ends": [3]}, Input=x)
+    ),
     "expand": lambda b, x, y: b.op("square", X=b.op("expand", {"expand_times": [2, 1]}, X=x)),
-    "matrix": lambda b, x, y: b.op("mul", X=b.op("square", X=x), Y=b.op("square", X=b.data("w", [3, 2], "float64", False))),
+    "matrix": lambda b, x, y: b.op(
+        "mul", X=b.op("square", X=x), Y=b.op("square", X=b.data("w", [3, 2], "float64", False))
+    ),
 }
 
 
@@ -115,14 +122,16 @@ def test_second_derivatives(b: Builder, kind: str) -> None:
     feeds = {"x": rng.uniform(-1, 1, (4, 3)), "y": rng.uniform(0.5, 1, 4), "w": rng.uniform(0.5, 1, (3, 2))}
     feeds = {name: feeds[name] for name in names}
     for name, gradient in zip(names, second, strict=True):
-        wanted = differences(lambda feed: float(run(forward, dict(feed), [total.name])[0][0]), feeds, name, 1e-5)
+        wanted = differences(
+            lambda feed: float(run(forward, dict(feed), [total.name])[0][0]), feeds, name, 1e-5
+        )
         found = np.zeros_like(wanted) if gradient is None else run(b.block.program, feeds, [gradient])[0]
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-7, err_msg=name)
 
 
 def test_target_gradients(b: Builder) -> None:
     x, given = b.data("x", [2, 2], stop=False), b.data("given", [2, 2])
-    gradient, = fluid.gradients([b.op("square", X=x)], [x], target_gradients=[given])
+    (gradient,) = fluid.gradients([b.op("square", X=x)], [x], target_gradients=[given])
     feed = {"x": np.array([[1, 2], [3, 4]], "float32"), "given": np.array([[1, 0], [10, 1]], "float32")}
     np.testing.assert_allclose(run(b.block.program, feed, [gradient])[0], [[2, 0], [60, 8]])
 
@@ -146,7 +155,7 @@ def test_gradients_follow_device_and_name_scope(b: Builder) -> None:
 def test_loss_of_a_clone(b: Builder) -> None:
     name = loss_of(b).name
     copy = b.block.program.clone()
-    (param, gradient), = fluid.backward.append_backward(copy.global_block().var(name))
+    ((param, gradient),) = fluid.backward.append_backward(copy.global_block().var(name))
     assert (param.name, gradient.name) == ("w", "w@GRAD")
     assert not b.block.has_var("w@GRAD")
 
@@ -154,7 +163,7 @@ def test_loss_of_a_clone(b: Builder) -> None:
 # ---------------------------------------------------------------------- mistakes
 def test_loss_must_be_a_variable() -> None:
     with pytest.raises(TypeError, match=r"'loss' in fluid\.backward\.append_backward must be"):
-        fluid.backward.append_backward("loss")                                                     # type: ignore[arg-type]
+        fluid.backward.append_backward("loss")  # type: ignore[arg-type]
 
 
 def test_loss_must_be_scalar(b: Builder) -> None:
@@ -167,14 +176,17 @@ def test_loss_must_come_from_an_op(b: Builder) -> None:
         fluid.backward.append_backward(b.data("x", [1]))
 
 
-@pytest.mark.parametrize("arguments, error, message", [
-    ({"parameter_list": "w"}, TypeError, "'parameter_list'"),
-    ({"parameter_list": [1]}, TypeError, r"'parameter_list\[0\]'"),
-    ({"no_grad_set": "w"}, TypeError, "no_grad_set should be set or list or tuple"),
-    ({"no_grad_set": [1]}, TypeError, "no_grad_set's member"),
-    ({"callbacks": 3}, TypeError, "'callbacks'"),
-    ({"callbacks": [3]}, ValueError, "must be a callable object"),
-])
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"parameter_list": "w"}, TypeError, "'parameter_list'"),
+        ({"parameter_list": [1]}, TypeError, r"'parameter_list\[0\]'"),
+        ({"no_grad_set": "w"}, TypeError, "no_grad_set should be set or list or tuple"),
+        ({"no_grad_set": [1]}, TypeError, "no_grad_set's member"),
+        ({"callbacks": 3}, TypeError, "'callbacks'"),
+        ({"callbacks": [3]}, ValueError, "must be a callable object"),
+    ],
+)
 def test_wrong_arguments(b: Builder, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fluid.backward.append_backward(loss_of(b), **arguments)

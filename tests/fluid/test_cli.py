@@ -1,4 +1,5 @@
 """`fluidlite-transpile`: what it takes, what it shows, and what it says when something is wrong."""
+
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +26,9 @@ from fluidlite.show.json import parse as parse_json
 from fluidlite.transpiler.roles import MODES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if "fluid.Executor" in path.read_text(encoding="utf8"))
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if "fluid.Executor" in path.read_text(encoding="utf8")
+)
 NET = """
 x = fluid.data("x", [None, 20]); y = fluid.data("y", [None, 1])
 loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
@@ -86,19 +89,43 @@ def test_every_mode(train: pathlib.Path, mode: str) -> None:
     assert ("pserver0" in out) == (mode in ("pserver", "geo_sgd"))
 
 
-@pytest.mark.parametrize("text", [
-    "import paddle\nimport paddle.fluid as fluid\n" + NET + RUN,
-    "import paddle.fluid as fluid\nfrom paddle.fluid.layers import fc\nimport paddle.fluid.layers.nn as nn\nassert nn.fc is fc\n" + NET + RUN,
-    "import paddle\nfrom paddle import fluid\nreader = paddle.batch(paddle.reader.shuffle(paddle.dataset.mnist.train(), 10), 2)\n" + NET + RUN,
-    HEAD + "main, start = fluid.Program(), fluid.Program()\nwith fluid.program_guard(main, start):\n" + INDENTED +
-    "fluid.Executor(fluid.CPUPlace()).run(start)\n",
-    HEAD + NET + "try:\n    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())\n"
-    "except Exception:\n    raise SystemExit(9)\n",
-    HEAD + NET + "def train():\n"
-    "    fluid.Executor(fluid.CPUPlace()).run(fluid.CompiledProgram(fluid.default_main_program()), feed={})\ntrain()\n",
-    HEAD + NET + "t = fluid.DistributeTranspiler()\nt.transpile(1, pservers='127.0.0.1:6174', trainers=2)\n" + RUN,
-    HEAD + "import sys\nassert sys.argv[1:] == ['--lr', '3'] and __name__ == '__main__'\nprint('hello')\n" + NET + RUN,
-], ids=["paddle", "from_paddle", "paddle_readers", "own_programs", "excepts", "compiled", "transpiles", "arguments"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import paddle\nimport paddle.fluid as fluid\n" + NET + RUN,
+        "import paddle.fluid as fluid\nfrom paddle.fluid.layers import fc\nimport paddle.fluid.layers.nn as "
+        "nn\nassert nn.fc is fc\n" + NET + RUN,
+        "import paddle\nfrom paddle import fluid\nreader = "
+        "paddle.batch(paddle.reader.shuffle(paddle.dataset.mnist.train(), 10), 2)\n" + NET + RUN,
+        HEAD
+        + "main, start = fluid.Program(), fluid.Program()\nwith fluid.program_guard(main, start):\n"
+        + INDENTED
+        + "fluid.Executor(fluid.CPUPlace()).run(start)\n",
+        HEAD + NET + "try:\n    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())\n"
+        "except Exception:\n    raise SystemExit(9)\n",
+        HEAD + NET + "def train():\n"
+        "    fluid.Executor(fluid.CPUPlace()).run(fluid.CompiledProgram(fluid.default_main_program()), "
+        "feed={})\ntrain()\n",
+        HEAD
+        + NET
+        + "t = fluid.DistributeTranspiler()\nt.transpile(1, pservers='127.0.0.1:6174', trainers=2)\n"
+        + RUN,
+        HEAD
+        + "import sys\nassert sys.argv[1:] == ['--lr', '3'] and __name__ == '__main__'\nprint('hello')\n"
+        + NET
+        + RUN,
+    ],
+    ids=[
+        "paddle",
+        "from_paddle",
+        "paddle_readers",
+        "own_programs",
+        "excepts",
+        "compiled",
+        "transpiles",
+        "arguments",
+    ],
+)
 def test_scripts(tmp_path: pathlib.Path, text: str) -> None:
     code, out, err = call(script(tmp_path, text), "--role", "pserver0", "--format", "text", "--", "--lr", "3")
     assert code == 0, err
@@ -108,7 +135,12 @@ def test_scripts(tmp_path: pathlib.Path, text: str) -> None:
 
 def test_a_script_of_two_programs(tmp_path: pathlib.Path) -> None:
     guard = "with fluid.program_guard({}, start):\n" + INDENTED
-    text = HEAD + "d_net, g_net, start = fluid.Program(), fluid.Program(), fluid.Program()\n" + guard.format("d_net") + guard.format("g_net")
+    text = (
+        HEAD
+        + "d_net, g_net, start = fluid.Program(), fluid.Program(), fluid.Program()\n"
+        + guard.format("d_net")
+        + guard.format("g_net")
+    )
     path = script(tmp_path, text + "fluid.Executor(fluid.CPUPlace()).run(start)\n")
     assert fails(path) == "train.py has 2 programs that train (d_net, g_net): choose one with --program NAME"
     assert "did you mean 'd_net'" in fails(path, "--program", "dnet")
@@ -117,16 +149,28 @@ def test_a_script_of_two_programs(tmp_path: pathlib.Path) -> None:
 
 
 def test_functions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script(tmp_path, HEAD + "def defaults():\n" + INDENTED + "def pair():\n    main, start = fluid.Program(), fluid.Program()\n"
-           "    with fluid.program_guard(main, start):\n        defaults()\n    return main, start\ndef one():\n    return pair()[0]\n"
-           "def nothing():\n    return 3\ndef wrong():\n    return 1 / 0\nnumber = 3\n", "nets_of_a_test.py")
+    script(
+        tmp_path,
+        HEAD
+        + "def defaults():\n"
+        + INDENTED
+        + "def pair():\n    main, start = fluid.Program(), fluid.Program()\n"
+        "    with fluid.program_guard(main, start):\n        defaults()\n    return main, start\ndef "
+        "one():\n    return pair()[0]\n"
+        "def nothing():\n    return 3\ndef wrong():\n    return 1 / 0\nnumber = 3\n",
+        "nets_of_a_test.py",
+    )
     monkeypatch.chdir(tmp_path)
     for name in ("defaults", "pair", "one"):
         code, out, err = call(f"nets_of_a_test:{name}", "--role", "trainer0", "--format", "code")
         assert code == 0 and "fc_0.w_0" in out, err
     assert "did you mean 'pair'" in fails("nets_of_a_test:pairs")
-    assert "built nothing" in fails("nets_of_a_test:nothing") and "ZeroDivisionError" in fails("nets_of_a_test:wrong")
-    assert "is no function" in fails("nets_of_a_test:number") and "No module named 'nowhere'" in fails("nowhere:f")
+    assert "built nothing" in fails("nets_of_a_test:nothing") and "ZeroDivisionError" in fails(
+        "nets_of_a_test:wrong"
+    )
+    assert "is no function" in fails("nets_of_a_test:number") and "No module named 'nowhere'" in fails(
+        "nowhere:f"
+    )
 
 
 def saved(tmp_path: pathlib.Path, train: pathlib.Path) -> tuple[fluid.Program, fluid.Program]:
@@ -144,7 +188,12 @@ def test_saved_programs(tmp_path: pathlib.Path, train: pathlib.Path, name: str) 
     expected = call(tmp_path / "__model__", "--startup", tmp_path / "start", "--format", "code")
     assert expected[0] == 0 and "send_barrier" in expected[1]
     assert call(tmp_path, "--startup", tmp_path / "start", "--format", "code") == expected
-    assert call("-", "--startup", tmp_path / "start", "--format", "code", stdin=FORMATS[name].render(main_program)) == expected
+    assert (
+        call(
+            "-", "--startup", tmp_path / "start", "--format", "code", stdin=FORMATS[name].render(main_program)
+        )
+        == expected
+    )
 
 
 # ------------------------------------------------------------------------------------------------ outputs
@@ -152,8 +201,19 @@ def test_the_table_says_what_each_role_does(train: pathlib.Path) -> None:
     code, out, err = call(train, "--pservers", "10.0.0.1:7000,10.0.0.2:7000", "--trainers", 4)
     assert (code, err) == (0, "") and "\x1b" not in out
     heads, *rows = out.splitlines()
-    assert re.split(r" {2,}", heads) == ["role", "endpoint", "ops", "parameters", "sent a step", "received a step"]
-    assert [row.split()[0] for row in rows] == ["trainer0..3", "pserver0", "pserver1"] and "10.0.0.2:7000" in rows[2]
+    assert re.split(r" {2,}", heads) == [
+        "role",
+        "endpoint",
+        "ops",
+        "parameters",
+        "sent a step",
+        "received a step",
+    ]
+    assert [row.split()[0] for row in rows] == [
+        "trainer0..3",
+        "pserver0",
+        "pserver1",
+    ] and "10.0.0.2:7000" in rows[2]
     assert call(train, "--trainer-id", 1)[1].count("\n") == 2
 
 
@@ -169,20 +229,32 @@ def test_files_of_every_format(train: pathlib.Path, tmp_path: pathlib.Path) -> N
             program = parse((folder / f"{role}.{which}.txt").read_text())
             assert str(parse_json((folder / f"{role}.{which}.json").read_text())) == str(program)
             types = [op.type for block in program.blocks for op in block.ops]
-            assert [op.type for block in parse_program((folder / f"{role}.{which}.pdmodel").read_bytes()).blocks for op in block.ops] == types
+            assert [
+                op.type
+                for block in parse_program((folder / f"{role}.{which}.pdmodel").read_bytes()).blocks
+                for op in block.ops
+            ] == types
     code, _, _ = call(train, "-o", tmp_path / "one", "--role", "pserver1")
-    assert code == 0 and sorted(path.name for path in (tmp_path / "one").iterdir()) == ["pserver1.main.txt", "pserver1.startup.txt"]
+    assert code == 0 and sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "pserver1.main.txt",
+        "pserver1.startup.txt",
+    ]
 
 
-def test_a_folder_stays_as_it_was_when_something_fails(train: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_stays_as_it_was_when_something_fails(
+    train: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "out"
     assert call(train, "-o", folder)[0] == 0
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def full(program: fluid.Program) -> bytes:
         raise OSError(28, "No space left on device")
+
     monkeypatch.setitem(FORMATS, "code", FORMATS["code"]._replace(render=full))
-    assert fails(train, "-o", folder, "--format", "text", "--format", "code", "--trainers", 3).endswith("No space left on device")
+    assert fails(train, "-o", folder, "--format", "text", "--format", "code", "--trainers", 3).endswith(
+        "No space left on device"
+    )
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -194,7 +266,12 @@ def test_stdout_is_one_program(train: pathlib.Path) -> None:
 
 def test_differences_plans_and_checks(train: pathlib.Path) -> None:
     code, out, _ = call(train, "--diff")
-    assert code == 0 and out.count(" program against the original\n") == 4 and "\n+ send_barrier(" in out and "\x1b" not in out
+    assert (
+        code == 0
+        and out.count(" program against the original\n") == 4
+        and "\n+ send_barrier(" in out
+        and "\x1b" not in out
+    )
     code, out, _ = call(train, "--plan", "--batch", 8)
     assert code == 0 and "activations" in out and "a step takes about" in out and "samples a second" in out
     code, out, _ = call(train, "--plan", "--gbits", 25, "--latency-us", 10, "--compute-ms", 5)
@@ -205,13 +282,15 @@ def test_differences_plans_and_checks(train: pathlib.Path) -> None:
 
 def test_a_check_that_finds_something(train: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fluidlite.transpiler import modes
+
     making = modes.make_programs
 
     def without_a_send(job: object, role: object) -> object:
-        made = making(job, role)                                                                   # type: ignore[arg-type]
+        made = making(job, role)  # type: ignore[arg-type]
         block = made.main.global_block()
         block.ops[:] = [op for op in block.ops if op.type != "send_barrier"]
         return made
+
     monkeypatch.setattr(modes, "make_programs", without_a_send)
     code, out, err = call(train, "--check")
     assert code == 1 and "barrier" in out and err == ""
@@ -219,52 +298,92 @@ def test_a_check_that_finds_something(train: pathlib.Path, monkeypatch: pytest.M
 
 def test_asynchronous_and_configured(train: pathlib.Path) -> None:
     assert "send_barrier" not in call(train, "--async", "--format", "text")[1]
-    config = [item for pair in ("slice_var_up=false", "split_method=HashName", "min_block_size=4") for item in ("--config", pair)]
+    config = [
+        item
+        for pair in ("slice_var_up=false", "split_method=HashName", "min_block_size=4")
+        for item in ("--config", pair)
+    ]
     code, out, _ = call(train, "--pservers", 2, *config, "--format", "text")
     assert code == 0 and "block0" not in out
 
 
-# ------------------------------------------------------------------------------------------------ what is wrong
-@pytest.mark.parametrize(("argv", "message"), [
-    (["--mode", "pservr"], "no mode 'pservr'; did you mean 'pserver'?"), (["--rol", "x"], "no option '--rol'; did you mean '--role'?"),
-    (["--role", "trainr0"], "did you mean 'trainer0'?"), (["--trainer-id", "7"], "no role 'trainer7'"),
-    (["--trainer-id", "1", "--role", "pserver0"], "are two roles"), (["--format", "txt"], "did you mean 'text'?"),
-    (["--format", "text", "--format", "code"], "need a folder: -o DIR"), (["--format", "text", "--plan"], "do not go with it"),
-    (["--config", "min_blok_size=1"], "did you mean 'min_block_size'?"), (["--config", "min_block_size"], "wants key=value"),
-    (["--config", "min_block_size=x"], "'x' is no whole number"), (["--config", "slice_var_up=perhaps"], "neither true nor false"),
-    (["--config", "split_method=HashNam"], "did you mean 'HashName'?"), (["--config", "runtime_split_send_recv=true"], "sync_mode is false"),
-    (["--trainers", "0"], "'0' is no number"), (["--trainers", "9" * 30], "is no number"), (["--trainers"], "expected one argument"),
-    (["--pservers", "two"], "'two' is no number"), (["--pservers", "1", "--endpoints", "a:1"], "say the same"),
-    (["--endpoints", "127.0.0.1:6174,127.0.0.1:6174"], "twice"), (["--endpoints", "127.0.0.1"], "127.0.0.1"),
-    (["--mode", "nccl2", "--pservers", "2"], "has no servers"), (["--plan", "--gbits", "-1"], "'-1' is no positive number"),
-    (["--plan", "--gflops", "1", "--compute-ms", "1"], "say the same"),
-    (["--mode", "nccl2", "--trainers", "3", "--endpoints", "a:1,b:1"], "3 trainers"),
-    (["other.py"], "one SOURCE is enough"), (["--completion", "fsh"], "did you mean 'fish'?"),
-    (["-o", "/proc/none/x"], "cannot write to /proc/none/x"),
-], ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "")
+# ---------- what is wrong
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--mode", "pservr"], "no mode 'pservr'; did you mean 'pserver'?"),
+        (["--rol", "x"], "no option '--rol'; did you mean '--role'?"),
+        (["--role", "trainr0"], "did you mean 'trainer0'?"),
+        (["--trainer-id", "7"], "no role 'trainer7'"),
+        (["--trainer-id", "1", "--role", "pserver0"], "are two roles"),
+        (["--format", "txt"], "did you mean 'text'?"),
+        (["--format", "text", "--format", "code"], "need a folder: -o DIR"),
+        (["--format", "text", "--plan"], "do not go with it"),
+        (["--config", "min_blok_size=1"], "did you mean 'min_block_size'?"),
+        (["--config", "min_block_size"], "wants key=value"),
+        (["--config", "min_block_size=x"], "'x' is no whole number"),
+        (["--config", "slice_var_up=perhaps"], "neither true nor false"),
+        (["--config", "split_method=HashNam"], "did you mean 'HashName'?"),
+        (["--config", "runtime_split_send_recv=true"], "sync_mode is false"),
+        (["--trainers", "0"], "'0' is no number"),
+        (["--trainers", "9" * 30], "is no number"),
+        (["--trainers"], "expected one argument"),
+        (["--pservers", "two"], "'two' is no number"),
+        (["--pservers", "1", "--endpoints", "a:1"], "say the same"),
+        (["--endpoints", "127.0.0.1:6174,127.0.0.1:6174"], "twice"),
+        (["--endpoints", "127.0.0.1"], "127.0.0.1"),
+        (["--mode", "nccl2", "--pservers", "2"], "has no servers"),
+        (["--plan", "--gbits", "-1"], "'-1' is no positive number"),
+        (["--plan", "--gflops", "1", "--compute-ms", "1"], "say the same"),
+        (["--mode", "nccl2", "--trainers", "3", "--endpoints", "a:1,b:1"], "3 trainers"),
+        (["other.py"], "one SOURCE is enough"),
+        (["--completion", "fsh"], "did you mean 'fish'?"),
+        (["-o", "/proc/none/x"], "cannot write to /proc/none/x"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
 def test_wrong_arguments(train: pathlib.Path, argv: list[str], message: str) -> None:
     assert message in fails(train, *argv)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (HEAD + "def f():\n    return 1 / 0\nf()\n", "train.py:3: ZeroDivisionError: division by zero"),
-    (HEAD + "x = (\n", "train.py:2: SyntaxError"),
-    (HEAD + NET, "ended without a call of Executor.run"), (HEAD + "raise SystemExit(3)", "ended (exit code 3) before its first Executor.run"),
-    ("import paddle.fluid.nowhere", "train.py:1: ModuleNotFoundError: No module named 'paddle.fluid.nowhere'"),
-    ("import paddle\npaddle.dataset.imdb.word_dict()", "train.py:2: FluidError: paddle.dataset.imdb.word_dict() would download"),
-    ("import paddle\npaddle.to_tensor", "module 'paddle' has no attribute 'to_tensor'"),
-    (HEAD + "x = fluid.data('x', [None, 3])\nfluid.layers.mean(x)\n" + RUN, "optimizer"),
-    (HEAD + "fluid.layers.fcc(1)\n", "train.py:2: AttributeError"),
-], ids=["raises", "syntax", "no_run", "exits", "module", "dataset", "attribute", "no_optimizer", "layer"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "def f():\n    return 1 / 0\nf()\n", "train.py:3: ZeroDivisionError: division by zero"),
+        (HEAD + "x = (\n", "train.py:2: SyntaxError"),
+        (HEAD + NET, "ended without a call of Executor.run"),
+        (HEAD + "raise SystemExit(3)", "ended (exit code 3) before its first Executor.run"),
+        (
+            "import paddle.fluid.nowhere",
+            "train.py:1: ModuleNotFoundError: No module named 'paddle.fluid.nowhere'",
+        ),
+        (
+            "import paddle\npaddle.dataset.imdb.word_dict()",
+            "train.py:2: FluidError: paddle.dataset.imdb.word_dict() would download",
+        ),
+        ("import paddle\npaddle.to_tensor", "module 'paddle' has no attribute 'to_tensor'"),
+        (HEAD + "x = fluid.data('x', [None, 3])\nfluid.layers.mean(x)\n" + RUN, "optimizer"),
+        (HEAD + "fluid.layers.fcc(1)\n", "train.py:2: AttributeError"),
+    ],
+    ids=["raises", "syntax", "no_run", "exits", "module", "dataset", "attribute", "no_optimizer", "layer"],
+)
 def test_scripts_that_are_wrong(tmp_path: pathlib.Path, text: str, message: str) -> None:
     assert message in fails(script(tmp_path, text))
 
 
 def test_sources_that_are_wrong(train: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "did you mean 'train.py'?" in fails(tmp_path / "trian.py")
-    assert "which program?" in fails() and "is empty" in fails("-") and "no ProgramDesc" in fails("-", stdin=b"\xff\x00nonsense")
-    assert "line 3" in fails("-", stdin=b"program\nblock 0\n  mul(\n") and "is no program" in fails("-", stdin=b"{}")
-    assert "No such file" in fails(tmp_path / "missing") and "only scripts take arguments" in fails("-", "--", "3", stdin=b"program")
+    assert (
+        "which program?" in fails()
+        and "is empty" in fails("-")
+        and "no ProgramDesc" in fails("-", stdin=b"\xff\x00nonsense")
+    )
+    assert "line 3" in fails("-", stdin=b"program\nblock 0\n  mul(\n") and "is no program" in fails(
+        "-", stdin=b"{}"
+    )
+    assert "No such file" in fails(tmp_path / "missing") and "only scripts take arguments" in fails(
+        "-", "--", "3", stdin=b"program"
+    )
     code, text, _ = call(train, "--format", "text")
     assert code == 0 and "transpiled already" in fails("-", stdin=text.encode())
 
@@ -274,21 +393,29 @@ COMMAND = [sys.executable, "-m", "fluidlite.cli.transpile"]
 
 
 def process(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, argv)], capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(
+        [*COMMAND, *map(str, argv)], capture_output=True, text=True, timeout=120, check=False, **options
+    )
 
 
 def test_as_a_process(train: pathlib.Path) -> None:
     ran = process("--version")
     assert (ran.returncode, ran.stdout) == (0, f"fluidlite {fluid.__version__}\n")
     ran = process("--help")
-    assert ran.returncode == 0 and all(f"--{name}" in ran.stdout for name in ("mode", "config", "plan", "diff")) and "examples:" in ran.stdout
+    assert (
+        ran.returncode == 0
+        and all(f"--{name}" in ran.stdout for name in ("mode", "config", "plan", "diff"))
+        and "examples:" in ran.stdout
+    )
     ran = process(train, "--role", "nobody")
     assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.count("\n") == 1
 
 
 def test_a_reader_that_leaves_early(train: pathlib.Path) -> None:
     for argv in ([], ["--format", "html"], ["--diff"]):
-        with subprocess.Popen([*COMMAND, str(train), *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        with subprocess.Popen(
+            [*COMMAND, str(train), *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as ran:
             assert ran.stdout is not None and ran.stderr is not None
             ran.stdout.close()
             assert ran.stderr.read() == ""
@@ -296,7 +423,12 @@ def test_a_reader_that_leaves_early(train: pathlib.Path) -> None:
 
 
 def test_programs_are_the_same_for_every_hash_seed(train: pathlib.Path) -> None:
-    texts = {process(train, "--role", "pserver0", "--format", "text", env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in "12"}
+    texts = {
+        process(
+            train, "--role", "pserver0", "--format", "text", env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "12"
+    }
     assert len(texts) == 1 and "listen_and_serv" in texts.pop()
 
 
@@ -316,9 +448,18 @@ def test_paddle_is_fluidlite_only_inside() -> None:
     with paddle_names():
         import paddle.fluid as inside  # type: ignore[import-not-found]
         import paddle.fluid.layers.nn as nn  # type: ignore[import-not-found]
-        assert inside is fluid and nn is fluid.layers.nn and nn.__name__ == nn.__spec__.name == "fluidlite.layers.nn"
+
+        assert (
+            inside is fluid
+            and nn is fluid.layers.nn
+            and nn.__name__ == nn.__spec__.name == "fluidlite.layers.nn"
+        )
         import paddle  # type: ignore[import-not-found]
-        assert paddle.__version__ == "1.8.5" and list(paddle.batch(lambda: iter([1, 2, 3]), 2)()) == [[1, 2], [3]]
+
+        assert paddle.__version__ == "1.8.5" and list(paddle.batch(lambda: iter([1, 2, 3]), 2)()) == [
+            [1, 2],
+            [3],
+        ]
         with pytest.raises(FluidError, match="would download"):
             paddle.dataset.mnist.train()()
     assert not [name for name in sys.modules if name.split(".")[0] == "paddle"]

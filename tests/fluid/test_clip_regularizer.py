@@ -1,4 +1,5 @@
 """Clips, error clips and weight decay: their ops and their numbers."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +16,11 @@ X = np.array([[1.0, -2.0], [0.5, 3.0]], "float32")
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -50,7 +55,9 @@ CLIPS = [
 ]
 
 
-@pytest.mark.parametrize("make, w, b, op_type", CLIPS, ids=["value", "range", "norm", "global", "global wide"])
+@pytest.mark.parametrize(
+    "make, w, b, op_type", CLIPS, ids=["value", "range", "norm", "global", "global wide"]
+)
 @pytest.mark.parametrize("passed", [True, False], ids=["passed", "set"])
 def test_clips(make: Any, w: Any, b: Any, op_type: str, passed: bool) -> None:
     loss = linear()
@@ -69,7 +76,9 @@ def test_clips(make: Any, w: Any, b: Any, op_type: str, passed: bool) -> None:
 
 def test_need_clip() -> None:
     loss = linear()
-    fluid.optimizer.SGD(1.0, grad_clip=clip.GradientClipByGlobalNorm(0.5, need_clip=lambda param: param.name == "b")).minimize(loss)
+    fluid.optimizer.SGD(
+        1.0, grad_clip=clip.GradientClipByGlobalNorm(0.5, need_clip=lambda param: param.name == "b")
+    ).minimize(loss)
     w, b = step("w", "b")
     np.testing.assert_allclose(w, 1 - W, rtol=1e-6)
     np.testing.assert_allclose(b, [-0.5], rtol=1e-6)
@@ -94,7 +103,12 @@ def test_groups_must_agree() -> None:
 def test_sparse_global_norm() -> None:
     """Rows that occur twice count as their sum."""
     ids = fluid.data("ids", [None, 1], "int64")
-    table = layers.embedding(ids, [4, 2], is_sparse=True, param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(0.0)))
+    table = layers.embedding(
+        ids,
+        [4, 2],
+        is_sparse=True,
+        param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(0.0)),
+    )
     fluid.optimizer.SGD(1.0, grad_clip=clip.GradientClipByGlobalNorm(1.0)).minimize(layers.reduce_sum(table))
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
@@ -110,20 +124,27 @@ def test_error_clip() -> None:
     np.testing.assert_allclose(step(pairs[0][1].name)[0], 0.5 * W)
 
 
-@pytest.mark.parametrize("made, text", [
-    (clip.GradientClipByValue(3, -1), "Gradient Clip By Value, min = -1.000000, max=3.000000"),
-    (clip.GradientClipByNorm(2.0), "Gradient Clip By Norm, clip_norm=2.000000"),
-    (clip.GradientClipByGlobalNorm(2.0), "Gradient Clip By GlobalNorm, global_norm=2.000000"),
-    (clip.ErrorClipByValue(2.0), "ByValue, min=-2.000000, max=2.000000"),
-    (regularizer.L2Decay(0.1), "L2Decay, regularization_coeff=0.100000"),
-    (regularizer.L1Decay(0.1), "L1Decay, regularization_coeff=0.100000"),
-], ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "made, text",
+    [
+        (clip.GradientClipByValue(3, -1), "Gradient Clip By Value, min = -1.000000, max=3.000000"),
+        (clip.GradientClipByNorm(2.0), "Gradient Clip By Norm, clip_norm=2.000000"),
+        (clip.GradientClipByGlobalNorm(2.0), "Gradient Clip By GlobalNorm, global_norm=2.000000"),
+        (clip.ErrorClipByValue(2.0), "ByValue, min=-2.000000, max=2.000000"),
+        (regularizer.L2Decay(0.1), "L2Decay, regularization_coeff=0.100000"),
+        (regularizer.L1Decay(0.1), "L1Decay, regularization_coeff=0.100000"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_texts(made: Any, text: str) -> None:
     assert str(made) == text
 
 
 # ---------------------------------------------------------------------- weight decay
-DECAYS = [(regularizer.L2Decay(0.1), ["scale", "sum"], 0.1), (regularizer.L1Decay(0.3), ["sign", "scale", "sum"], 0.3)]
+DECAYS = [
+    (regularizer.L2Decay(0.1), ["scale", "sum"], 0.1),
+    (regularizer.L1Decay(0.3), ["sign", "scale", "sum"], 0.3),
+]
 
 
 @pytest.mark.parametrize("decay, types, added", DECAYS, ids=["L2", "L1"])
@@ -135,18 +156,27 @@ def test_decay(decay: Any, types: list[str], added: float) -> None:
 
 
 def test_own_decay_wins() -> None:
-    fluid.optimizer.SGD(1.0, regularization=regularizer.L2Decay(0.1)).minimize(linear(regularizer=regularizer.L1Decay(0.3)))
+    fluid.optimizer.SGD(1.0, regularization=regularizer.L2Decay(0.1)).minimize(
+        linear(regularizer=regularizer.L1Decay(0.3))
+    )
     np.testing.assert_allclose(step("w")[0], 1 - W - 0.3, rtol=1e-6)
 
 
 def test_clip_comes_before_decay() -> None:
-    fluid.optimizer.SGD(1.0, regularization=regularizer.L2Decay(0.5), grad_clip=clip.GradientClipByValue(0.1)).minimize(linear())
+    fluid.optimizer.SGD(
+        1.0, regularization=regularizer.L2Decay(0.5), grad_clip=clip.GradientClipByValue(0.1)
+    ).minimize(linear())
     np.testing.assert_allclose(step("w")[0], np.full((2, 1), 0.4), rtol=1e-5)
 
 
 def test_decay_makes_sparse_gradients_dense() -> None:
     ids = fluid.data("ids", [None, 1], "int64")
-    table = layers.embedding(ids, [3, 2], is_sparse=True, param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(2.0)))
+    table = layers.embedding(
+        ids,
+        [3, 2],
+        is_sparse=True,
+        param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Constant(2.0)),
+    )
     fluid.optimizer.SGD(1.0, regularization=regularizer.L2Decay(0.25)).minimize(layers.reduce_sum(table))
     assert [op.input("Grad") for op in ops() if op.type == "sgd"] == [["table@GRAD@NEWGRAD@"]]
     exe = fluid.Executor(fluid.CPUPlace())
@@ -155,11 +185,18 @@ def test_decay_makes_sparse_gradients_dense() -> None:
     np.testing.assert_allclose(found, [[1.5, 1.5], [-0.5, -0.5], [1.5, 1.5]])
 
 
-@pytest.mark.parametrize("call", [
-    lambda: clip.set_gradient_clip(3), lambda: (linear(), clip.set_gradient_clip(clip.GradientClipByNorm(1.0), [3])),
-    lambda: (linear(), clip.set_gradient_clip(clip.GradientClipByNorm(1.0), ["nothing"])), lambda: clip.GradientClipByNorm(1.0, need_clip=3),
-    lambda: clip.GradientClipByValue(-1.0), lambda: regularizer.L2Decay(None), lambda: fluid.optimizer.SGD(0.1, grad_clip=3),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: clip.set_gradient_clip(3),
+        lambda: (linear(), clip.set_gradient_clip(clip.GradientClipByNorm(1.0), [3])),
+        lambda: (linear(), clip.set_gradient_clip(clip.GradientClipByNorm(1.0), ["nothing"])),
+        lambda: clip.GradientClipByNorm(1.0, need_clip=3),
+        lambda: clip.GradientClipByValue(-1.0),
+        lambda: regularizer.L2Decay(None),
+        lambda: fluid.optimizer.SGD(0.1, grad_clip=3),
+    ],
+)
 def test_refusals(call: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         call()

@@ -1,4 +1,7 @@
-"""Backward passes held to what PaddlePaddle 1.8.5 was seen to do: arguments, steps under Paddle's names, what is written."""
+"""Backward passes held to what PaddlePaddle 1.8.5 was seen to do: arguments, steps under Paddle's names,
+what is written.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -14,7 +17,11 @@ from fluidlite import backward, core, layers
 @pytest.fixture(autouse=True)
 def programs() -> Iterator[None]:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -38,9 +45,16 @@ ALL = ["fc_0.w_0", "fc_0.b_0", "fc_2.w_0", "fc_2.b_0"]
 
 
 # ---------------------------------------------------------------------- arguments of append_backward
-@pytest.mark.parametrize(("parameters", "wanted"), [
-    (None, ALL), (["fc_2.w_0"], ["fc_2.w_0"]), (("fc_2.b_0", "fc_0.w_0"), ["fc_2.b_0", "fc_0.w_0"]), ({"fc_0.w_0"}, ["fc_0.w_0"]), ([], []),
-])
+@pytest.mark.parametrize(
+    ("parameters", "wanted"),
+    [
+        (None, ALL),
+        (["fc_2.w_0"], ["fc_2.w_0"]),
+        (("fc_2.b_0", "fc_0.w_0"), ["fc_2.b_0", "fc_0.w_0"]),
+        ({"fc_0.w_0"}, ["fc_0.w_0"]),
+        ([], []),
+    ],
+)
 def test_parameter_list(parameters: Any, wanted: list[str]) -> None:
     """Pairs come in the order of the list; a parameter may be given as a Variable."""
     pairs = backward.append_backward(net()[2], parameters)
@@ -57,14 +71,20 @@ def test_parameter_list_of_a_wrong_type(bad: Any) -> None:
 def test_no_grad_set(kind: Callable[[Any], Any]) -> None:
     """Names or Variables; the gradient stops there, and what lies behind gets none."""
     _, hidden, loss = net()
-    assert [param.name for param, _ in backward.append_backward(loss, no_grad_set=kind([hidden]))] == ["fc_2.w_0", "fc_2.b_0"]
+    assert [param.name for param, _ in backward.append_backward(loss, no_grad_set=kind([hidden]))] == [
+        "fc_2.w_0",
+        "fc_2.b_0",
+    ]
 
 
 @pytest.mark.parametrize("bad", ["x", frozenset("x"), {"a": 1}, 1, [1]])
 def test_no_grad_set_of_a_wrong_type(bad: Any) -> None:
     loss = net()[2]
-    for call in (lambda: backward.append_backward(loss, no_grad_set=bad), lambda: backward.gradients(loss, loss, no_grad_set=bad),
-                 lambda: fluid.optimizer.SGD(0.1).minimize(loss, no_grad_set=bad)):
+    for call in (
+        lambda: backward.append_backward(loss, no_grad_set=bad),
+        lambda: backward.gradients(loss, loss, no_grad_set=bad),
+        lambda: fluid.optimizer.SGD(0.1).minimize(loss, no_grad_set=bad),
+    ):
         with pytest.raises(TypeError, match="no_grad_set"):
             call()
 
@@ -88,8 +108,17 @@ def test_callbacks_of_a_wrong_type(callbacks: Any, error: type[Exception]) -> No
 
 def test_a_callback_sees_each_gradient_op() -> None:
     seen: list[str] = []
-    backward.append_backward(net()[2], callbacks=[lambda block, context: seen.append(context["__current_op_desc__"].type())])
-    assert seen == ["mean_grad", "elementwise_add_grad", "mul_grad", "relu_grad", "elementwise_add_grad", "mul_grad"]
+    backward.append_backward(
+        net()[2], callbacks=[lambda block, context: seen.append(context["__current_op_desc__"].type())]
+    )
+    assert seen == [
+        "mean_grad",
+        "elementwise_add_grad",
+        "mul_grad",
+        "relu_grad",
+        "elementwise_add_grad",
+        "mul_grad",
+    ]
 
 
 def test_error_clips_follow_what_they_clip() -> None:
@@ -97,16 +126,25 @@ def test_error_clips_follow_what_they_clip() -> None:
     hidden.error_clip = fluid.clip.ErrorClipByValue(0.1)
     backward.append_backward(loss, callbacks=[fluid.clip.error_clip_callback])
     ops = types(block().ops)
-    assert ops[ops.index("mul_grad"):ops.index("mul_grad") + 3] == ["mul_grad", "clip", "relu_grad"]
-    assert str(fluid.clip.ErrorClipByValue(-1)) == "ByValue, min=1.000000, max=-1.000000"          # 1.8.5 checks nothing here
+    assert ops[ops.index("mul_grad") : ops.index("mul_grad") + 3] == ["mul_grad", "clip", "relu_grad"]
+    assert (
+        str(fluid.clip.ErrorClipByValue(-1)) == "ByValue, min=1.000000, max=-1.000000"
+    )  # 1.8.5 checks nothing here
 
 
 # ---------------------------------------------------------------------- arguments of gradients
 def test_gradients_of_wrong_arguments() -> None:
     x, hidden, loss = net()
     other = fluid.data("other", [None, 5], "float32")
-    for arguments, error in (((str, x), TypeError), ((loss, "x"), TypeError), (((loss,), x), TypeError), ((loss, x, "t"), TypeError),
-                             ((loss, None), TypeError), ((loss, x, [loss, loss]), ValueError), ((hidden, x, other), ValueError)):
+    for arguments, error in (
+        ((str, x), TypeError),
+        ((loss, "x"), TypeError),
+        (((loss,), x), TypeError),
+        ((loss, x, "t"), TypeError),
+        ((loss, None), TypeError),
+        ((loss, x, [loss, loss]), ValueError),
+        ((hidden, x, other), ValueError),
+    ):
         with pytest.raises(error):
             backward.gradients(*arguments)  # type: ignore[arg-type]
 
@@ -133,9 +171,14 @@ def test_repeated_passes_name_gradients_anew() -> None:
 
 
 # ---------------------------------------------------------------------- steps under Paddle's names
-GRADIENT = [("x", "x", "x@GRAD", False), ("x@GRAD", "x", "x@GRAD@GRAD", True), ("x@GRAD@GRAD", "x", "x@GRAD@GRAD@GRAD", True),
-            ("grad/grad/x@GRAD", "grad/grad/x", "grad/grad/x@GRAD@GRAD", True),
-            ("x@GRAD@RENAME@block0@1", "x", "x@GRAD@RENAME@block0@1@GRAD", True), ("", "", "@GRAD", False)]
+GRADIENT = [
+    ("x", "x", "x@GRAD", False),
+    ("x@GRAD", "x", "x@GRAD@GRAD", True),
+    ("x@GRAD@GRAD", "x", "x@GRAD@GRAD@GRAD", True),
+    ("grad/grad/x@GRAD", "grad/grad/x", "grad/grad/x@GRAD@GRAD", True),
+    ("x@GRAD@RENAME@block0@1", "x", "x@GRAD@RENAME@block0@1@GRAD", True),
+    ("", "", "@GRAD", False),
+]
 
 
 @pytest.mark.parametrize(("name", "stripped", "appended", "is_gradient"), GRADIENT)
@@ -150,7 +193,12 @@ def test_small_helpers() -> None:
     assert [backward._some_in_set_(cands, {"a"}) for cands in (["a", "b"], ["c"], [])] == [True, False, False]
     assert [backward._all_in_set_(cands, {"a"}) for cands in (["a", "b"], ["a"], [])] == [False, True, False]
     assert [backward._as_list(value) for value in (None, 1, (1, 2), [3])] == [[], [1], [1, 2], [3]]
-    assert [backward._get_no_grad_set_name(value) for value in (None, ["a"], ("a",), {"a"})] == [set(), {"a"}, {"a"}, {"a"}]
+    assert [backward._get_no_grad_set_name(value) for value in (None, ["a"], ("a",), {"a"})] == [
+        set(),
+        {"a"},
+        {"a"},
+        {"a"},
+    ]
 
 
 PATHS: list[tuple[str, list[str], set[str], list[str]]] = [
@@ -162,10 +210,15 @@ PATHS: list[tuple[str, list[str], set[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("inputs", "no_grad", "wanted"), [case[1:] for case in PATHS], ids=[case[0] for case in PATHS])
+@pytest.mark.parametrize(
+    ("inputs", "no_grad", "wanted"), [case[1:] for case in PATHS], ids=[case[0] for case in PATHS]
+)
 def test_paths(inputs: list[str], no_grad: set[str], wanted: list[str]) -> None:
     loss = net()[2]
-    assert types(backward._find_op_path_(block(), [loss], [block().var(name) for name in inputs], no_grad)) == wanted
+    assert (
+        types(backward._find_op_path_(block(), [loss], [block().var(name) for name in inputs], no_grad))
+        == wanted
+    )
 
 
 def test_variables_without_gradients() -> None:
@@ -195,15 +248,22 @@ def test_sub_blocks() -> None:
     assert parent is not None
     assert parent.type() == "conditional_block"
     assert types(backward._get_sub_block_path(inner, parent, set())) == ["square", "assign"]
-    assert types(backward._find_op_path_(outer, [loss], [], set())) == ["conditional_block", "conditional_block", "cast", "select_input",
-                                                                        "mean"]
+    assert types(backward._find_op_path_(outer, [loss], [], set())) == [
+        "conditional_block",
+        "conditional_block",
+        "cast",
+        "select_input",
+        "mean",
+    ]
 
 
 def test_a_pass_step_by_step() -> None:
     """The steps of a backward pass, called one by one, write what append_backward writes."""
     loss = net()[2]
     no_grad = backward._get_stop_gradients_(fluid.default_main_program())
-    path = backward._find_op_path_(block(), [loss], [], {backward._strip_grad_suffix_(name) for name in no_grad[0]})
+    path = backward._find_op_path_(
+        block(), [loss], [], {backward._strip_grad_suffix_(name) for name in no_grad[0]}
+    )
     start, grad_of, found = len(block().ops), {}, {}  # type: ignore[var-annotated]
     fill = backward._create_loss_op_desc_(loss)
     assert (fill.output("Out"), fill.attr("op_role"), fill.attr("value")) == ([loss.name + "@GRAD"], 257, 1.0)
@@ -211,20 +271,35 @@ def test_a_pass_step_by_step() -> None:
     backward._append_backward_ops_(block(), path, block(), no_grad, grad_of)
     backward._rename_grad_(block(), start, grad_of, {})
     backward._append_backward_vars_(block(), start, grad_of, found)
-    assert types(block().ops[start:]) == ["fill_constant", "mean_grad", "elementwise_add_grad", "mul_grad", "relu_grad",
-                                          "elementwise_add_grad", "mul_grad"]
-    assert {name: grad for name, (grad, _) in found.items() if name in ALL} == {name: name + "@GRAD" for name in ALL}
+    assert types(block().ops[start:]) == [
+        "fill_constant",
+        "mean_grad",
+        "elementwise_add_grad",
+        "mul_grad",
+        "relu_grad",
+        "elementwise_add_grad",
+        "mul_grad",
+    ]
+    assert {name: grad for name, (grad, _) in found.items() if name in ALL} == {
+        name: name + "@GRAD" for name in ALL
+    }
 
 
 def test_descriptions() -> None:
     """Partial gradients are renamed and summed; what nobody needs is cut, and read as zeros."""
     make = backward._create_op_desc_
-    ops = [make("relu_grad", {"Out": ["a"], "Out@GRAD": ["a@GRAD"]}, {"X@GRAD": ["x@GRAD"]}, {}),
-           make("tanh_grad", {"Out": ["b"], "Out@GRAD": ["b@GRAD"]}, {"X@GRAD": ["x@GRAD"]}, {}),
-           make("relu_grad", {"Out": ["x"], "Out@GRAD": ["x@GRAD"]}, {"X@GRAD": ["y@GRAD"]}, {})]
+    ops = [
+        make("relu_grad", {"Out": ["a"], "Out@GRAD": ["a@GRAD"]}, {"X@GRAD": ["x@GRAD"]}, {}),
+        make("tanh_grad", {"Out": ["b"], "Out@GRAD": ["b@GRAD"]}, {"X@GRAD": ["x@GRAD"]}, {}),
+        make("relu_grad", {"Out": ["x"], "Out@GRAD": ["x@GRAD"]}, {"X@GRAD": ["y@GRAD"]}, {}),
+    ]
     summed = backward._addup_repetitive_outputs_(ops, 0)
     assert [(op.type(), op.output_arg_names()) for op in summed] == [
-        ("relu_grad", ["x@GRAD@RENAME@block0@0"]), ("tanh_grad", ["x@GRAD@RENAME@block0@1"]), ("sum", ["x@GRAD"]), ("relu_grad", ["y@GRAD"])]
+        ("relu_grad", ["x@GRAD@RENAME@block0@0"]),
+        ("tanh_grad", ["x@GRAD@RENAME@block0@1"]),
+        ("sum", ["x@GRAD"]),
+        ("relu_grad", ["y@GRAD"]),
+    ]
     backward._rename_arg_(summed, "y@GRAD", "z@GRAD")
     assert summed[3].output_arg_names() == ["z@GRAD"]
     assert summed[0].attr("op_role") == int(core.op_proto_and_checker_maker.OpRole.Backward)
@@ -237,7 +312,10 @@ def test_a_gradient_looks_like_its_variable() -> None:
     for name in ("ids@GRAD", "unknown@GRAD"):
         block().create_var(name=name)
         backward._infer_var_data_type_shape_(name, block())
-    assert (block().var("ids@GRAD").shape, block().var("ids@GRAD").dtype) == ((-1, 2), core.VarDesc.VarType.INT64)
+    assert (block().var("ids@GRAD").shape, block().var("ids@GRAD").dtype) == (
+        (-1, 2),
+        core.VarDesc.VarType.INT64,
+    )
     assert block().var("unknown@GRAD").dtype == core.VarDesc.VarType.FP32
 
 
@@ -259,7 +337,11 @@ def test_one_variable_read_twice() -> None:
     product = layers.elementwise_mul(total, x)
     backward.append_backward(layers.mean(layers.sums([product, product, x])))
     last = block().ops[-1]
-    assert (last.type, last.input("X"), last.output("Out")) == ("sum", [f"x@GRAD@RENAME@block0@{i}" for i in range(4)], ["x@GRAD"])
+    assert (last.type, last.input("X"), last.output("Out")) == (
+        "sum",
+        [f"x@GRAD@RENAME@block0@{i}" for i in range(4)],
+        ["x@GRAD"],
+    )
     given = np.array([[1.0, 2.0, 3.0]], "float32")
     found = fluid.Executor(fluid.CPUPlace()).run(feed={"x": given}, fetch_list=["x@GRAD"])[0]
     np.testing.assert_allclose(found, (8 * given + 1) / 3, rtol=1e-6)

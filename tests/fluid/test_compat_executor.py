@@ -1,4 +1,5 @@
 """What `Executor.run` takes and gives, held to what PaddlePaddle 1.8.5 was seen to do."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,9 @@ W_AFTER = [-3.5, -4.7, -5.9, -7.1]
 
 @pytest.fixture
 def net() -> SimpleNamespace:
-    """Linear regression with constant weights, a counter beside it, and a test program; its startup program has run."""
+    """Linear regression with constant weights, a counter beside it, and a test program; its startup
+    program has run.
+    """
     main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         x, y = layers.data("x", [4]), layers.data("y", [1])
@@ -31,9 +34,23 @@ def net() -> SimpleNamespace:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(startup, scope=scope)
     run = lambda fetch_list=None, feed=FEED, program=main, **options: exe.run(
-        program, feed=feed, fetch_list=fetch_list, scope=scope, **options)
-    return SimpleNamespace(main=main, startup=startup, test=main.clone(for_test=True), exe=exe, scope=scope, run=run, x=x, y=y, p=p,
-                           loss=loss, opt=opt, counter=counter, first=main.global_block().ops[0])
+        program, feed=feed, fetch_list=fetch_list, scope=scope, **options
+    )
+    return SimpleNamespace(
+        main=main,
+        startup=startup,
+        test=main.clone(for_test=True),
+        exe=exe,
+        scope=scope,
+        run=run,
+        x=x,
+        y=y,
+        p=p,
+        loss=loss,
+        opt=opt,
+        counter=counter,
+        first=main.global_block().ops[0],
+    )
 
 
 def tensor(array: Any, lengths: list[list[int]] | None = None) -> fluid.LoDTensor:
@@ -70,10 +87,20 @@ def test_fetch_lists(net: SimpleNamespace, what: str) -> None:
         assert value.shape == np.shape(expected)
 
 
-@pytest.mark.parametrize(("fetch_list", "error"), [
-    (3, AssertionError), ({"a": "w"}, AssertionError), ({"w"}, AssertionError), ([3], TypeError), ([None], TypeError),
-    ([b"w"], TypeError), ([["w", 3]], TypeError), ([[["w"], "b"]], TypeError), (["nope"], core.EnforceNotMet),
-])
+@pytest.mark.parametrize(
+    ("fetch_list", "error"),
+    [
+        (3, AssertionError),
+        ({"a": "w"}, AssertionError),
+        ({"w"}, AssertionError),
+        ([3], TypeError),
+        ([None], TypeError),
+        ([b"w"], TypeError),
+        ([["w", 3]], TypeError),
+        ([[["w"], "b"]], TypeError),
+        (["nope"], core.EnforceNotMet),
+    ],
+)
 def test_wrong_fetch_lists(net: SimpleNamespace, fetch_list: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         net.run(fetch_list)
@@ -88,46 +115,78 @@ def test_only_optimizer_ops_are_fetched(net: SimpleNamespace) -> None:
 def test_tensor_arrays_are_fetched_as_lists() -> None:
     program = fluid.Program()
     with fluid.program_guard(program, fluid.Program()):
-        array = layers.array_write(layers.fill_constant([2], "float32", 3.0), layers.fill_constant([1], "int64", 0))
-        layers.array_write(layers.fill_constant([1], "float32", 4.0), layers.fill_constant([1], "int64", 1), array)
+        array = layers.array_write(
+            layers.fill_constant([2], "float32", 3.0), layers.fill_constant([1], "int64", 0)
+        )
+        layers.array_write(
+            layers.fill_constant([1], "float32", 4.0), layers.fill_constant([1], "int64", 1), array
+        )
     exe = fluid.Executor(fluid.CPUPlace())
-    (arrays,), (tensors,) = (exe.run(program, fetch_list=[array], return_numpy=kind) for kind in (True, False))
+    (arrays,), (tensors,) = (
+        exe.run(program, fetch_list=[array], return_numpy=kind) for kind in (True, False)
+    )
     assert type(arrays) is list and [item.tolist() for item in arrays] == [[3, 3], [4]]
     assert type(tensors) is list and all(isinstance(item, fluid.LoDTensor) for item in tensors)
 
 
 # ------------------------------------------------------------------------------------------------ feeds
-@pytest.mark.parametrize(("feed", "error"), [
-    (3, TypeError), ("x", TypeError), ([3], TypeError), ([], AssertionError), ([FEED, FEED], AssertionError),
-    ({"x": X}, core.EnforceNotMet), ({}, core.EnforceNotMet), ({"x": X[:, :3], "y": Y}, core.EnforceNotMet),
-    ({"x": X, "y": np.ones((3, 1), "float32")}, core.EnforceNotMet), ({"x": X, "y": None}, core.EnforceNotMet),
-    ({"x": [[1.0, 2.0], [3.0]], "y": Y}, RuntimeError), ({"x": fluid.LoDTensor(), "y": Y}, core.EnforceNotMet),
-    ({"x": tensor(X, [[1, 1]]), "y": Y}, RuntimeError),
-])
+@pytest.mark.parametrize(
+    ("feed", "error"),
+    [
+        (3, TypeError),
+        ("x", TypeError),
+        ([3], TypeError),
+        ([], AssertionError),
+        ([FEED, FEED], AssertionError),
+        ({"x": X}, core.EnforceNotMet),
+        ({}, core.EnforceNotMet),
+        ({"x": X[:, :3], "y": Y}, core.EnforceNotMet),
+        ({"x": X, "y": np.ones((3, 1), "float32")}, core.EnforceNotMet),
+        ({"x": X, "y": None}, core.EnforceNotMet),
+        ({"x": [[1.0, 2.0], [3.0]], "y": Y}, RuntimeError),
+        ({"x": fluid.LoDTensor(), "y": Y}, core.EnforceNotMet),
+        ({"x": tensor(X, [[1, 1]]), "y": Y}, RuntimeError),
+    ],
+)
 def test_wrong_feeds(net: SimpleNamespace, feed: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         net.run([net.loss, net.p], feed)
 
 
-@pytest.mark.parametrize("feed", [FEED, [FEED], (FEED,), {"x": tensor(X), "y": tensor(Y)}, {"x": X, "y": 1.0}])
+@pytest.mark.parametrize(
+    "feed", [FEED, [FEED], (FEED,), {"x": tensor(X), "y": tensor(Y)}, {"x": X, "y": 1.0}]
+)
 def test_feeds(net: SimpleNamespace, feed: Any) -> None:
     assert net.run([net.loss], feed)[0].tolist() == [52.0]
 
 
 def test_what_the_program_does_not_have_is_not_fed(net: SimpleNamespace) -> None:
-    with pytest.warns(UserWarning, match="The variable zz is not found in program. It is not declared or is pruned."):
+    with pytest.warns(
+        UserWarning, match="The variable zz is not found in program. It is not declared or is pruned."
+    ):
         assert net.run([net.loss], {**FEED, "zz": X})[0].tolist() == [52.0]
     with pytest.warns(UserWarning, match="is not found in program"):
         assert net.exe.run(fluid.Program(), feed={"a": X}) == []
 
 
 def test_parameters_can_be_fed(net: SimpleNamespace) -> None:
-    assert net.run([net.p], {**FEED, "w": np.full((4, 1), 2, "float32")}, net.test)[0].tolist() == [[12], [44]]
+    assert net.run([net.p], {**FEED, "w": np.full((4, 1), 2, "float32")}, net.test)[0].tolist() == [
+        [12],
+        [44],
+    ]
 
 
-FITS = {(-1, 1): [(2,), (2, 1), (1,)], (-1,): [(2,), (1,)], (-1, 1, 1): [(2,), (2, 1), (2, 1, 1), (1,)], (2, 1): [(2,), (2, 1)],
-        (-1, 2): [(2,), (1, 2), (1,)], (1, -1): [(1, 2), (1,)], (-1, -1): [(2,), (2, 1), (1, 2), (1,)], (1,): [(1,)],
-        (1, 2, 1): [(1, 2), (1,), (1, 2, 1)]}
+FITS = {
+    (-1, 1): [(2,), (2, 1), (1,)],
+    (-1,): [(2,), (1,)],
+    (-1, 1, 1): [(2,), (2, 1), (2, 1, 1), (1,)],
+    (2, 1): [(2,), (2, 1)],
+    (-1, 2): [(2,), (1, 2), (1,)],
+    (1, -1): [(1, 2), (1,)],
+    (-1, -1): [(2,), (2, 1), (1, 2), (1,)],
+    (1,): [(1,)],
+    (1, 2, 1): [(1, 2), (1,), (1, 2, 1)],
+}
 
 
 @pytest.mark.parametrize("declared", FITS)
@@ -140,7 +199,11 @@ def test_data_checks_the_shape_as_far_as_it_goes(declared: Sequence[int]) -> Non
         if shape in FITS[tuple(declared)]:
             assert executor.check_feed_shape_type(var, tensor(np.ones(shape, "float32"))) is True
         else:
-            with pytest.raises(ValueError, match=r"The fed Variable 'd' should have dimensions = .* but received fed shape .* on each device"):
+            with pytest.raises(
+                ValueError,
+                match=r"The fed Variable 'd' should have dimensions = .* but received fed shape .* on each "
+                r"device",
+            ):
                 executor.check_feed_shape_type(var, np.ones(shape, "float32"))
 
 
@@ -148,23 +211,34 @@ def test_data_checks_the_type() -> None:
     program = fluid.Program()
     with fluid.program_guard(program):
         fed, free = fluid.data("d", [4, 4], "float32"), layers.data("e", [4])
-    with pytest.raises(ValueError, match="The data type of fed Variable 'd' must be 'float32', but received 'float64'"):
+    with pytest.raises(
+        ValueError, match="The data type of fed Variable 'd' must be 'float32', but received 'float64'"
+    ):
         executor.check_feed_shape_type(fed, np.ones((4, 4)))
     with pytest.raises(ValueError, match=r"received fed shape \[2, 4\] on each device"):
         executor.check_feed_shape_type(fed, np.ones((4, 4), "float32"), 2)
     assert executor.check_feed_shape_type(free, np.ones(7)) is True
-    out = fluid.Executor(fluid.CPUPlace()).run(program, feed={"d": np.ones((4, 4), "float32"), "e": X}, fetch_list=["d"])
+    out = fluid.Executor(fluid.CPUPlace()).run(
+        program, feed={"d": np.ones((4, 4), "float32"), "e": X}, fetch_list=["d"]
+    )
     assert out[0].shape == (4, 4)
 
 
-@pytest.mark.parametrize(("dtype", "value", "found"), [
-    ("float32", 3.0, [3]), ("int64", 3, [3]), ("float32", 3, [3]), ("float32", np.float32(3), [3]), ("bool", True, [True]),
-])
+@pytest.mark.parametrize(
+    ("dtype", "value", "found"),
+    [
+        ("float32", 3.0, [3]),
+        ("int64", 3, [3]),
+        ("float32", 3, [3]),
+        ("float32", np.float32(3), [3]),
+        ("bool", True, [True]),
+    ],
+)
 def test_numbers_are_fed_with_one_dimension(dtype: str, value: Any, found: list[Any]) -> None:
     program = fluid.Program()
     with fluid.program_guard(program):
         fluid.data("d", [1], dtype)
-    out, = fluid.Executor(fluid.CPUPlace()).run(program, feed={"d": value}, fetch_list=["d"])
+    (out,) = fluid.Executor(fluid.CPUPlace()).run(program, feed={"d": value}, fetch_list=["d"])
     assert out.tolist() == found and out.dtype == dtype
 
 
@@ -210,7 +284,7 @@ def test_use_prune_needs_no_feeds_that_the_fetches_do_not(net: SimpleNamespace) 
     assert net.run([net.loss], {"fc_0.tmp_1": Y, "y": Y}, net.test, use_prune=True)[0].tolist() == [0]
 
 
-# ------------------------------------------------------------------------------------------------ the rest of the contract
+# ---------- the rest of the contract
 def test_programs_places_and_closing(net: SimpleNamespace) -> None:
     for wrong in ("abc", 3):
         with pytest.raises(TypeError):
@@ -245,11 +319,15 @@ def test_fetch_var(net: SimpleNamespace) -> None:
 
 def test_feed_and_fetch_ops_are_told(net: SimpleNamespace) -> None:
     program, block = net.test.clone(), net.test.global_block()
-    assert not executor.has_feed_operators(block, FEED, "feed") and not executor.has_fetch_operators(block, [net.loss], "fetch")
+    assert not executor.has_feed_operators(block, FEED, "feed") and not executor.has_fetch_operators(
+        block, [net.loss], "fetch"
+    )
     fluid.io.prepend_feed_ops(program, ["x", "y"])
     fluid.io.append_fetch_ops(program, [net.loss.name])
     block = program.global_block()
-    assert executor.has_feed_operators(block, FEED, "feed") and executor.has_fetch_operators(block, [net.loss], "fetch")
+    assert executor.has_feed_operators(block, FEED, "feed") and executor.has_fetch_operators(
+        block, [net.loss], "fetch"
+    )
     with pytest.raises(Exception, match="'feed_targets' does not have y variable"):
         executor.has_feed_operators(block, {"x": X}, "feed")
     with pytest.raises(Exception, match="Feed operators in program desc do not match 'feed_targets'"):
@@ -260,8 +338,17 @@ def test_feed_and_fetch_ops_are_told(net: SimpleNamespace) -> None:
 
 def test_small_helpers() -> None:
     pairs = [((2, 3), (2, 3)), ((-1, 3), (2, 3)), ((2, 3), (-1, 3)), ((2,), (2, 3)), ((2, 3), (2, 4))]
-    assert [executor.dimension_is_compatible_with(*pair) for pair in pairs] == [True, True, True, False, False]
-    assert executor._to_name_str("a") == "a" and executor._get_program_cache_key(FEED, ["w"]) == "['x', 'y', 'w']"
+    assert [executor.dimension_is_compatible_with(*pair) for pair in pairs] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert (
+        executor._to_name_str("a") == "a"
+        and executor._get_program_cache_key(FEED, ["w"]) == "['x', 'y', 'w']"
+    )
     for wrong in (b"a", 3):
         with pytest.raises(TypeError):
             executor._to_name_str(wrong)

@@ -1,4 +1,5 @@
 """Fluid's small modules, held to what PaddlePaddle 1.8.5 was seen to do."""
+
 from __future__ import annotations
 
 import logging
@@ -56,17 +57,35 @@ def test_each_trainer_its_batches(trainer: str, wanted: list[int], monkeypatch: 
 
 def test_communication_as_layers() -> None:
     x = fluid.data("x", [4, 3])
-    made = [collective._allreduce(x, reduce_type="max"), collective._c_allreduce(x), collective._c_allgather(x, 2),
-            collective._c_reducescatter(x, 2)]
+    made = [
+        collective._allreduce(x, reduce_type="max"),
+        collective._c_allreduce(x),
+        collective._c_allgather(x, 2),
+        collective._c_reducescatter(x, 2),
+    ]
     assert [(var.name, var.shape, var.stop_gradient) for var in made] == [
-        ("x.tmp_0", (4, 3), True), ("x.c_allreduce_sum_0", (4, 3), False), ("x.c_allgather_0", (8, 3), False),
-        ("x.c_reducescatter_0", (2, 3), False)]
-    for same in (collective._broadcast(x, 1), collective._c_broadcast(x, 1), collective._c_sync_calc_stream(x),
-                 collective._c_sync_comm_stream(x, 1)):
+        ("x.tmp_0", (4, 3), True),
+        ("x.c_allreduce_sum_0", (4, 3), False),
+        ("x.c_allgather_0", (8, 3), False),
+        ("x.c_reducescatter_0", (2, 3), False),
+    ]
+    for same in (
+        collective._broadcast(x, 1),
+        collective._c_broadcast(x, 1),
+        collective._c_sync_calc_stream(x),
+        collective._c_sync_comm_stream(x, 1),
+    ):
         assert same is x
     assert [op.type for op in fluid.default_main_program().global_block().ops] == [
-        "allreduce", "c_allreduce_sum", "c_allgather", "c_reducescatter", "broadcast", "c_broadcast", "c_sync_calc_stream",
-        "c_sync_comm_stream"]
+        "allreduce",
+        "c_allreduce_sum",
+        "c_allgather",
+        "c_reducescatter",
+        "broadcast",
+        "c_broadcast",
+        "c_sync_calc_stream",
+        "c_sync_comm_stream",
+    ]
     with pytest.raises(TypeError, match="reduce type can only be"):
         collective._c_allreduce(x, reduce_type="mean")
     with pytest.raises(ValueError, match="cannot be evenly divided by nranks"):
@@ -93,8 +112,12 @@ def test_the_distributed_table() -> None:
     row = fluid.layers.embedding(ids, [100, 8], is_sparse=True, is_distributed=True, param_attr="table")
     program = fluid.default_main_program()
     assert distribute_lookup_table.find_distributed_lookup_table(program) == "table"
-    assert [var.name for var in distribute_lookup_table.find_distributed_lookup_table_inputs(program, "table")] == ["ids"]
-    assert [var.name for var in distribute_lookup_table.find_distributed_lookup_table_outputs(program, "table")] == [row.name]
+    assert [
+        var.name for var in distribute_lookup_table.find_distributed_lookup_table_inputs(program, "table")
+    ] == ["ids"]
+    assert [
+        var.name for var in distribute_lookup_table.find_distributed_lookup_table_outputs(program, "table")
+    ] == [row.name]
     fluid.layers.embedding(ids, [100, 8], is_sparse=True, is_distributed=True, param_attr="other")
     with pytest.raises(RuntimeError, match="should have only one table"):
         distribute_lookup_table.find_distributed_lookup_table(program)

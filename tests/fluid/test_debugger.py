@@ -1,4 +1,5 @@
 """Programs as pseudo-code and drawings, flags, and the names of `fluid.core`."""
+
 from __future__ import annotations
 
 import pathlib
@@ -34,7 +35,9 @@ def test_drawings(program: fluid.Program, tmp_path: pathlib.Path) -> None:
     text = path.read_text()
     assert text.startswith("digraph block {") and text.endswith("}\n")
     assert text.count("\n  op_0 [") == 1 and 'label="mul"' in text and 'label="fc_0.w_0\\n[4, 3]"' in text
-    assert text.count('"orange"') == 4 and '\\"quoted\\"' in text   # x itself, and three edges of ops that read it
+    assert (
+        text.count('"orange"') == 4 and '\\"quoted\\"' in text
+    )  # x itself, and three edges of ops that read it
 
 
 # ------------------------------------------------------------------------------------------------ flags
@@ -43,29 +46,49 @@ def test_flags() -> None:
     fluid.set_flags({"FLAGS_check_nan_inf": 1})
     try:
         assert fluid.get_flags(["FLAGS_check_nan_inf", "FLAGS_eager_delete_tensor_gb"]) == {
-            "FLAGS_check_nan_inf": True, "FLAGS_eager_delete_tensor_gb": 0.0}
+            "FLAGS_check_nan_inf": True,
+            "FLAGS_eager_delete_tensor_gb": 0.0,
+        }
         assert core.globals()["FLAGS_check_nan_inf"] is True
-        assert core.init_gflags(["--check_nan_inf=false", "--tryfromenv=x"]) and not core.globals().get("FLAGS_check_nan_inf")
+        assert core.init_gflags(["--check_nan_inf=false", "--tryfromenv=x"]) and not core.globals().get(
+            "FLAGS_check_nan_inf"
+        )
     finally:
         core.globals()["FLAGS_check_nan_inf"] = False
     for wrong in (lambda: fluid.get_flags("FLAGS_nope"), lambda: fluid.set_flags({"FLAGS_nope": 1})):
         with pytest.raises(ValueError, match="Flag FLAGS_nope cannot"):
             wrong()
-    for wrong in (lambda: fluid.get_flags(3), lambda: fluid.set_flags(3), lambda: fluid.set_flags({"FLAGS_check_nan_inf": "abc"})):
+    for wrong in (
+        lambda: fluid.get_flags(3),
+        lambda: fluid.set_flags(3),
+        lambda: fluid.set_flags({"FLAGS_check_nan_inf": "abc"}),
+    ):
         with pytest.raises(TypeError):
             wrong()
 
 
-@pytest.mark.parametrize("versions", [("1",), ("1.8.5",), ("1.8", "1.9"), ("0.0.0.0",), ("1.8.5.0",), ("1.8.5", "1.8.5.0")])
+@pytest.mark.parametrize(
+    "versions", [("1",), ("1.8.5",), ("1.8", "1.9"), ("0.0.0.0",), ("1.8.5.0",), ("1.8.5", "1.8.5.0")]
+)
 def test_versions_that_this_is(versions: tuple[str, ...]) -> None:
     assert fluid.require_version(*versions) is None
 
 
-@pytest.mark.parametrize(("versions", "error", "match"), [
-    (("1.8.6",), Exception, "1.8.6 or higher"), (("0.1", "1.7"), Exception, r"in \[0.1, 1.7\]"), (("2.0",), Exception, "VersionError"),
-    (("1.8.5.1",), Exception, "VersionError"), (("1.8.5", "1.8"), Exception, "VersionError"),
-    (("abc",), ValueError, "'min_version' in require_version must be in format"), (("1.8.5-rc",), ValueError, "format"),
-    (("1", "x"), ValueError, "'max_version'"), ((1,), TypeError, "'min_version'"), (("1.8.5", 1), TypeError, "'max_version'")])
+@pytest.mark.parametrize(
+    ("versions", "error", "match"),
+    [
+        (("1.8.6",), Exception, "1.8.6 or higher"),
+        (("0.1", "1.7"), Exception, r"in \[0.1, 1.7\]"),
+        (("2.0",), Exception, "VersionError"),
+        (("1.8.5.1",), Exception, "VersionError"),
+        (("1.8.5", "1.8"), Exception, "VersionError"),
+        (("abc",), ValueError, "'min_version' in require_version must be in format"),
+        (("1.8.5-rc",), ValueError, "format"),
+        (("1", "x"), ValueError, "'max_version'"),
+        ((1,), TypeError, "'min_version'"),
+        (("1.8.5", 1), TypeError, "'max_version'"),
+    ],
+)
 def test_versions_that_this_is_not(versions: tuple[str, ...], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         fluid.require_version(*versions)
@@ -74,10 +97,19 @@ def test_versions_that_this_is_not(versions: tuple[str, ...], error: type[Except
 # ------------------------------------------------------------------------------------------------ core
 def test_names_of_core() -> None:
     maker = core.op_proto_and_checker_maker
-    assert (maker.kOpRoleAttrName(), maker.kOpRoleVarAttrName(), maker.kOpNameScopeAttrName(), maker.kOpCreationCallstackAttrName(),
-            maker.kOpDeviceAttrName()) == ("op_role", "op_role_var", "op_namescope", "op_callstack", "op_device")
+    assert (
+        maker.kOpRoleAttrName(),
+        maker.kOpRoleVarAttrName(),
+        maker.kOpNameScopeAttrName(),
+        maker.kOpCreationCallstackAttrName(),
+        maker.kOpDeviceAttrName(),
+    ) == ("op_role", "op_role_var", "op_namescope", "op_callstack", "op_device")
     assert (int(maker.OpRole.Backward), int(maker.OpRole.Optimize), int(maker.OpRole.Loss)) == (1, 2, 256)
-    assert (core.empty_var_name(), core.kGradVarSuffix(), core.kTempVarName()) == ("@EMPTY@", "@GRAD", "@TEMP@")
+    assert (core.empty_var_name(), core.kGradVarSuffix(), core.kTempVarName()) == (
+        "@EMPTY@",
+        "@GRAD",
+        "@TEMP@",
+    )
     assert core.VarDesc.VarType.FP32 == 5 and core.AttrType.BOOLS == core.AttrType.BOOLEANS
     assert "mul" in core.get_all_op_names() and core.has_grad_op_maker("mul") and core.op_support_gpu("mul")
     assert core.get_op_attrs_default_value(b"mul")["x_num_col_dims"] == 1
@@ -92,10 +124,11 @@ def test_gradient_descriptions(program: fluid.Program) -> None:
     assert made[0].output("Y@GRAD") == ["fc_0.w_0@GRAD"] and of["fc_0.w_0@GRAD"] == "fc_0.w_0"
 
 
-# ------------------------------------------------------------------------------------------------ fluid.graphviz
+# ---------- fluid.graphviz
 def test_graphs_by_hand(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fluidlite.graphviz import GraphPreviewGenerator
-    monkeypatch.setenv("PATH", str(tmp_path))                # without Graphviz there is a text, but no picture
+
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Graphviz there is a text, but no picture
     drawing = GraphPreviewGenerator("my title")
     op = drawing.add_op("mul")
     drawing.add_edge(drawing.add_param('w"', "float32[3]", highlight=True), op, highlight=True)
@@ -104,5 +137,9 @@ def test_graphs_by_hand(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
     drawing(str(tmp_path / "g.dot"))
     text = (tmp_path / "g.dot").read_text()
     assert text.startswith('digraph G {\ntitle = "my title"\nlayout="dot";') and text.endswith("}")
-    assert f"{op.name} [label=<<B>mul</B>>,shape=" in text and 'label="w\\"\\nfloat32[3]"' in text and "{rank=same;arg_" in text
+    assert (
+        f"{op.name} [label=<<B>mul</B>>,shape=" in text
+        and 'label="w\\"\\nfloat32[3]"' in text
+        and "{rank=same;arg_" in text
+    )
     assert '[color="orange"]' in text and '[color="#00000"]' in text

@@ -1,4 +1,7 @@
-"""Files from strangers: whatever is in them, the answer is a value or a FormatError, soon and in little memory."""
+"""Files from strangers: whatever is in them, the answer is a value or a FormatError, soon and in little
+memory.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -179,8 +182,8 @@ def test_bytes_that_are_no_program() -> None:
     refused(lambda: parse_program(bytes(proto.MAX_BYTES + 1)), "too many", megabytes=128)
     program = desc()
     program.blocks[0].ops.add()
-    refuse_program(program, "no whole ProgramDesc")              # an op without its type
-    refused(lambda: parse_program(b"\x0b" * 5000))               # groups in groups
+    refuse_program(program, "no whole ProgramDesc")  # an op without its type
+    refused(lambda: parse_program(b"\x0b" * 5000))  # groups in groups
 
 
 def test_too_many_of_anything() -> None:
@@ -192,6 +195,7 @@ def test_too_many_of_anything() -> None:
         while size > 127:
             size, text = size >> 7, text + bytes([size & 127 | 128])
         return b"\x0a" + text + bytes([size]) + body
+
     ops, variables = b"\x22\x03\x1a\x01r", b"\x1a\x07\x0a\x01x\x12\x02\x08\x07"
     assert len(parse_program(block(ops * 3)).global_block().ops) == 3
     refused(lambda: parse_program(block(ops * (1 << 19))), "ops is too large", megabytes=128)
@@ -209,7 +213,13 @@ def test_many_unknown_ops_are_looked_up_fast() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ tensors
-def tensor_file(dims: list[int], data_type: int = 5, data: bytes = b"", lod: bytes = struct.pack("<Q", 0), version: int = 0) -> bytes:
+def tensor_file(
+    dims: list[int],
+    data_type: int = 5,
+    data: bytes = b"",
+    lod: bytes = struct.pack("<Q", 0),
+    version: int = 0,
+) -> bytes:
     text = TensorDesc(data_type=data_type, dims=dims).SerializePartialToString()
     return struct.pack("<I", version) + lod + struct.pack("<Ii", 0, len(text)) + text + data
 
@@ -246,10 +256,16 @@ def test_selected_rows_that_do_not_fit() -> None:
     assert Source.of_bytes(good).selected_rows().rows() == [1, 4]
     for size in range(len(good)):
         refused(lambda size=size: Source.of_bytes(good[:size]).selected_rows())
-    refused(lambda: Source.of_bytes(struct.pack("<IQ", 0, 1 << 61)).selected_rows(), "should take", megabytes=1)
+    refused(
+        lambda: Source.of_bytes(struct.pack("<IQ", 0, 1 << 61)).selected_rows(), "should take", megabytes=1
+    )
     for rows, height in (([1, 9], 6), ([-1, 0], 6)):
-        refused(lambda rows=rows, height=height: Source.of_bytes(
-            value_bytes(SelectedRows(rows, height, np.ones((2, 3), "float32")))).selected_rows(), "row numbers")
+        refused(
+            lambda rows=rows, height=height: Source.of_bytes(
+                value_bytes(SelectedRows(rows, height, np.ones((2, 3), "float32")))
+            ).selected_rows(),
+            "row numbers",
+        )
 
 
 def test_truncated_tensors() -> None:
@@ -280,20 +296,40 @@ called: list[int] = []
 def test_nothing_in_a_pickle_is_called() -> None:
     for proto_number in range(6):
         refused(lambda number=proto_number: load_arrays(pickle.dumps({"w": Evil(called.append, 1)}, number)))
-        refused(lambda number=proto_number: load_arrays(pickle.dumps({"w": Evil(eval, "called.append(1)")}, number)))
+        refused(
+            lambda number=proto_number: load_arrays(
+                pickle.dumps({"w": Evil(eval, "called.append(1)")}, number)
+            )
+        )
     refused(lambda: load_arrays(pickle.dumps({"w": Evil(np.load, "/etc/passwd")})))
     assert not called
 
 
 def test_pickles_of_other_things() -> None:
-    for value in (1, [1], {"w": [1]}, {"w": object}, {3: np.ones(2)}, {"w": np.array(["a"])}, {"w": np.array([None])}, {"w": {"x": 1}}):
-        refused(lambda value=value: load_arrays(pickle.dumps(value, 2), "some.pdparams"), "some.pdparams is no file of parameters")
+    for value in (
+        1,
+        [1],
+        {"w": [1]},
+        {"w": object},
+        {3: np.ones(2)},
+        {"w": np.array(["a"])},
+        {"w": np.array([None])},
+        {"w": {"x": 1}},
+    ):
+        refused(
+            lambda value=value: load_arrays(pickle.dumps(value, 2), "some.pdparams"),
+            "some.pdparams is no file of parameters",
+        )
 
 
 def test_pickles_that_would_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused(lambda: load_arrays(b"\x80\x02})" + b"q\x00h\x00\x86" * 100 + b"K\x01s."))      # t = (t, t), a hundred times, as a key
-    refused(lambda: load_arrays(b"\x80\x02})" + b"\x85" * 100_000 + b"K\x01s."), seconds=9)   # a tuple 100000 deep, as a key
-    refused(lambda: load_arrays(b"\x80\x02Nr\xff\xff\xff\x7f."), megabytes=1)                # memo number 2147483647
+    refused(
+        lambda: load_arrays(b"\x80\x02})" + b"q\x00h\x00\x86" * 100 + b"K\x01s.")
+    )  # t = (t, t), a hundred times, as a key
+    refused(
+        lambda: load_arrays(b"\x80\x02})" + b"\x85" * 100_000 + b"K\x01s."), seconds=9
+    )  # a tuple 100000 deep, as a key
+    refused(lambda: load_arrays(b"\x80\x02Nr\xff\xff\xff\x7f."), megabytes=1)  # memo number 2147483647
     refused(lambda: load_arrays(b"\x80\x02X\xff\xff\xff\x7fab."), megabytes=1)
     refused(lambda: load_arrays(b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f."), megabytes=1)
     monkeypatch.setattr(pickles, "_MAX_STEPS", 1000)
@@ -305,7 +341,11 @@ def test_arrays_that_are_larger_than_their_data() -> None:
     assert load_arrays(good)["w"].tolist() == [0, 1, 2]
     for size in range(len(good)):
         refused(lambda size=size: load_arrays(good[:size]), megabytes=1)
-    refused(lambda: load_arrays(good.replace(b"K\x01(K\x03t", b"K\x01(J\xff\xff\xff\x7ft")), "has 12 bytes", megabytes=1)
+    refused(
+        lambda: load_arrays(good.replace(b"K\x01(K\x03t", b"K\x01(J\xff\xff\xff\x7ft")),
+        "has 12 bytes",
+        megabytes=1,
+    )
     refused(lambda: load_arrays(good.replace(b"f4", b"O8")), "none of numbers")
 
 

@@ -1,4 +1,5 @@
 """Initialisers and random layers: the ops that they write, the numbers that come out."""
+
 from __future__ import annotations
 
 import zlib
@@ -15,12 +16,18 @@ from fluidlite.ops.tensors.random import minstd_states, minstd_uniform
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
 def filled(init: Any, shape: Any, seed: int = 0, dtype: str = "float32") -> tuple[Any, Any]:
-    """The block in which `init` fills a variable w in front of another initialiser, and what w holds after a run."""
+    """The block in which `init` fills a variable w in front of another initialiser, and what w holds after
+    a run.
+    """
     program = fluid.Program()
     program.random_seed = seed
     block = program.global_block()
@@ -59,8 +66,16 @@ def test_spread_follows_from_the_fans(init: Any, shape: Any, op_type: str, sprea
     assert found == pytest.approx(spread, rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", [
-    initializer.Uniform, initializer.Normal, initializer.TruncatedNormal, initializer.Xavier, initializer.MSRA])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        initializer.Uniform,
+        initializer.Normal,
+        initializer.TruncatedNormal,
+        initializer.Xavier,
+        initializer.MSRA,
+    ],
+)
 def test_seed_comes_from_the_program(kind: Any) -> None:
     block, value = filled(kind(), [40, 30], seed=9)
     assert block.ops[0].attr("seed") == 9
@@ -68,9 +83,14 @@ def test_seed_comes_from_the_program(kind: Any) -> None:
     assert not np.array_equal(value, filled(kind(seed=10), [40, 30], seed=9)[1])
 
 
-@pytest.mark.parametrize("kind, mean, deviation", [
-    (initializer.Uniform(-1.0, 3.0), 1, 4 / np.sqrt(12)), (initializer.Normal(1.0, 2.0), 1, 2),
-    (initializer.TruncatedNormal(1.0, 2.0), 1, 1.76)])
+@pytest.mark.parametrize(
+    "kind, mean, deviation",
+    [
+        (initializer.Uniform(-1.0, 3.0), 1, 4 / np.sqrt(12)),
+        (initializer.Normal(1.0, 2.0), 1, 2),
+        (initializer.TruncatedNormal(1.0, 2.0), 1, 1.76),
+    ],
+)
 @pytest.mark.parametrize("seed", [0, 3])
 def test_moments(kind: Any, mean: float, deviation: float, seed: int) -> None:
     value = filled(kind, [200, 100], seed)[1]
@@ -103,8 +123,24 @@ def test_bilinear() -> None:
     """The numbers are PaddlePaddle 1.8.5's, whose rows of the filter are skewed."""
     block, value = filled(initializer.Bilinear(), [1, 1, 4, 4])
     assert block.ops[-1].type == "assign_value"
-    assert value.ravel().tolist() == [0.0625, 0.28125, 0.375, 0.15625, 0.1875, 0.65625, 0.75, 0.21875, 0.1875, 0.46875, 0.375, 0.09375, 0.0625,
-                                      0.09375, 0, -0.03125]
+    assert value.ravel().tolist() == [
+        0.0625,
+        0.28125,
+        0.375,
+        0.15625,
+        0.1875,
+        0.65625,
+        0.75,
+        0.21875,
+        0.1875,
+        0.46875,
+        0.375,
+        0.09375,
+        0.0625,
+        0.09375,
+        0,
+        -0.03125,
+    ]
     with pytest.raises(ValueError, match="length of shape"):
         filled(initializer.Bilinear(), [3, 4])
     with pytest.raises(ValueError, match="equal to shape"):
@@ -118,12 +154,19 @@ def test_numpy_array(dtype: str) -> None:
     assert np.array_equal(value, np.array([[0, 1], [1, 0]], dtype))
 
 
-@pytest.mark.parametrize("make", [
-    lambda: initializer.Uniform(2.0, 1.0), lambda: initializer.Uniform(diag_num=-1), lambda: initializer.Constant(None),
-    lambda: initializer.Normal(None), lambda: initializer.Xavier(seed=None), lambda: initializer.NumpyArrayInitializer([1.0]),
-    lambda: filled(initializer.Normal(), [2], dtype="int64"),
-    lambda: filled(initializer.NumpyArrayInitializer(np.ones(2)), [2], dtype="float64"),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: initializer.Uniform(2.0, 1.0),
+        lambda: initializer.Uniform(diag_num=-1),
+        lambda: initializer.Constant(None),
+        lambda: initializer.Normal(None),
+        lambda: initializer.Xavier(seed=None),
+        lambda: initializer.NumpyArrayInitializer([1.0]),
+        lambda: filled(initializer.Normal(), [2], dtype="int64"),
+        lambda: filled(initializer.NumpyArrayInitializer(np.ones(2)), [2], dtype="float64"),
+    ],
+)
 def test_refusals(make: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         make()
@@ -132,9 +175,12 @@ def test_refusals(make: Any) -> None:
 # ---------------------------------------------------------------------- the numbers themselves
 # checksums of 100003 float32 numbers, and their sum, from PaddlePaddle 1.8.5
 CHECKSUMS = [
-    ("uniform_random", 1, 792675034, -154.52840012311935), ("uniform_random", 2147483647, 792675034, -154.52840012311935),
-    ("uniform_random", -5, 3996749800, 89.58462458848953), ("truncated_gaussian_random", 90, 3309060986, 44.533877897261846),
-    ("truncated_gaussian_random", -5, 680324851, 147.6581202854768), ("gaussian_random", 90, None, 419.12325529914324),
+    ("uniform_random", 1, 792675034, -154.52840012311935),
+    ("uniform_random", 2147483647, 792675034, -154.52840012311935),
+    ("uniform_random", -5, 3996749800, 89.58462458848953),
+    ("truncated_gaussian_random", 90, 3309060986, 44.533877897261846),
+    ("truncated_gaussian_random", -5, 680324851, 147.6581202854768),
+    ("gaussian_random", 90, None, 419.12325529914324),
     ("gaussian_random", -5, None, 68.55182228021658),
 ]
 
@@ -172,30 +218,54 @@ def test_seeds_move_on() -> None:
 # ---------------------------------------------------------------------- layers
 def test_layer_attributes() -> None:
     count = layers.fill_constant([1], "int64", 4)
-    outs = [layers.uniform_random([3, count], seed=5), layers.gaussian_random([3, count], 1.0, 2.0, 5),
-            layers.randint(2, 5, [3, count], seed=5), layers.uniform_random([3, 4], "float64", seed=5), layers.randperm(5, seed=5),
-            layers.randn([2, 3])]
+    outs = [
+        layers.uniform_random([3, count], seed=5),
+        layers.gaussian_random([3, count], 1.0, 2.0, 5),
+        layers.randint(2, 5, [3, count], seed=5),
+        layers.uniform_random([3, 4], "float64", seed=5),
+        layers.randperm(5, seed=5),
+        layers.randn([2, 3]),
+    ]
     values = run(outs)
     assert [value.shape for value in values] == [(3, 4)] * 4 + [(5,), (2, 3)]
-    assert [str(value.dtype) for value in values] == ["float32", "float32", "int64", "float64", "int64", "float32"]
+    assert [str(value.dtype) for value in values] == [
+        "float32",
+        "float32",
+        "int64",
+        "float64",
+        "int64",
+        "float32",
+    ]
     assert outs[0].shape == (-1, -1) and outs[1].shape == (3, -1) and outs[5].stop_gradient
     assert sorted(values[4]) == [0, 1, 2, 3, 4] and set(values[2].ravel()) <= {2, 3, 4}
 
 
 def test_batch_size_like() -> None:
     x = fluid.data("x", [None, 5], "float32")
-    outs = [layers.uniform_random_batch_size_like(x, [-1, 2], min=3.0, max=4.0), layers.gaussian_random_batch_size_like(x, [2, -1], 0, 1)]
+    outs = [
+        layers.uniform_random_batch_size_like(x, [-1, 2], min=3.0, max=4.0),
+        layers.gaussian_random_batch_size_like(x, [2, -1], 0, 1),
+    ]
     uniform, normal = run(outs, x=np.zeros((6, 5), "float32"))
     assert uniform.shape == (6, 2) and normal.shape == (2, 6) and outs[0].shape == (-1, 2)
     assert (uniform >= 3).all() and (uniform < 4).all()
 
 
-@pytest.mark.parametrize("call", [
-    lambda: layers.uniform_random([3], "int32"), lambda: layers.uniform_random(3), lambda: layers.uniform_random([]),
-    lambda: layers.uniform_random([3, -1]), lambda: layers.randint(5, 1), lambda: layers.randint(1, 5, dtype="float32"),
-    lambda: layers.randperm(0), lambda: layers.randperm(3, dtype="float32"), lambda: layers.randn([2], dtype="int32"),
-    lambda: layers.random_crop(fluid.data("x", [None, 3], "float32"), [2], seed=2.5),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: layers.uniform_random([3], "int32"),
+        lambda: layers.uniform_random(3),
+        lambda: layers.uniform_random([]),
+        lambda: layers.uniform_random([3, -1]),
+        lambda: layers.randint(5, 1),
+        lambda: layers.randint(1, 5, dtype="float32"),
+        lambda: layers.randperm(0),
+        lambda: layers.randperm(3, dtype="float32"),
+        lambda: layers.randn([2], dtype="int32"),
+        lambda: layers.random_crop(fluid.data("x", [None, 3], "float32"), [2], seed=2.5),
+    ],
+)
 def test_layer_refusals(call: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         call()

@@ -1,4 +1,5 @@
 """LoDTensor, its arrays and scopes, held to what PaddlePaddle 1.8.5 was seen to do."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def tensor(array: Any = A, lengths: list[list[int]] | None = None) -> fluid.LoDT
     return found
 
 
-# ------------------------------------------------------------------------------------------------ an empty tensor
+# ---------- an empty tensor
 def test_empty_tensors() -> None:
     empty = fluid.LoDTensor()
     assert (empty.shape(), empty.lod(), empty.recursive_sequence_lengths()) == ([0], [], [])
@@ -34,14 +35,19 @@ def test_empty_tensors() -> None:
     assert fluid.LoDTensor([[2, 3]]).lod() == [[0, 2, 5]]
 
 
-@pytest.mark.parametrize(("method", "dtype"), [("_alloc_float", "float32"), ("_alloc_double", "float64"), ("_alloc_int", "int32")])
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("_alloc_float", "float32"), ("_alloc_double", "float64"), ("_alloc_int", "int32")]
+)
 def test_making_room(method: str, dtype: str) -> None:
     made = fluid.LoDTensor()
     made._set_dims([2, 5])
     assert made.shape() == [2, 5]
     getattr(made, method)(PLACE)
     assert made._is_initialized() and np.array(made).shape == (2, 5) and np.array(made).dtype == dtype
-    assert isinstance(made._mutable_data(PLACE, core.VarDesc.VarType.FP32), int) and made._dtype() == core.VarDesc.VarType.FP32
+    assert (
+        isinstance(made._mutable_data(PLACE, core.VarDesc.VarType.FP32), int)
+        and made._dtype() == core.VarDesc.VarType.FP32
+    )
 
 
 def test_dimensions_change_over_the_same_values() -> None:
@@ -67,7 +73,9 @@ def test_elements_sharing_and_copies() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ values
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
 def test_types_that_tensors_hold(dtype: str) -> None:
     values = np.array([[1, 0], [2, 3]]).astype(dtype)
     assert np.array(tensor(values)).dtype == dtype and np.array_equal(np.array(tensor(values)), values)
@@ -85,13 +93,22 @@ def test_values_of_other_kinds() -> None:
         assert np.array_equal(np.array(tensor(view)), view)
 
 
-SLICES = {"0:2": np.s_[0:2], "0:4:2": np.s_[0:4:2], "-2:": np.s_[-2:], "::-1": np.s_[::-1], "2:2": np.s_[2:2], "1:3, 0:1": np.s_[1:3, 0:1]}
+SLICES = {
+    "0:2": np.s_[0:2],
+    "0:4:2": np.s_[0:4:2],
+    "-2:": np.s_[-2:],
+    "::-1": np.s_[::-1],
+    "2:2": np.s_[2:2],
+    "1:3, 0:1": np.s_[1:3, 0:1],
+}
 
 
 @pytest.mark.parametrize("what", SLICES)
 def test_slices_are_tensors(what: str) -> None:
     part = tensor(lengths=[[2, 3]])[SLICES[what]]
-    assert isinstance(part, core.Tensor) and np.array_equal(np.array(part), A[SLICES[what]]) and part.lod() == []
+    assert (
+        isinstance(part, core.Tensor) and np.array_equal(np.array(part), A[SLICES[what]]) and part.lod() == []
+    )
 
 
 def test_numbers_keep_their_dimension() -> None:
@@ -104,18 +121,36 @@ def test_numbers_keep_their_dimension() -> None:
     assert np.array_equal(np.array(whole), A)
 
 
-@pytest.mark.parametrize(("values", "lengths", "text"), [
-    (A, [[2, 3]], "\tlod: {{0, 2, 5}}\n\tdim: 5, 2\n\tlayout: NCHW\n\tdtype: float\n\tdata: [0 1 2 3 4 5 6 7 8 9]\n"),
-    (np.array([[1.5, 200000000.0]]), None, "\tlod: {}\n\tdim: 1, 2\n\tlayout: NCHW\n\tdtype: double\n\tdata: [1.5 2e+08]\n"),
-    (np.array([1, 0]), None, "\tlod: {}\n\tdim: 2\n\tlayout: NCHW\n\tdtype: int64_t\n\tdata: [1 0]\n"),
-    (np.array([True, False]), None, "\tlod: {}\n\tdim: 2\n\tlayout: NCHW\n\tdtype: bool\n\tdata: [1 0]\n"),
-])
+@pytest.mark.parametrize(
+    ("values", "lengths", "text"),
+    [
+        (
+            A,
+            [[2, 3]],
+            "\tlod: {{0, 2, 5}}\n\tdim: 5, 2\n\tlayout: NCHW\n\tdtype: float\n\tdata: [0 1 2 3 4 5 6 7 8 "
+            "9]\n",
+        ),
+        (
+            np.array([[1.5, 200000000.0]]),
+            None,
+            "\tlod: {}\n\tdim: 1, 2\n\tlayout: NCHW\n\tdtype: double\n\tdata: [1.5 2e+08]\n",
+        ),
+        (np.array([1, 0]), None, "\tlod: {}\n\tdim: 2\n\tlayout: NCHW\n\tdtype: int64_t\n\tdata: [1 0]\n"),
+        (
+            np.array([True, False]),
+            None,
+            "\tlod: {}\n\tdim: 2\n\tlayout: NCHW\n\tdtype: bool\n\tdata: [1 0]\n",
+        ),
+    ],
+)
 def test_text(values: np.ndarray, lengths: Any, text: str) -> None:
     assert str(tensor(values, lengths)) == text
 
 
-# ------------------------------------------------------------------------------------------------ level of detail
-@pytest.mark.parametrize("lod", [[[0, 2, 5]], [], [[0, 1, 2], [0, 2, 5]], ((0, 2, 5),), [np.array([0, 2, 5])], [[0, 2, 2, 5]]])
+# ---------- level of detail
+@pytest.mark.parametrize(
+    "lod", [[[0, 2, 5]], [], [[0, 1, 2], [0, 2, 5]], ((0, 2, 5),), [np.array([0, 2, 5])], [[0, 2, 2, 5]]]
+)
 def test_offsets_and_lengths(lod: Any) -> None:
     made = tensor()
     made.set_lod(lod)
@@ -124,10 +159,19 @@ def test_offsets_and_lengths(lod: Any) -> None:
     assert made.recursive_sequence_lengths() == [np.diff(level).tolist() for level in lod]
 
 
-@pytest.mark.parametrize(("lod", "error"), [
-    ([[0, 2, 4]], core.EnforceNotMet), ([[1, 2, 5]], core.EnforceNotMet), ([[0, 3, 2, 5]], core.EnforceNotMet), ([[0]], core.EnforceNotMet),
-    ([[]], core.EnforceNotMet), ([[0, 1, 3], [0, 2, 5]], core.EnforceNotMet), ([0, 2, 5], TypeError), ([[0, 2.0, 5]], TypeError),
-])
+@pytest.mark.parametrize(
+    ("lod", "error"),
+    [
+        ([[0, 2, 4]], core.EnforceNotMet),
+        ([[1, 2, 5]], core.EnforceNotMet),
+        ([[0, 3, 2, 5]], core.EnforceNotMet),
+        ([[0]], core.EnforceNotMet),
+        ([[]], core.EnforceNotMet),
+        ([[0, 1, 3], [0, 2, 5]], core.EnforceNotMet),
+        ([0, 2, 5], TypeError),
+        ([[0, 2.0, 5]], TypeError),
+    ],
+)
 def test_wrong_offsets(lod: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         tensor().set_lod(lod)
@@ -155,10 +199,17 @@ def test_create_lod_tensor(what: str) -> None:
     assert made.recursive_sequence_lengths() == lengths and np.array_equal(np.array(made), values)
 
 
-@pytest.mark.parametrize(("data", "lengths", "error"), [
-    ([[1, 2], [3, 4, 5]], [[2, 2]], AssertionError), (A, [[2, 2]], core.EnforceNotMet), ("abc", [[1, 3]], TypeError),
-    ((1, 2), [[2]], TypeError), (A, None, TypeError), (A, 5, TypeError),
-])
+@pytest.mark.parametrize(
+    ("data", "lengths", "error"),
+    [
+        ([[1, 2], [3, 4, 5]], [[2, 2]], AssertionError),
+        (A, [[2, 2]], core.EnforceNotMet),
+        ("abc", [[1, 3]], TypeError),
+        ((1, 2), [[2]], TypeError),
+        (A, None, TypeError),
+        (A, 5, TypeError),
+    ],
+)
 def test_create_lod_tensor_refuses(data: Any, lengths: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         fluid.create_lod_tensor(data, lengths, PLACE)
@@ -167,14 +218,19 @@ def test_create_lod_tensor_refuses(data: Any, lengths: Any, error: type[Exceptio
 def test_create_random_int_lodtensor() -> None:
     made = fluid.create_random_int_lodtensor([[2, 3]], [4], PLACE, 3, 4)
     values = np.array(made)
-    assert values.shape == (5, 4) and values.dtype == "int64" and made.lod() == [[0, 2, 5]] and {*values.reshape(-1)} <= {3, 4}
+    assert (
+        values.shape == (5, 4)
+        and values.dtype == "int64"
+        and made.lod() == [[0, 2, 5]]
+        and {*values.reshape(-1)} <= {3, 4}
+    )
     with pytest.raises(AssertionError, match="base_shape should be a list"):
         fluid.create_random_int_lodtensor([[2, 3]], 5, PLACE, 3, 4)
     with pytest.raises(ValueError, match="low >= high"):
         fluid.create_random_int_lodtensor([[2, 3]], [1], PLACE, 5, 4)
 
 
-# ------------------------------------------------------------------------------------------------ arrays of tensors, rows
+# ---------- arrays of tensors, rows
 def test_arrays_share_the_values_of_their_tensors() -> None:
     array, part = fluid.LoDTensorArray(), tensor()
     array.append(part)
@@ -204,7 +260,11 @@ def test_scopes() -> None:
     scope.var("a").get_tensor().set(A, PLACE)
     kid = scope.new_scope()
     kid.var("b")
-    assert kid.find_var("a") is scope.find_var("a") and scope.find_var("b") is None and scope.find_var("zz") is None
+    assert (
+        kid.find_var("a") is scope.find_var("a")
+        and scope.find_var("b") is None
+        and scope.find_var("zz") is None
+    )
     assert scope._kids() == [kid] and np.array_equal(np.array(scope.find_var("a").get_tensor()), A)
     scope.drop_kids()
     assert scope._kids() == []
@@ -233,9 +293,17 @@ def test_variables_of_scopes() -> None:
             number.set_int(wrong)
 
 
-@pytest.mark.parametrize(("name", "method"), [
-    ("i", "get_tensor"), ("i", "get_float"), ("r", "get_tensor"), ("l", "get_tensor"), ("t", "get_selected_rows"), ("nothing", "get_int"),
-])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("i", "get_tensor"),
+        ("i", "get_float"),
+        ("r", "get_tensor"),
+        ("l", "get_tensor"),
+        ("t", "get_selected_rows"),
+        ("nothing", "get_int"),
+    ],
+)
 def test_a_variable_keeps_its_kind(name: str, method: str) -> None:
     scope = core.Scope()
     scope.var("i").set_int(3)

@@ -1,4 +1,5 @@
 """fluid.metrics, fluid.average and fluid.evaluator; numbers as PaddlePaddle 1.8.5 gives them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,11 +16,15 @@ from fluidlite.values.tensor import LoDTensor, offsets_of
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
-PREDS, LABELS = np.array([[.1], [.7], [.8], [.5], [.5001]]), np.array([[0], [1], [0], [1], [1]])
+PREDS, LABELS = np.array([[0.1], [0.7], [0.8], [0.5], [0.5001]]), np.array([[0], [1], [0], [1], [1]])
 
 
 def test_precision_and_recall() -> None:
@@ -47,10 +52,10 @@ def test_composite() -> None:
 
 def test_accuracy() -> None:
     accuracy = metrics.Accuracy()
-    accuracy.update(value=np.array([.5]), weight=10)
-    accuracy.update(value=.25, weight=5)
+    accuracy.update(value=np.array([0.5]), weight=10)
+    accuracy.update(value=0.25, weight=5)
     assert accuracy.eval() == pytest.approx(5 / 12)
-    accuracy.update(.1, np.array([3]))
+    accuracy.update(0.1, np.array([3]))
     assert accuracy.eval() == pytest.approx(6.55 / 18)
 
 
@@ -59,25 +64,25 @@ def test_chunk_evaluator() -> None:
     assert chunks.eval() == (0, 0, 0)
     chunks.update(10, 9, 8)
     chunks.update(np.array([3]), np.array([3]), np.array([1]))
-    assert [float(np.asarray(value).item()) for value in chunks.eval()] == pytest.approx([9 / 13, .75, .72])
+    assert [float(np.asarray(value).item()) for value in chunks.eval()] == pytest.approx([9 / 13, 0.75, 0.72])
 
 
 def test_edit_distance() -> None:
     distance = metrics.EditDistance("distance")
-    distance.update(np.array([[.1], [0], [.3]]), 3)
+    distance.update(np.array([[0.1], [0], [0.3]]), 3)
     distance.update(np.array([[0], [0]]), 2)
-    assert distance.eval() == pytest.approx((.08, .4))
+    assert distance.eval() == pytest.approx((0.08, 0.4))
     distance.reset()
-    distance.update(np.array([[1.]]), np.array([1]))
+    distance.update(np.array([[1.0]]), np.array([1]))
     assert [np.asarray(value).item() for value in distance.eval()] == [1.0, 1.0]
 
 
 def test_auc() -> None:
     auc = metrics.Auc("auc", num_thresholds=10)
     assert auc.eval() == 0.0
-    auc.update(np.array([[.7, .3], [.2, .8], [.6, .4]]), np.array([[0], [1], [1]]))
+    auc.update(np.array([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]]), np.array([[0], [1], [1]]))
     assert auc.eval() == 1.0
-    auc.update(np.array([[.1, .9], [1, 0], [0, 1]]), np.array([[0], [0], [3]]))
+    auc.update(np.array([[0.1, 0.9], [1, 0], [0, 1]]), np.array([[0], [0], [3]]))
     assert auc.eval() == pytest.approx(7 / 9)
     auc.reset()
     assert auc.eval() == 0.0
@@ -85,14 +90,21 @@ def test_auc() -> None:
 
 
 REFUSED: list[tuple[type[Exception], Callable[[], Any]]] = [
-    (ValueError, lambda: metrics.Precision().update([1], np.array([1]))), (ValueError, lambda: metrics.Recall().update(np.array([1]), [1])),
-    (ValueError, lambda: metrics.Accuracy().eval()), (ValueError, lambda: metrics.Accuracy().update("x", 1)),
-    (ValueError, lambda: metrics.Accuracy().update(.5, -1)), (ValueError, lambda: metrics.Accuracy().update(.5, "x")),
-    (ValueError, lambda: metrics.ChunkEvaluator().update("x", 1, 1)), (ValueError, lambda: metrics.EditDistance("e").eval()),
-    (ValueError, lambda: metrics.EditDistance("e").update([1], 1)), (ValueError, lambda: metrics.EditDistance("e").update(np.ones(1), "x")),
-    (ValueError, lambda: metrics.Auc("a").update([1], [1])), (ValueError, lambda: metrics.Auc("a").update(np.array([[0, 2.]]), np.ones(1))),
-    (ValueError, lambda: metrics.CompositeMetric().add_metric(3)),              # type: ignore[arg-type]
-    (TypeError, lambda: metrics.MetricBase("m").eval()), (TypeError, lambda: metrics.MetricBase("m").update(1, 2)),
+    (ValueError, lambda: metrics.Precision().update([1], np.array([1]))),
+    (ValueError, lambda: metrics.Recall().update(np.array([1]), [1])),
+    (ValueError, lambda: metrics.Accuracy().eval()),
+    (ValueError, lambda: metrics.Accuracy().update("x", 1)),
+    (ValueError, lambda: metrics.Accuracy().update(0.5, -1)),
+    (ValueError, lambda: metrics.Accuracy().update(0.5, "x")),
+    (ValueError, lambda: metrics.ChunkEvaluator().update("x", 1, 1)),
+    (ValueError, lambda: metrics.EditDistance("e").eval()),
+    (ValueError, lambda: metrics.EditDistance("e").update([1], 1)),
+    (ValueError, lambda: metrics.EditDistance("e").update(np.ones(1), "x")),
+    (ValueError, lambda: metrics.Auc("a").update([1], [1])),
+    (ValueError, lambda: metrics.Auc("a").update(np.array([[0, 2.0]]), np.ones(1))),
+    (ValueError, lambda: metrics.CompositeMetric().add_metric(3)),  # type: ignore[arg-type]
+    (TypeError, lambda: metrics.MetricBase("m").eval()),
+    (TypeError, lambda: metrics.MetricBase("m").update(1, 2)),
 ]
 
 
@@ -114,7 +126,13 @@ def test_states_are_the_public_attributes() -> None:
     mine = Mine()
     assert set(mine.get_config()["states"]) == {"count", "mean", "bins", "rest"} and str(mine) == "Mine"
     mine.reset()
-    assert (mine.count, mine.mean, mine.bins.tolist(), mine._hidden, mine.rest) == (0, 0.0, [0, 0, 0], 4, None)
+    assert (mine.count, mine.mean, mine.bins.tolist(), mine._hidden, mine.rest) == (
+        0,
+        0.0,
+        [0, 0, 0],
+        4,
+        None,
+    )
 
 
 def test_weighted_average() -> None:
@@ -122,12 +140,12 @@ def test_weighted_average() -> None:
         average = fluid.average.WeightedAverage()
     with pytest.raises(ValueError, match="no data"):
         average.eval()
-    average.add(2., 1)
-    average.add(4., 3)
+    average.add(2.0, 1)
+    average.add(4.0, 3)
     assert average.eval() == 3.5
-    average.add(np.array([1., 2]), 2)
+    average.add(np.array([1.0, 2]), 2)
     np.testing.assert_allclose(average.eval(), [16 / 6, 3.0])
-    for value, weight in (("x", 1), (1., "x")):
+    for value, weight in (("x", 1), (1.0, "x")):
         with pytest.raises(ValueError, match="must be a number"):
             average.add(value, weight)
     average.reset()
@@ -146,7 +164,10 @@ def test_evaluators_keep_their_state_in_the_program() -> None:
         chunks, distance = fluid.evaluator.ChunkEvaluator(x, y, "IOB", 3), fluid.evaluator.EditDistance(x, y)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    feed = {name: sequences(np.array(tags)[:, None], 2, 3) for name, tags in (("x", [0, 1, 2, 3, 4]), ("y", [0, 1, 2, 5, 4]))}
+    feed = {
+        name: sequences(np.array(tags)[:, None], 2, 3)
+        for name, tags in (("x", [0, 1, 2, 3, 4]), ("y", [0, 1, 2, 5, 4]))
+    }
     for _ in range(2):
         chunks.reset(exe)
         distance.reset(exe)
@@ -158,19 +179,27 @@ def test_evaluators_keep_their_state_in_the_program() -> None:
 
 
 def detected(fetch: int) -> list[float]:
-    """Mean average precisions of three batches, the states reset before the last: of the batch (0) or since the reset (1)."""
-    found, label = (fluid.data(name, [-1, width], "float32", lod_level=1) for name, width in (("found", 6), ("label", 1)))
+    """Mean average precisions of three batches, the states reset before the last: of the batch (0) or
+    since the reset (1).
+    """
+    found, label = (
+        fluid.data(name, [-1, width], "float32", lod_level=1) for name, width in (("found", 6), ("label", 1))
+    )
     box = fluid.data("box", [-1, 4], "float32", lod_level=1)
     precision = metrics.DetectionMAP(found, label, box, class_num=3)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    objects = np.array([[.1, .1, .3, .3], [.6, .6, .8, .8]], "float32")
+    objects = np.array([[0.1, 0.1, 0.3, 0.3], [0.6, 0.6, 0.8, 0.8]], "float32")
     results = []
-    for score, hit in ((.9, 0), (.5, 1), (.7, 1)):
-        if score == .7:
+    for score, hit in ((0.9, 0), (0.5, 1), (0.7, 1)):
+        if score == 0.7:
             precision.reset(exe)
         boxes = np.array([[1, score, *objects[hit]]], "float32")
-        feed = {"found": sequences(boxes, 1), "label": sequences(np.ones((1, 1), "float32"), 1), "box": sequences(objects[:1], 1)}
+        feed = {
+            "found": sequences(boxes, 1),
+            "label": sequences(np.ones((1, 1), "float32"), 1),
+            "box": sequences(objects[:1], 1),
+        }
         results.append(exe.run(feed=feed, fetch_list=[precision.get_map_var()[fetch]])[0].item())
     return results
 

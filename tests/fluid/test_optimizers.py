@@ -1,7 +1,9 @@
 """Optimizers: what `minimize` writes, sparse gradients, and the optimizers around optimizers.
 
-The numbers of every optimizer are held to PaddlePaddle's in the golden runs, those of the ops to formulas in the op table.
+The numbers of every optimizer are held to PaddlePaddle's in the golden runs, those of the ops to formulas in
+the op table.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,14 +24,23 @@ ONE = fluid.initializer.Constant(1.0)
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
 def regression(**attrs: Any) -> Any:
     """The loss of a linear layer with parameters w and b, both one at first."""
     x = fluid.data("x", [None, 3], "float32")
-    out = layers.fc(x, 2, param_attr=fluid.ParamAttr(name="w", initializer=ONE, **attrs), bias_attr=fluid.ParamAttr(name="b", initializer=ONE))
+    out = layers.fc(
+        x,
+        2,
+        param_attr=fluid.ParamAttr(name="w", initializer=ONE, **attrs),
+        bias_attr=fluid.ParamAttr(name="b", initializer=ONE),
+    )
     return layers.mean(layers.square(out))
 
 
@@ -59,18 +70,53 @@ def ops(program: Any = None) -> list[Any]:
 MOMENTS = ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"]
 WRITTEN: dict[str, tuple[Callable[[], Any], list[str], dict[str, Any]]] = {
     "sgd": (lambda: optimizer.SGD(0.1), [], {}),
-    "momentum": (lambda: optimizer.Momentum(0.1, 0.9, use_nesterov=True), ["velocity"], {"mu": 0.9, "use_nesterov": True}),
-    "lars_momentum": (lambda: optimizer.LarsMomentum(0.1, 0.9), ["velocity"], {"mu": 0.9, "lars_coeff": 0.001, "lars_weight_decay": 0.0005}),
-    "dpsgd": (lambda: optimizer.Dpsgd(0.1, clip=1.0), [], {"clip": 1.0, "batch_size": 0.999, "sigma": 1e-8, "seed": 0}),
-    "adam": (lambda: optimizer.Adam(lazy_mode=True), MOMENTS, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": True}),
-    "adamax": (lambda: optimizer.Adamax(0.1), ["moment", "inf_norm", "beta1_pow_acc"], {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}),
+    "momentum": (
+        lambda: optimizer.Momentum(0.1, 0.9, use_nesterov=True),
+        ["velocity"],
+        {"mu": 0.9, "use_nesterov": True},
+    ),
+    "lars_momentum": (
+        lambda: optimizer.LarsMomentum(0.1, 0.9),
+        ["velocity"],
+        {"mu": 0.9, "lars_coeff": 0.001, "lars_weight_decay": 0.0005},
+    ),
+    "dpsgd": (
+        lambda: optimizer.Dpsgd(0.1, clip=1.0),
+        [],
+        {"clip": 1.0, "batch_size": 0.999, "sigma": 1e-8, "seed": 0},
+    ),
+    "adam": (
+        lambda: optimizer.Adam(lazy_mode=True),
+        MOMENTS,
+        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": True},
+    ),
+    "adamax": (
+        lambda: optimizer.Adamax(0.1),
+        ["moment", "inf_norm", "beta1_pow_acc"],
+        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8},
+    ),
     "adagrad": (lambda: optimizer.Adagrad(0.1), ["moment"], {"epsilon": 1e-6}),
     "decayed_adagrad": (lambda: optimizer.DecayedAdagrad(0.1), ["moment"], {"decay": 0.95, "epsilon": 1e-6}),
-    "adadelta": (lambda: optimizer.Adadelta(0.1), ["_avg_squared_grad", "_avg_squared_update"], {"rho": 0.95, "epsilon": 1e-6}),
-    "rmsprop": (lambda: optimizer.RMSProp(0.1, centered=True), ["momentum", "mean_square", "mean_grad"],
-                {"decay": 0.95, "epsilon": 1e-6, "momentum": 0.0, "centered": True}),
-    "ftrl": (lambda: optimizer.Ftrl(0.1, l1=0.2, l2=0.2), ["squared", "linear"], {"l1": 0.2, "l2": 0.2, "lr_power": -0.5}),
-    "lamb": (lambda: optimizer.Lamb(0.1), MOMENTS, {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}),
+    "adadelta": (
+        lambda: optimizer.Adadelta(0.1),
+        ["_avg_squared_grad", "_avg_squared_update"],
+        {"rho": 0.95, "epsilon": 1e-6},
+    ),
+    "rmsprop": (
+        lambda: optimizer.RMSProp(0.1, centered=True),
+        ["momentum", "mean_square", "mean_grad"],
+        {"decay": 0.95, "epsilon": 1e-6, "momentum": 0.0, "centered": True},
+    ),
+    "ftrl": (
+        lambda: optimizer.Ftrl(0.1, l1=0.2, l2=0.2),
+        ["squared", "linear"],
+        {"l1": 0.2, "l2": 0.2, "lr_power": -0.5},
+    ),
+    "lamb": (
+        lambda: optimizer.Lamb(0.1),
+        MOMENTS,
+        {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01},
+    ),
 }
 
 
@@ -97,13 +143,17 @@ def test_minimize(op_type: str) -> None:
 def test_scopes_of_names() -> None:
     optimizer.SGD(0.1).minimize(regression(learning_rate=2.0))
     paths = [op.attr("op_namescope").strip("/").split("/") for op in ops()]
-    assert [path[0].split("_")[0] for path in paths] == ["optimizer"] * 3 and paths[1][1] == "scale_with_param_lr"
+    assert [path[0].split("_")[0] for path in paths] == ["optimizer"] * 3 and paths[1][
+        1
+    ] == "scale_with_param_lr"
     assert paths[1][0] == paths[2][0] != paths[0][0]
 
 
 def test_factors_of_learning_rates() -> None:
     written, _ = optimizer.SGD(0.1).minimize(regression(learning_rate=2.0))
-    assert [op.type for op in written] == ["sgd", "scale", "sgd"] and written[1].role == OpRole.Optimize | OpRole.LRSched
+    assert [op.type for op in written] == ["sgd", "scale", "sgd"] and written[
+        1
+    ].role == OpRole.Optimize | OpRole.LRSched
     w, b = np.ones((3, 2)), np.ones(2)
     dw, db = gradient(w, b)
     found = train("w", "b", feeds=[X])
@@ -132,25 +182,36 @@ def test_which_parameters() -> None:
     loss = regression()
     assert [param.name for param, _ in optimizer.SGD(0.1).backward(loss, parameter_list=["b"])] == ["b"]
     with fluid.program_guard(fluid.Program(), fluid.Program()):
-        assert [param.name for param, _ in optimizer.SGD(0.1, parameter_list=["w"]).minimize(regression())[1]] == ["w"]
+        assert [
+            param.name for param, _ in optimizer.SGD(0.1, parameter_list=["w"]).minimize(regression())[1]
+        ] == ["w"]
     with fluid.program_guard(fluid.Program(), fluid.Program()):
-        assert [param.name for param, _ in optimizer.SGD(0.1).minimize(regression(), no_grad_set={"w"})[1]] == ["b"]
+        assert [
+            param.name for param, _ in optimizer.SGD(0.1).minimize(regression(), no_grad_set={"w"})[1]
+        ] == ["b"]
     with fluid.program_guard(fluid.Program(), fluid.Program()):
-        assert [param.name for param, _ in optimizer.SGD(0.1).minimize(regression(trainable=False))[1]] == ["b"]
+        assert [param.name for param, _ in optimizer.SGD(0.1).minimize(regression(trainable=False))[1]] == [
+            "b"
+        ]
 
 
 def test_backward_and_apply_gradients() -> None:
     made = optimizer.SGD(0.1)
     pairs = [(param, layers.scale(grad, 0.5)) for param, grad in made.backward(regression())]
     assert [op.type for op in made.apply_gradients(pairs)] == ["sgd", "sgd"]
-    np.testing.assert_allclose(train("w", feeds=[X])[0], 1 - 0.05 * gradient(np.ones((3, 2)), np.ones(2))[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        train("w", feeds=[X])[0], 1 - 0.05 * gradient(np.ones((3, 2)), np.ones(2))[0], rtol=1e-5
+    )
 
 
 def test_double_precision() -> None:
     x = fluid.data("x", [None, 3], "float64")
     made = optimizer.Adam(0.1)
     made.minimize(layers.mean(layers.fc(x, 2)))
-    held = [fluid.default_main_program().global_block().var(name) for name in ["learning_rate_0", *made.get_opti_var_name_list()]]
+    held = [
+        fluid.default_main_program().global_block().var(name)
+        for name in ["learning_rate_0", *made.get_opti_var_name_list()]
+    ]
     assert {var.dtype for var in held} == {x.dtype}
     assert train("fc_0.w_0", feeds=[X.astype("float64")])[0].dtype == np.float64
 
@@ -166,7 +227,9 @@ def test_adam_with_betas_as_variables() -> None:
 
 
 def test_powers_of_others() -> None:
-    """With use_global_beta_pow the op leaves the powers alone; without output slots for them it cannot move them."""
+    """With use_global_beta_pow the op leaves the powers alone; without output slots for them it cannot
+    move them.
+    """
     optimizer.Adam(0.1).minimize(regression())
     for op in ops():
         op._set_attr("use_global_beta_pow", True)
@@ -182,21 +245,33 @@ def test_noise() -> None:
     made._seed = 5
     made.minimize(regression())
     moved = train("w", feeds=[X])[0]
-    np.testing.assert_allclose(moved, 1 - 0.1 * (gradient(np.ones((3, 2)), np.ones(2))[0] - 0.39887524 / 4), rtol=1e-5)
+    np.testing.assert_allclose(
+        moved, 1 - 0.1 * (gradient(np.ones((3, 2)), np.ones(2))[0] - 0.39887524 / 4), rtol=1e-5
+    )
 
 
-@pytest.mark.parametrize("call, error", [
-    (lambda: optimizer.SGD(1), TypeError), (lambda: optimizer.SGD(None), ValueError), (lambda: optimizer.Momentum(0.1, None), ValueError),
-    (lambda: optimizer.SGD(0.1, grad_clip=3), TypeError), (lambda: optimizer.SGD(0.1).minimize(3), TypeError),
-    (lambda: optimizer.Optimizer(0.1).minimize(regression()), TypeError),
-    (lambda: optimizer.SGD(0.1).minimize(layers.fc(fluid.data("x", [None, 3], "float32"), 2)), ValueError),
-    (lambda: optimizer.LookaheadOptimizer(None), ValueError), (lambda: optimizer.LookaheadOptimizer(optimizer.SGD(0.1), alpha=2.0), ValueError),
-    (lambda: optimizer.LookaheadOptimizer(optimizer.SGD(0.1), k=0), ValueError),
-    (lambda: optimizer.RecomputeOptimizer(optimizer.SGD(0.1)).minimize(regression()), ValueError),
-    (lambda: optimizer.GradientMergeOptimizer(optimizer.SGD(0.1), 0), ValueError),
-    (lambda: optimizer.DGCMomentumOptimizer(0.1, 0.9, -1), ValueError),
-    (lambda: fluid.contrib.extend_with_decoupled_weight_decay(3), TypeError),
-])
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        (lambda: optimizer.SGD(1), TypeError),
+        (lambda: optimizer.SGD(None), ValueError),
+        (lambda: optimizer.Momentum(0.1, None), ValueError),
+        (lambda: optimizer.SGD(0.1, grad_clip=3), TypeError),
+        (lambda: optimizer.SGD(0.1).minimize(3), TypeError),
+        (lambda: optimizer.Optimizer(0.1).minimize(regression()), TypeError),
+        (
+            lambda: optimizer.SGD(0.1).minimize(layers.fc(fluid.data("x", [None, 3], "float32"), 2)),
+            ValueError,
+        ),
+        (lambda: optimizer.LookaheadOptimizer(None), ValueError),
+        (lambda: optimizer.LookaheadOptimizer(optimizer.SGD(0.1), alpha=2.0), ValueError),
+        (lambda: optimizer.LookaheadOptimizer(optimizer.SGD(0.1), k=0), ValueError),
+        (lambda: optimizer.RecomputeOptimizer(optimizer.SGD(0.1)).minimize(regression()), ValueError),
+        (lambda: optimizer.GradientMergeOptimizer(optimizer.SGD(0.1), 0), ValueError),
+        (lambda: optimizer.DGCMomentumOptimizer(0.1, 0.9, -1), ValueError),
+        (lambda: fluid.contrib.extend_with_decoupled_weight_decay(3), TypeError),
+    ],
+)
 def test_refusals(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
@@ -212,17 +287,26 @@ def test_minimize_twice() -> None:
 # ---------------------------------------------------------------------- sparse gradients
 BATCHES = [np.array([[1], [3], [1]]), np.array([[0], [3], [4]])]
 ALIKE: dict[str, Callable[[], Any]] = {
-    "sgd": lambda: optimizer.SGD(0.1), "momentum": lambda: optimizer.Momentum(0.1, 0.9),
-    "nesterov": lambda: optimizer.Momentum(0.1, 0.9, use_nesterov=True), "adagrad": lambda: optimizer.Adagrad(0.1),
-    "adam": lambda: optimizer.Adam(0.1), "rmsprop": lambda: optimizer.RMSProp(0.1, momentum=0.5),
-    "rmsprop centered": lambda: optimizer.RMSProp(0.1, centered=True), "lamb": lambda: optimizer.Lamb(0.1),
-    "lars": lambda: optimizer.LarsMomentum(0.1, 0.9), "adamax": lambda: optimizer.Adamax(0.1),
+    "sgd": lambda: optimizer.SGD(0.1),
+    "momentum": lambda: optimizer.Momentum(0.1, 0.9),
+    "nesterov": lambda: optimizer.Momentum(0.1, 0.9, use_nesterov=True),
+    "adagrad": lambda: optimizer.Adagrad(0.1),
+    "adam": lambda: optimizer.Adam(0.1),
+    "rmsprop": lambda: optimizer.RMSProp(0.1, momentum=0.5),
+    "rmsprop centered": lambda: optimizer.RMSProp(0.1, centered=True),
+    "lamb": lambda: optimizer.Lamb(0.1),
+    "lars": lambda: optimizer.LarsMomentum(0.1, 0.9),
+    "adamax": lambda: optimizer.Adamax(0.1),
 }
 
 
 def trained_table(make: Callable[[], Any], is_sparse: bool) -> list[np.ndarray]:
     """An embedding's table after each of two batches."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.scope_guard(fluid.Scope()),
+        fluid.unique_name.guard(),
+    ):
         ids = fluid.data("ids", [None, 1], "int64")
         attr = fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-1.0, 1.0, seed=3))
         vectors = layers.embedding(ids, [6, 2], is_sparse=is_sparse, param_attr=attr)
@@ -244,20 +328,25 @@ def test_lazy_adam_moves_only_rows_of_the_batch() -> None:
     start, first, second = trained_table(lambda: optimizer.Adam(0.1, lazy_mode=True), is_sparse=True)
     assert np.array_equal(start[[0, 2, 4, 5]], first[[0, 2, 4, 5]])
     assert np.array_equal(first[[1, 2, 5]], second[[1, 2, 5]])
-    np.testing.assert_allclose(first[[1, 3]], trained_table(lambda: optimizer.Adam(0.1), is_sparse=True)[1][[1, 3]], rtol=1e-6)
+    np.testing.assert_allclose(
+        first[[1, 3]], trained_table(lambda: optimizer.Adam(0.1), is_sparse=True)[1][[1, 3]], rtol=1e-6
+    )
     assert not np.isclose(second[[0, 3, 4]], first[[0, 3, 4]]).any()
 
 
 def test_ftrl_moves_only_rows_of_the_batch() -> None:
     start, first, second = trained_table(lambda: optimizer.Ftrl(0.1, l1=0.01, l2=0.01), is_sparse=True)
     dense = trained_table(lambda: optimizer.Ftrl(0.1, l1=0.01, l2=0.01), is_sparse=False)[1]
-    assert np.array_equal(start[[0, 2, 4, 5]], first[[0, 2, 4, 5]]) and np.array_equal(first[[1, 2, 5]], second[[1, 2, 5]])
+    assert np.array_equal(start[[0, 2, 4, 5]], first[[0, 2, 4, 5]]) and np.array_equal(
+        first[[1, 2, 5]], second[[1, 2, 5]]
+    )
     np.testing.assert_allclose(first[[1, 3]], dense[[1, 3]], rtol=1e-5)
 
 
 def test_kernel_takes_empty_sparse_gradients() -> None:
     from fluidlite.ops.training.optimizer import UPDATES
     from fluidlite.values.tensor import SelectedRows
+
     assert UPDATES["sgd"].rows_only({}) and not UPDATES["momentum"].rows_only({})
     empty = SelectedRows([], 3, np.zeros((0, 2), "float32"))
     assert np.array_equal(empty.dense(np), np.zeros((3, 2)))
@@ -281,7 +370,9 @@ def test_merging_one_step_changes_nothing() -> None:
 
 def test_sums_instead_of_means() -> None:
     optimizer.GradientMergeOptimizer(optimizer.SGD(0.1), k_steps=2, avg=False).minimize(regression())
-    np.testing.assert_allclose(train("b", feeds=[X, X])[0], 1 - 0.2 * gradient(np.ones((3, 2)), np.ones(2))[1], rtol=1e-6)
+    np.testing.assert_allclose(
+        train("b", feeds=[X, X])[0], 1 - 0.2 * gradient(np.ones((3, 2)), np.ones(2))[1], rtol=1e-6
+    )
 
 
 def test_lookahead() -> None:
@@ -336,7 +427,11 @@ def test_parameters_left_out_of_the_average() -> None:
 
 def test_recomputation_gives_the_same_step() -> None:
     def deep(wrap: bool) -> np.ndarray:
-        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+        with (
+            fluid.program_guard(fluid.Program(), fluid.Program()),
+            fluid.scope_guard(fluid.Scope()),
+            fluid.unique_name.guard(),
+        ):
             fluid.default_startup_program().random_seed = 3
             hidden = layers.fc(fluid.data("x", [None, 3], "float32"), 4, act="tanh")
             loss = layers.mean(layers.fc(layers.fc(hidden, 4, act="sigmoid"), 1))
@@ -346,17 +441,21 @@ def test_recomputation_gives_the_same_step() -> None:
                 made._set_checkpoints([hidden])
             made.minimize(loss)
             return train("fc_0.w_0")[0]
+
     np.testing.assert_allclose(deep(True), deep(False), rtol=1e-6)
 
 
 def test_compressed_momentum_is_momentum() -> None:
-    written, _ = optimizer.DGCMomentumOptimizer(0.1, 0.9, rampup_begin_step=3, use_nesterov=True).minimize(regression())
+    written, _ = optimizer.DGCMomentumOptimizer(0.1, 0.9, rampup_begin_step=3, use_nesterov=True).minimize(
+        regression()
+    )
     assert [op.type for op in written] == ["momentum", "momentum"] and written[0].attr("use_nesterov")
 
 
 def test_decoupled_decay() -> None:
     made = fluid.contrib.extend_with_decoupled_weight_decay(optimizer.SGD)(
-        learning_rate=0.1, weight_decay=0.25, apply_decay_param_fun=lambda name: name == "w")
+        learning_rate=0.1, weight_decay=0.25, apply_decay_param_fun=lambda name: name == "w"
+    )
     made.minimize(regression())
     dw, db = gradient(np.ones((3, 2)), np.ones(2))
     found = train("w", "b", feeds=[X])

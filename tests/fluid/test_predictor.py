@@ -1,4 +1,5 @@
 """Models of 1.8.5 under the interface of its inference library."""
+
 from __future__ import annotations
 
 import json
@@ -13,8 +14,12 @@ MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
 
 
 def configs() -> list[core.AnalysisConfig]:
-    return [core.AnalysisConfig(str(MODEL / "inference")),
-            core.AnalysisConfig(str(MODEL / "inference_combined" / "model"), str(MODEL / "inference_combined" / "__params__"))]
+    return [
+        core.AnalysisConfig(str(MODEL / "inference")),
+        core.AnalysisConfig(
+            str(MODEL / "inference_combined" / "model"), str(MODEL / "inference_combined" / "__params__")
+        ),
+    ]
 
 
 def example() -> tuple[np.ndarray, np.ndarray, str]:
@@ -66,21 +71,41 @@ def test_configurations() -> None:
 def test_older_configurations_and_bytes() -> None:
     x, expected, _ = example()
     native, memory = core.NativeConfig(), core.AnalysisConfig("")
-    assert (native.use_gpu, native.device, native.model_dir, native.prog_file, native.param_file) == (False, 0, "", "", "")
+    assert (native.use_gpu, native.device, native.model_dir, native.prog_file, native.param_file) == (
+        False,
+        0,
+        "",
+        "",
+        "",
+    )
     native.model_dir = str(MODEL / "inference")
     program, params = ((MODEL / "inference_combined" / name).read_bytes() for name in ("model", "__params__"))
     memory.set_model_buffer(program, len(program), params, len(params))
     assert memory.model_from_memory()
     for config in (native, memory):
-        found, = core.create_paddle_predictor(config).run([core.PaddleTensor(x)])
+        (found,) = core.create_paddle_predictor(config).run([core.PaddleTensor(x)])
         np.testing.assert_allclose(found.as_ndarray(), expected, rtol=1e-5)
         np.testing.assert_allclose(found.data.float_data(), expected.reshape(-1), rtol=1e-5)
 
 
 def test_tensors_of_predictors() -> None:
     tensor = core.PaddleTensor(data=np.arange(3), name="a", lod=[[0, 1, 3]])
-    assert (tensor.name, tensor.shape, tensor.lod, tensor.dtype) == ("a", [3], [[0, 1, 3]], core.PaddleDType.INT64)
-    assert str(tensor.dtype) == "PaddleDType.INT64" and tensor.data.int64_data() == [0, 1, 2] and tensor.data.length() == 24
+    assert (tensor.name, tensor.shape, tensor.lod, tensor.dtype) == (
+        "a",
+        [3],
+        [[0, 1, 3]],
+        core.PaddleDType.INT64,
+    )
+    assert (
+        str(tensor.dtype) == "PaddleDType.INT64"
+        and tensor.data.int64_data() == [0, 1, 2]
+        and tensor.data.length() == 24
+    )
     buffer = core.PaddleBuf([1.0, 2.0])
-    assert not buffer.empty() and buffer.length() == 8 and buffer.float_data() == [1.0, 2.0] and core.PaddleBuf(16).length() == 16
+    assert (
+        not buffer.empty()
+        and buffer.length() == 8
+        and buffer.float_data() == [1.0, 2.0]
+        and core.PaddleBuf(16).length() == 16
+    )
     assert [core.paddle_dtype_size(kind) for kind in core.PaddleDType] == [4, 8, 4]

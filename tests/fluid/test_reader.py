@@ -1,4 +1,7 @@
-"""Readers, loaders and `read` ops: what they yield is what 1.8.5's yield, errors surface, and no thread is left behind."""
+"""Readers, loaders and `read` ops: what they yield is what 1.8.5's yield, errors surface, and no thread is
+left behind.
+"""
+
 from __future__ import annotations
 
 import gc
@@ -38,20 +41,35 @@ def no_thread_stays() -> Iterator[None]:
     yield
     gc.collect()
     end = time.monotonic() + 5
-    while left := [thread.name for thread in threading.enumerate() if thread.name.startswith("fluidlite-reader")]:
+    while left := [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("fluidlite-reader")
+    ]:
         assert time.monotonic() < end, f"threads left: {left}"
         time.sleep(0.01)
 
 
 # ------------------------------------------------------------------------------------------------ decorators
-@pytest.mark.parametrize(("reader", "expected"), [
-    (io.batch(numbers(), 2), [[0, 1], [2, 3], [4]]), (io.batch(numbers(), 2, drop_last=True), [[0, 1], [2, 3]]),
-    (io.map_readers(lambda a, b: a + b, numbers(), numbers(3)), [0, 2, 4]), (io.chain(numbers(2), numbers(3)), [0, 1, 0, 1, 2]),
-    (io.compose(numbers(3), lambda: iter([(0, 10), (1, 11), (2, 12)])), [(0, 0, 10), (1, 1, 11), (2, 2, 12)]),
-    (io.compose(numbers(3), numbers(4), check_alignment=False), [(0, 0), (1, 1), (2, 2)]), (io.buffered(numbers(), 2), [0, 1, 2, 3, 4]),
-    (io.buffered(numbers(), 0), [0, 1, 2, 3, 4]), (io.firstn(numbers(), 2), [0, 1]), (io.firstn(numbers(), 20), [0, 1, 2, 3, 4]),
-    (io.cache(numbers(3)), [0, 1, 2]), (io.shuffle(numbers(), 0), [0, 1, 2, 3, 4]),
-    (io.xmap_readers(lambda x: 2 * x, numbers(), 2, 4, order=True), [0, 2, 4, 6, 8])])
+@pytest.mark.parametrize(
+    ("reader", "expected"),
+    [
+        (io.batch(numbers(), 2), [[0, 1], [2, 3], [4]]),
+        (io.batch(numbers(), 2, drop_last=True), [[0, 1], [2, 3]]),
+        (io.map_readers(lambda a, b: a + b, numbers(), numbers(3)), [0, 2, 4]),
+        (io.chain(numbers(2), numbers(3)), [0, 1, 0, 1, 2]),
+        (
+            io.compose(numbers(3), lambda: iter([(0, 10), (1, 11), (2, 12)])),
+            [(0, 0, 10), (1, 1, 11), (2, 2, 12)],
+        ),
+        (io.compose(numbers(3), numbers(4), check_alignment=False), [(0, 0), (1, 1), (2, 2)]),
+        (io.buffered(numbers(), 2), [0, 1, 2, 3, 4]),
+        (io.buffered(numbers(), 0), [0, 1, 2, 3, 4]),
+        (io.firstn(numbers(), 2), [0, 1]),
+        (io.firstn(numbers(), 20), [0, 1, 2, 3, 4]),
+        (io.cache(numbers(3)), [0, 1, 2]),
+        (io.shuffle(numbers(), 0), [0, 1, 2, 3, 4]),
+        (io.xmap_readers(lambda x: 2 * x, numbers(), 2, 4, order=True), [0, 2, 4, 6, 8]),
+    ],
+)
 def test_decorated_readers(reader: Reader, expected: list[Any]) -> None:
     assert list(reader()) == expected
     assert list(reader()) == expected
@@ -72,7 +90,9 @@ def test_shuffle_obeys_the_seed_of_random() -> None:
 
 
 def test_wrong_arguments_of_readers() -> None:
-    with pytest.raises(ValueError, match="batch_size should be a positive integeral value, but got batch_size=0"):
+    with pytest.raises(
+        ValueError, match="batch_size should be a positive integeral value, but got batch_size=0"
+    ):
         io.batch(numbers(), 0)
     with pytest.raises(io.ComposeNotAligned):
         list(io.compose(numbers(3), numbers(4))())
@@ -82,20 +102,31 @@ def test_wrong_arguments_of_readers() -> None:
         list(io.multiprocess_reader([lambda: iter([None])])())
 
 
-@pytest.mark.parametrize("reader", [io.buffered(broken, 2), io.multiprocess_reader([broken]), io.xmap_readers(lambda x: x, broken, 2, 2),
-                                    io.xmap_readers(lambda x: [][x], numbers(), 2, 2), io.batch(broken, 2)])
+@pytest.mark.parametrize(
+    "reader",
+    [
+        io.buffered(broken, 2),
+        io.multiprocess_reader([broken]),
+        io.xmap_readers(lambda x: x, broken, 2, 2),
+        io.xmap_readers(lambda x: [][x], numbers(), 2, 2),
+        io.batch(broken, 2),
+    ],
+)
 def test_errors_in_readers_surface(reader: Reader) -> None:
     with pytest.raises(LookupError):
         list(reader())
 
 
 def test_a_reader_that_is_left_early_ends_its_threads() -> None:
-    for reader in (io.buffered(itertools.count, 2), io.multiprocess_reader([itertools.count] * 2, queue_size=2),
-                   io.xmap_readers(lambda x: x, itertools.count, 2, 4)):
+    for reader in (
+        io.buffered(itertools.count, 2),
+        io.multiprocess_reader([itertools.count] * 2, queue_size=2),
+        io.xmap_readers(lambda x: x, itertools.count, 2, 4),
+    ):
         assert len(list(itertools.islice(reader(), 3))) == 3
 
 
-# ------------------------------------------------------------------------------------------------ iterable loaders
+# ---------- iterable loaders
 def samples() -> Iterator[Any]:
     for number in range(5):
         yield np.full(2, number, "float32"), np.array([number])
@@ -143,12 +174,21 @@ def test_batches_for_one_device_and_for_two(feeds: Any) -> None:
 
 
 def test_samples_and_lists_of_samples(feeds: Any) -> None:
-    sizes = [batch[0]["x"].shape()[0] for batch in loader(feeds).set_sample_generator(samples, 2, places=fluid.CPUPlace())()]
+    sizes = [
+        batch[0]["x"].shape()[0]
+        for batch in loader(feeds).set_sample_generator(samples, 2, places=fluid.CPUPlace())()
+    ]
     assert sizes == [2, 2]
-    sizes = [batch[0]["x"].shape()[0] for batch in loader(feeds).set_sample_generator(samples, 2, False, fluid.CPUPlace())()]
+    sizes = [
+        batch[0]["x"].shape()[0]
+        for batch in loader(feeds).set_sample_generator(samples, 2, False, fluid.CPUPlace())()
+    ]
     assert sizes == [2, 2, 1]
     listed = loader(feeds).set_sample_list_generator(io.batch(samples, 3), fluid.CPUPlace())
-    assert [shown(batch) for batch in listed()] == [[{"x": ((3, 2), 0), "y": ((3, 1), 0)}], [{"x": ((2, 2), 3), "y": ((2, 1), 3)}]]
+    assert [shown(batch) for batch in listed()] == [
+        [{"x": ((3, 2), 0), "y": ((3, 1), 0)}],
+        [{"x": ((2, 2), 3), "y": ((2, 1), 3)}],
+    ]
 
 
 def test_one_variable_and_sequences() -> None:
@@ -194,6 +234,7 @@ def test_errors_in_generators_surface_behind_what_they_gave(feeds: Any) -> None:
     def failing() -> Iterator[Any]:
         yield from batches(2)
         raise KeyError("boom")
+
     passing = loader(feeds).set_batch_generator(failing, fluid.CPUPlace())()
     assert [shown(next(passing)), shown(next(passing))] == [[whole(0)], [whole(1)]]
     with pytest.raises(EnforceNotMet, match="raised KeyError: 'boom'") as caught:
@@ -217,12 +258,23 @@ def test_data_sets(feeds: Any) -> None:
     made = io.DataLoader(Squares(), feed_list=feeds, places=fluid.CPUPlace(), batch_size=2)
     assert len(made) == 3
     assert [shown(batch)[0]["x"] for batch in made] == [((2, 2), 0), ((2, 2), 4), ((1, 2), 16)]
-    made = io.DataLoader(Squares(), places=fluid.CPUPlace(), return_list=True, batch_sampler=BatchSampler(indices=[4, 1], batch_size=2))
+    made = io.DataLoader(
+        Squares(),
+        places=fluid.CPUPlace(),
+        return_list=True,
+        batch_sampler=BatchSampler(indices=[4, 1], batch_size=2),
+    )
     assert [shown(batch) for batch in made] == [[[((2, 2), 16), ((2, 1), 4)]]]
-    assert len(io.DataLoader(Squares(), feed_list=feeds, places=fluid.CPUPlace(), batch_size=2, drop_last=True)) == 2
+    assert (
+        len(io.DataLoader(Squares(), feed_list=feeds, places=fluid.CPUPlace(), batch_size=2, drop_last=True))
+        == 2
+    )
     assert sorted(itertools.chain(*BatchSampler(Squares(), shuffle=True, batch_size=2))) == [0, 1, 2, 3, 4]
-    for wrong in ({"dataset": 3, "feed_list": feeds, "places": fluid.CPUPlace()}, {"dataset": Squares(), "places": fluid.CPUPlace()},
-                  {"dataset": Squares(), "feed_list": feeds}):
+    for wrong in (
+        {"dataset": 3, "feed_list": feeds, "places": fluid.CPUPlace()},
+        {"dataset": Squares(), "places": fluid.CPUPlace()},
+        {"dataset": Squares(), "feed_list": feeds},
+    ):
         with pytest.raises(AssertionError):
             io.DataLoader(**wrong)
 
@@ -233,7 +285,11 @@ class Reading:
 
     def __init__(self, build: Callable[[], tuple[Any, Any]]) -> None:
         self.main, self.startup, self.scope = fluid.Program(), fluid.Program(), fluid.Scope()
-        with fluid.scope_guard(self.scope), fluid.unique_name.guard(), fluid.program_guard(self.main, self.startup):
+        with (
+            fluid.scope_guard(self.scope),
+            fluid.unique_name.guard(),
+            fluid.program_guard(self.main, self.startup),
+        ):
             self.reader, x = build()
             self.out = fluid.layers.scale(x, 2.0)
         self.exe = fluid.Executor(fluid.CPUPlace())
@@ -271,7 +327,7 @@ def test_a_loader_that_is_read_by_ops() -> None:
     assert reading.one_pass() == [0, 2, 4]
     reading.reader.start()
     assert reading.run() == ((4, 2), 0)
-    reading.reader.reset()                                       # in the middle of a pass
+    reading.reader.reset()  # in the middle of a pass
     assert reading.one_pass() == [0, 2, 4]
     with pytest.raises(AssertionError, match="not iterable"):
         iter(reading.reader)
@@ -299,7 +355,9 @@ def test_reading_without_data_or_with_wrong_data() -> None:
         reading.reader.start()
     reading.reader.set_batch_generator(lambda: iter([(np.ones((4, 3), "float32"), np.ones((4, 1), "int64"))]))
     reading.reader.start()
-    with pytest.raises(FeedError, match=r"tensor 0 of the data reader has shape \[4, 3\], and \[-1, 2\] is declared"):
+    with pytest.raises(
+        FeedError, match=r"tensor 0 of the data reader has shape \[4, 3\], and \[-1, 2\] is declared"
+    ):
         reading.run()
     reading.reader.reset()
     reading.reader.set_batch_generator(lambda: iter([(np.ones((4, 2), "float64"), np.ones((4, 1), "int64"))]))
@@ -313,6 +371,7 @@ def test_errors_in_generators_surface_in_runs() -> None:
     def failing() -> Iterator[Any]:
         yield from batches(1)
         raise KeyError("boom")
+
     reading = Reading(from_generator)
     reading.reader.set_batch_generator(failing)
     reading.reader.start()
@@ -340,20 +399,30 @@ def test_py_reader(buffered: bool) -> None:
 
 def test_names_of_readers() -> None:
     reading = Reading(lambda: py_reader(name="rd"))
-    assert reading.reader.name == "rd_double_buffer" and reading.startup.global_block().ops[0].input("blocking_queue") == ["rd_queue"]
+    assert reading.reader.name == "rd_double_buffer" and reading.startup.global_block().ops[0].input(
+        "blocking_queue"
+    ) == ["rd_queue"]
     reading = Reading(py_reader)
-    assert reading.reader.name == "double_buffer_0" and reading.startup.global_block().has_var("create_py_reader_0")
+    assert reading.reader.name == "double_buffer_0" and reading.startup.global_block().has_var(
+        "create_py_reader_0"
+    )
     outputs = reading.main.global_block().ops[1].output("Out")
     assert outputs == ["read_file_0.tmp_0", "read_file_0.tmp_1"]
     variables = [reading.main.global_block().var(name) for name in outputs]
-    assert [(var.shape, var.lod_level, var.stop_gradient) for var in variables] == [((-1, 2), 0, True), ((-1, 1), 1, True)]
+    assert [(var.shape, var.lod_level, var.stop_gradient) for var in variables] == [
+        ((-1, 2), 0, True),
+        ((-1, 1), 1, True),
+    ]
 
 
 def test_readers_by_data_and_double_buffers() -> None:
     def build() -> tuple[Any, Any]:
-        reader = fluid.layers.create_py_reader_by_data(2, [fluid.data("x", [None, 2])], use_double_buffer=False)
+        reader = fluid.layers.create_py_reader_by_data(
+            2, [fluid.data("x", [None, 2])], use_double_buffer=False
+        )
         reader = fluid.layers.double_buffer(reader)
         return reader, fluid.layers.read_file(reader)
+
     reading = Reading(build)
     assert reading.reader.name == "create_double_buffer_reader_0"
     reading.reader.decorate_batch_generator(lambda: iter([[np.full((1, 2), 7, "float32")]]))
@@ -368,6 +437,7 @@ def test_py_reader_class(feeds: Any) -> None:
     def build() -> tuple[Any, Any]:
         x = fluid.data("x", [None, 2])
         return io.PyReader([x], capacity=2, iterable=False), x
+
     reading = Reading(build)
     reading.reader.decorate_sample_list_generator(io.batch(lambda: iter([([1, 1],), ([2, 2],)]), 1))
     assert reading.one_pass() == [2, 4]
@@ -388,6 +458,7 @@ def test_training_from_a_reader() -> None:
         for _ in range(20):
             x = rng.rand(8, 2).astype("float32")
             yield x, x.sum(1, keepdims=True)
+
     reading = Reading(build)
     reading.reader.set_batch_generator(data)
     first, last = reading.one_pass(), reading.one_pass()
@@ -400,13 +471,15 @@ def test_programs_with_readers_read_back() -> None:
         program.verify()
         assert str(parse(str(program))) == str(program)
         again = fluid.Program.parse_from_string(program.desc.serialize_to_string())
-        assert [var.reader_specs for var in again.list_vars()] == [var.reader_specs for var in program.list_vars()]
+        assert [var.reader_specs for var in again.list_vars()] == [
+            var.reader_specs for var in program.list_vars()
+        ]
 
 
 # ------------------------------------------------------------------------------------------------ the queue
 def test_queue() -> None:
     queue = BlockingQueue(2)
-    assert not queue.push(1)                                     # closed before it is opened
+    assert not queue.push(1)  # closed before it is opened
     queue.reopen()
     assert queue.push(1) and queue.push(2) and queue.size() == 2
     queue.close()

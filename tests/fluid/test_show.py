@@ -1,4 +1,5 @@
 """Programs in every format, what became of them, and the page of a job."""
+
 from __future__ import annotations
 
 import html.parser
@@ -32,7 +33,9 @@ def training(size: int = 1000) -> tuple[fluid.Program, fluid.Program]:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, startup):
         hidden = fluid.layers.fc(fluid.data("x", [None, size]), size)
-        loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), fluid.data("y", [None, 1])))
+        loss = fluid.layers.mean(
+            fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1), fluid.data("y", [None, 1]))
+        )
         fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
     return main, startup
 
@@ -58,7 +61,12 @@ def hostile() -> fluid.Program:
     program = fluid.Program()
     block = program.global_block()
     block.create_var(name=HOSTILE, shape=[3])
-    block.append_op(type="assign", inputs={"X": [HOSTILE]}, outputs={"Out": [HOSTILE]}, attrs={"op_namescope": f"/{HOSTILE}/"})
+    block.append_op(
+        type="assign",
+        inputs={"X": [HOSTILE]},
+        outputs={"Out": [HOSTILE]},
+        attrs={"op_namescope": f"/{HOSTILE}/"},
+    )
     return program
 
 
@@ -74,19 +82,27 @@ def test_text_json_and_bytes_of_every_role_read_back(mode: str) -> None:
             assert str(again) == text and serialize_program(again) == serialize_program(program)
             assert [type(var) for var in again.list_vars()] == [type(var) for var in program.list_vars()]
             assert [op.type for op in parse_program(FORMATS["pb"].render(program)).global_block().ops] == [
-                op.type for op in program.global_block().ops]
+                op.type for op in program.global_block().ops
+            ]
 
 
 def test_json_keeps_blocks_and_values_without_a_number() -> None:
     program = looping()
     block = program.global_block()
-    block.append_op(type="scale", inputs={"X": ["fill_constant_0.tmp_0"]}, outputs={"Out": ["fill_constant_0.tmp_0"]},
-                    attrs={"scale": float("inf"), "bias": 0.5})
+    block.append_op(
+        type="scale",
+        inputs={"X": ["fill_constant_0.tmp_0"]},
+        outputs={"Out": ["fill_constant_0.tmp_0"]},
+        attrs={"scale": float("inf"), "bias": 0.5},
+    )
     again = parse_json(program_json(program))
     assert str(again) == str(program)
     assert [op.attr("sub_block").idx for op in again.global_block().ops if op.type == "while"] == [1]
     assert again.global_block().ops[-1].attr("scale") == float("inf")
-    assert program_data(program)["blocks"][0]["ops"][-1]["attrs"]["scale"] == {"type": "float", "value": "inf"}
+    assert program_data(program)["blocks"][0]["ops"][-1]["attrs"]["scale"] == {
+        "type": "float",
+        "value": "inf",
+    }
     assert again.global_block().ops[-1].attr_type("scale") == AttrType.FLOAT
 
 
@@ -95,16 +111,53 @@ def with_attr(kind: str, value: object) -> dict[str, object]:
     return {"blocks": [{"parent": -1, "vars": [], "ops": [op]}]}
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"format": "x"}, "is no program"), ({"version": 2}, "is no program"), ({"blocks": []}, "1 to"), ({"blocks": 3}, "'blocks' should be list"),
-    ({"blocks": [{"parent": -1}]}, "'vars' should be list"), ({"blocks": [{"parent": 7, "vars": [], "ops": []}]}, "parent"),
-    ({"blocks": [{"parent": -1, "vars": [{"name": "a", "kind": "lod_tensor", "dtype": "float33", "shape": []}], "ops": []}]}, "float33"),
-    ({"blocks": [{"parent": -1, "vars": [{"name": "a", "kind": "lod_tensor", "dtype": None, "shape": ["3"]}], "ops": []}]}, "shape"),
-    ({"blocks": [{"parent": -1, "vars": [], "ops": [{"type": "f", "inputs": {"X": [3]}, "outputs": {}}]}]}, "inputs"),
-    (with_attr("int", "1"), "a: '1'"),
-    (with_attr("block", 5), "no block 5"),
-    (with_attr("float", "x"), "float"),
-    ({"blocks": [{"parent": -1, "vars": [], "ops": [3]}]}, "block 0")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "x"}, "is no program"),
+        ({"version": 2}, "is no program"),
+        ({"blocks": []}, "1 to"),
+        ({"blocks": 3}, "'blocks' should be list"),
+        ({"blocks": [{"parent": -1}]}, "'vars' should be list"),
+        ({"blocks": [{"parent": 7, "vars": [], "ops": []}]}, "parent"),
+        (
+            {
+                "blocks": [
+                    {
+                        "parent": -1,
+                        "vars": [{"name": "a", "kind": "lod_tensor", "dtype": "float33", "shape": []}],
+                        "ops": [],
+                    }
+                ]
+            },
+            "float33",
+        ),
+        (
+            {
+                "blocks": [
+                    {
+                        "parent": -1,
+                        "vars": [{"name": "a", "kind": "lod_tensor", "dtype": None, "shape": ["3"]}],
+                        "ops": [],
+                    }
+                ]
+            },
+            "shape",
+        ),
+        (
+            {
+                "blocks": [
+                    {"parent": -1, "vars": [], "ops": [{"type": "f", "inputs": {"X": [3]}, "outputs": {}}]}
+                ]
+            },
+            "inputs",
+        ),
+        (with_attr("int", "1"), "a: '1'"),
+        (with_attr("block", 5), "no block 5"),
+        (with_attr("float", "x"), "float"),
+        ({"blocks": [{"parent": -1, "vars": [], "ops": [3]}]}, "block 0"),
+    ],
+)
 def test_json_that_is_no_program(change: dict[str, object], message: str) -> None:
     data = {**program_data(fluid.Program()), **change}
     with pytest.raises(FormatError, match=message):
@@ -114,16 +167,28 @@ def test_json_that_is_no_program(change: dict[str, object], message: str) -> Non
 def test_code_is_what_fluid_prints() -> None:
     main, _ = training(10)
     text = program_code(main)
-    first = "    persist trainable parameter fc_0.b_0 : fluid.VarType.LOD_TENSOR.shape(10,).astype(VarType.FP32)"
+    first = (
+        "    persist trainable parameter fc_0.b_0 : fluid.VarType.LOD_TENSOR.shape(10,).astype(VarType.FP32)"
+    )
     assert text.split("\n")[:2] == ["{ // block 0", first]
-    assert text.endswith("}\n") and "op_callstack" not in text and "op_callstack" in program_code(main, skip_op_callstack=False)
+    assert (
+        text.endswith("}\n")
+        and "op_callstack" not in text
+        and "op_callstack" in program_code(main, skip_op_callstack=False)
+    )
     line = op_code(main.global_block().ops[0])
-    assert line.startswith("{Out=['fc_0.tmp_0']} = mul(inputs={X=['x'], Y=['fc_0.w_0']}, ") and "x_num_col_dims = 1" in line
+    assert (
+        line.startswith("{Out=['fc_0.tmp_0']} = mul(inputs={X=['x'], Y=['fc_0.w_0']}, ")
+        and "x_num_col_dims = 1" in line
+    )
     assert "sub_block = block[1]" in program_code(looping()) and "{ // block 1\n" in program_code(looping())
 
 
-def test_fluids_functions_write_the_listing(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+def test_fluids_functions_write_the_listing(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
     from fluidlite.transpiler import details
+
     main, _ = training(10)
     details.program_to_code(main)
     assert capsys.readouterr().out == program_code(main)
@@ -131,12 +196,18 @@ def test_fluids_functions_write_the_listing(capsys: pytest.CaptureFixture[str], 
         details.block_to_code(main.global_block(), 0, fout=file, skip_op_callstack=True)
     assert (tmp_path / "code").read_text() == program_code(main) and capsys.readouterr().out == ""
     assert details.op_to_code(main.global_block().ops[0]) in program_code(main)
-    assert details.variable_to_code(main.global_block().vars["x"]) == "var x : fluid.VarType.LOD_TENSOR.shape(-1, 10).astype(VarType.FP32)"
+    assert (
+        details.variable_to_code(main.global_block().vars["x"])
+        == "var x : fluid.VarType.LOD_TENSOR.shape(-1, 10).astype(VarType.FP32)"
+    )
 
 
 def test_graphs_have_every_op_and_escape_names() -> None:
     program = looping()
-    for name, op_mark, link in (("dot", "[shape=box, label=", "-> op1_0 [style=dashed"), ("mermaid", ":::op", "-.-> block1")):
+    for name, op_mark, link in (
+        ("dot", "[shape=box, label=", "-> op1_0 [style=dashed"),
+        ("mermaid", ":::op", "-.-> block1"),
+    ):
         text = FORMATS[name].render(program).decode()
         assert text.count(op_mark) == sum(len(block.ops) for block in program.blocks) and link in text
     assert '\\"x\\"' in FORMATS["dot"].render(hostile()).decode()
@@ -151,11 +222,13 @@ def test_differences_of_known_edits() -> None:
     edited = main.clone()
     block = edited.global_block()
     block.ops[2]._set_attr("x_num_col_dims", 7)
-    block.insert_after(block.ops[3], type="scale", inputs={"X": ["fc_1.tmp_1"]}, outputs={"Out": ["fc_1.tmp_1"]})
+    block.insert_after(
+        block.ops[3], type="scale", inputs={"X": ["fc_1.tmp_1"]}, outputs={"Out": ["fc_1.tmp_1"]}
+    )
     block.remove_op(block.ops[-1])
     edits = diff(main, edited)
     assert summary(edits) == {"kept": 17, "changed": 1, "inserted": 1, "removed": 1}
-    changed, = (edit for edit in edits if edit.kind == "changed")
+    (changed,) = (edit for edit in edits if edit.kind == "changed")
     assert (changed.before, changed.after, changed.changes) == (2, 2, ("x_num_col_dims: 1 -> 7",))
     assert [edit.after for edit in edits if edit.kind == "inserted"] == [4]
     assert [edit.before for edit in edits if edit.kind == "removed"] == [18]
@@ -168,7 +241,9 @@ def test_an_op_that_moved_is_kept() -> None:
     ops = moved.global_block().ops
     ops.append(ops.pop(-3))
     edits = diff(main, moved)
-    assert summary(edits)["kept"] == 19 and [edit.new.type for edit in edits if edit.moved and edit.new] == ["momentum"]
+    assert summary(edits)["kept"] == 19 and [edit.new.type for edit in edits if edit.moved and edit.new] == [
+        "momentum"
+    ]
 
 
 def test_differences_of_roles(job: Job) -> None:
@@ -176,11 +251,17 @@ def test_differences_of_roles(job: Job) -> None:
     assert summary(trainer) == {"kept": 12, "changed": 3, "inserted": 12, "removed": 4}
     assert [edit.old.type for edit in trainer if edit.kind == "removed" and edit.old] == ["momentum"] * 4
     server = diff(job.main, job.server(job.endpoints[0]).main)
-    cut, = (edit for edit in server if edit.new and edit.new.inputs.get("Param") == ["fc_0.w_0.block1"])
+    (cut,) = (edit for edit in server if edit.new and edit.new.inputs.get("Param") == ["fc_0.w_0.block1"])
     assert cut.kind == "changed" and "Param: fc_0.w_0 -> fc_0.w_0.block1" in cut.changes
     text = diff_text(trainer)
-    assert "\x1b" not in text and "+ send_barrier(" in text and text.endswith("12 kept, 3 changed, 12 inserted, 4 removed\n")
-    assert "\x1b[32m+ send_barrier(" in diff_text(trainer, colour=True) and "kept\n" in diff_text(trainer, context=0)
+    assert (
+        "\x1b" not in text
+        and "+ send_barrier(" in text
+        and text.endswith("12 kept, 3 changed, 12 inserted, 4 removed\n")
+    )
+    assert "\x1b[32m+ send_barrier(" in diff_text(trainer, colour=True) and "kept\n" in diff_text(
+        trainer, context=0
+    )
     assert all(op.where for block in job.main.blocks for op in block.ops)
 
 
@@ -223,38 +304,42 @@ def test_the_page_says_which_server_holds_which_rows(job: Job) -> None:
     page = job_page(job, "fc")
     for part in job.slices:
         last = part.first_row + part.shape[0] - 1
-        assert f"<tr><td>{part.param}</td><td>{part.first_row} – {last}</td><td>{part.endpoint}</td></tr>" in page
+        assert (
+            f"<tr><td>{part.param}</td><td>{part.first_row} – {last}</td><td>{part.endpoint}</td></tr>"
+            in page
+        )
     data = page_data(page)
     assert data["endpoints"] == list(job.endpoints)
-    assert {(row[0], row[4], row[5][0], job.endpoints[row[6]]) for row in data["slices"]} == {            # type: ignore[attr-defined]
-        (part.param, part.first_row, part.shape[0], part.endpoint) for part in job.slices}
+    assert {(row[0], row[4], row[5][0], job.endpoints[row[6]]) for row in data["slices"]} == {  # type: ignore[attr-defined]
+        (part.param, part.first_row, part.shape[0], part.endpoint) for part in job.slices
+    }
 
 
 def test_trainers_share_programs_and_each_op_is_matched(job: Job) -> None:
     data = page_data(job_page(job, "fc"))
-    roles: list[dict[str, object]] = data["roles"]                                                    # type: ignore[assignment]
+    roles: list[dict[str, object]] = data["roles"]  # type: ignore[assignment]
     assert [role["name"] for role in roles] == ["trainer0", "trainer1", "pserver0", "pserver1"]
     assert roles[0]["main"] == roles[1]["main"] and roles[1]["matches"] == 0
-    matches: list[int] = roles[0]["matches"]["main"]                                                  # type: ignore[index]
+    matches: list[int] = roles[0]["matches"]["main"]  # type: ignore[index]
     assert len(matches) == len(job.trainer(0).main.global_block().ops) and matches.count(0) == 12
     many = page_data(job_page(make_job(*training(), trainers=60), "fc"))
-    assert len(many["programs"]) == len(data["programs"])                                             # type: ignore[arg-type]
+    assert len(many["programs"]) == len(data["programs"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_has_a_page(mode: str) -> None:
     made = make_job(*training(100), mode=mode, trainers=3)
     data = page_data(job_page(made, mode))
-    assert len(data["roles"]) == len(made.roles)                                                      # type: ignore[arg-type]
+    assert len(data["roles"]) == len(made.roles)  # type: ignore[arg-type]
 
 
 def test_names_from_programs_never_become_markup() -> None:
     page = program_page(hostile(), title=HOSTILE)
     assert [tag for tag, _ in _Page(page).tags].count("b") == 0
     assert [tag for tag, _ in _Page(page).tags].count("script") == 2
-    assert HOSTILE in page_data(page)["names"]                                                        # type: ignore[operator]
+    assert HOSTILE in page_data(page)["names"]  # type: ignore[operator]
     cell = hostile()._repr_html_()
-    assert "<b>\"x\"" not in cell and "&lt;b&gt;&quot;x&quot;" in cell
+    assert '<b>"x"' not in cell and "&lt;b&gt;&quot;x&quot;" in cell
 
 
 def test_notebooks_show_programs(job: Job) -> None:
@@ -269,26 +354,44 @@ def test_the_page_in_a_browser(job: Job, tmp_path: pathlib.Path) -> None:
         pytest.skip("no Chromium on this machine")
     path = tmp_path / "job.html"
     path.write_text(job_page(job, "fc"), encoding="utf8")
-    arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", f"--user-data-dir={tmp_path / 'profile'}",
-                 "--enable-logging=stderr", "--dump-dom", f"file://{path}#role=pserver1&param=fc_0.w_0"]
-    ran = subprocess.run([browser, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)})
+    arguments = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=3000",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        f"file://{path}#role=pserver1&param=fc_0.w_0",
+    ]
+    ran = subprocess.run(
+        [browser, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
     text = re.sub(r"<[^>]*>", " ", ran.stdout.split("<script", 1)[0])
     assert "CONSOLE" not in ran.stderr
-    assert re.search(r"fc_0\.w_0\s+\[1000, 1000\]\s+0 – 499\s+127\.0\.0\.1:6175\s+pserver1\s+500 – 999\s+127\.0\.0\.1:6174\s+pserver0", text)
+    assert re.search(
+        r"fc_0\.w_0\s+\[1000, 1000\]\s+0 – 499\s+127\.0\.0\.1:6175\s+pserver1\s+500 – "
+        r"999\s+127\.0\.0\.1:6174\s+pserver0",
+        text,
+    )
     assert "listen_and_serv" in text and re.search(r"trainer0 – trainer1 \(2 alike\) · main program", text)
 
 
-# ------------------------------------------------------------------------------------------------ fluid.debugger
+# ---------- fluid.debugger
 def test_runs_that_stop_at_the_first_nan() -> None:
     main = fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, fluid.Program()):
         mean = fluid.layers.mean(fluid.layers.log(fluid.data("x", [None, 3])))
     exe = fluid.Executor(fluid.CPUPlace())
     assert debugger.prepare_fast_nan_inf_debug(main) is None
-    good, = debugger.run_fast_nan_inf_debug(exe, main, {"x": [[1.0, 1.0, 1.0]]}, [mean])
+    (good,) = debugger.run_fast_nan_inf_debug(exe, main, {"x": [[1.0, 1.0, 1.0]]}, [mean])
     assert good == [0]
     with pytest.raises(NanInfError, match="log"):
         debugger.run_fast_nan_inf_debug(exe, main, {"x": [[1.0, -1.0, 1.0]]}, [mean], dump_core=False)
     assert fluid.get_flags("FLAGS_check_nan_inf") == {"FLAGS_check_nan_inf": False}
     with pytest.raises(TypeError, match="takes a Program"):
-        debugger.prepare_fast_nan_inf_debug("x")                                                      # type: ignore[arg-type]
+        debugger.prepare_fast_nan_inf_debug("x")  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""`fluidlite-transpile --verify`: batches for any program, the proof, exit codes, and what is said when something is wrong."""
+"""`fluidlite-transpile --verify`: batches for any program, the proof, exit codes, and what is said when
+something is wrong.
+"""
+
 from __future__ import annotations
 
 import json
@@ -28,7 +31,17 @@ def train(tmp_path: pathlib.Path) -> pathlib.Path:
     return script(tmp_path, HEAD + NET + LOOP)
 
 
-MODES = [["--mode", mode] for mode in ("pserver", "nccl2", "grad_allreduce", "local_sgd", "single_process_multi_thread", "multi_thread")]
+MODES = [
+    ["--mode", mode]
+    for mode in (
+        "pserver",
+        "nccl2",
+        "grad_allreduce",
+        "local_sgd",
+        "single_process_multi_thread",
+        "multi_thread",
+    )
+]
 
 
 @pytest.mark.parametrize("mode", [*MODES, ["--async"], ["--async", "--seed", "3"]], ids=" ".join)
@@ -37,20 +50,29 @@ def test_every_mode(mode: list[str], train: pathlib.Path) -> None:
     assert code == 0 and out.endswith("\nok\n") and "3 trainers" in out and "3 steps: equal to" in out
     code, out, _ = call(train, "--verify", "--format", "json", "--feeds", "script", "--steps", "2", *mode)
     said = json.loads(out)
-    assert code == 0 and said["ok"] and said["steps"] == 2 and set(said["differences"]) == {"fc_0.w_0", "fc_0.b_0"}
+    assert (
+        code == 0
+        and said["ok"]
+        and said["steps"] == 2
+        and set(said["differences"]) == {"fc_0.w_0", "fc_0.b_0"}
+    )
     assert all(link["ok"] for link in said["links"])
 
 
 def test_exit_code_of_a_job_that_differs(tmp_path: pathlib.Path) -> None:
     dropping = NET.replace("fluid.layers.fc(x, 1)", "fluid.layers.fc(fluid.layers.dropout(x, 0.5), 1)")
-    code, out, _ = call(script(tmp_path, HEAD + dropping + LOOP), "--verify")          # every process drops other elements
+    code, out, _ = call(
+        script(tmp_path, HEAD + dropping + LOOP), "--verify"
+    )  # every process drops other elements
     assert code == 1 and "NOT EQUAL" in out and "TOO LARGE" in out and out.endswith("FAILED\n")
 
 
 def test_batches_of_the_script(train: pathlib.Path) -> None:
     found = capture_script(str(train), [], batches=3)
     assert [float(feed["x"][0, 0]) for feed in found.feeds] == [0.0, 1.0, 2.0]
-    assert "fed 4 batches to a program that trains, not 9" in fails(train, "--verify", "--feeds", "script", "--steps", "9")
+    assert "fed 4 batches to a program that trains, not 9" in fails(
+        train, "--verify", "--feeds", "script", "--steps", "9"
+    )
     assert capture_script(str(train), []).feeds == ()
 
 
@@ -69,7 +91,9 @@ def test_mistakes(train: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "do not go with it" in fails(train, "--verify", "--plan")
     assert "do not go with it" in fails(train, "--verify", "--format", "dot")
     assert "64 at most" in fails(train, "--verify", "--trainers", "100")
-    assert "4 trainers cannot share the 6 rows" in fails(train, "--verify", "--feeds", "script", "--steps", "2", "--trainers", "4")
+    assert "4 trainers cannot share the 6 rows" in fails(
+        train, "--verify", "--feeds", "script", "--steps", "2", "--trainers", "4"
+    )
     gather = NET.replace("fluid.layers.fc(x, 1)", "fluid.layers.fc(fluid.layers.reshape(x, [7, 20]), 1)")
     wrong = script(tmp_path, HEAD + gather + LOOP, "wrong.py")
     assert "the program does not run on random batches (try --feeds script): " in fails(wrong, "--verify")
@@ -90,11 +114,17 @@ def test_integers_are_below_what_they_choose_from() -> None:
         spread = fluid.layers.one_hot(place, 7)
         score = fluid.layers.fc([rows, spread], 3, act="softmax")
         fluid.layers.cross_entropy(score, label)
+
     feeds = random_feeds(built(net), 64, 3)
     assert [sorted(feed) for feed in feeds] == [["label", "place", "word"]] * 3
     for name, limit in (("word", 50), ("label", 3), ("place", 7)):
         values = np.concatenate([feed[name] for feed in feeds])
-        assert values.dtype == np.int64 and values.min() >= 0 and limit - 4 <= values.max() < limit and values.shape == (192, 1)
+        assert (
+            values.dtype == np.int64
+            and values.min() >= 0
+            and limit - 4 <= values.max() < limit
+            and values.shape == (192, 1)
+        )
     assert not np.array_equal(feeds[0]["word"], feeds[1]["word"])
 
 
@@ -106,9 +136,17 @@ def test_shapes_types_and_sequences() -> None:
         fluid.layers.sequence_pool(fluid.layers.embedding(steps, [9, 4]), "sum")
         fluid.layers.reduce_sum(part), fluid.layers.logical_not(flag)
         fluid.layers.sigmoid_cross_entropy_with_logits(fluid.layers.fc(click, 1), click)
-    feed, = random_feeds(built(net), 5, 1, sequence=3)
-    assert feed["steps"].recursive_sequence_lengths() == [[3] * 5] and np.array(feed["steps"]).shape == (15, 1)
-    assert feed["flag"].dtype == np.bool_ and feed["part"].dtype == np.float64 and feed["part"].shape == (5, 3, 3)
+
+    (feed,) = random_feeds(built(net), 5, 1, sequence=3)
+    assert feed["steps"].recursive_sequence_lengths() == [[3] * 5] and np.array(feed["steps"]).shape == (
+        15,
+        1,
+    )
+    assert (
+        feed["flag"].dtype == np.bool_
+        and feed["part"].dtype == np.float64
+        and feed["part"].shape == (5, 3, 3)
+    )
     assert 0 <= feed["click"].min() <= feed["click"].max() <= 1
 
 
@@ -120,7 +158,20 @@ def test_programs_that_cannot_be_fed() -> None:
 
 def test_sequences_are_shared() -> None:
     from fluidlite.distributed.shares import share
+
     value = fluid.create_lod_tensor(np.arange(10).reshape(10, 1), [[2, 2], [1, 2, 3, 4]], fluid.CPUPlace())
     first, second = (share({"x": value}, index, 2)["x"] for index in (0, 1))
-    assert first.recursive_sequence_lengths() == [[2], [1, 2]] and np.array(first).ravel().tolist() == [0, 1, 2]
-    assert second.recursive_sequence_lengths() == [[2], [3, 4]] and np.array(second).ravel().tolist() == [3, 4, 5, 6, 7, 8, 9]
+    assert first.recursive_sequence_lengths() == [[2], [1, 2]] and np.array(first).ravel().tolist() == [
+        0,
+        1,
+        2,
+    ]
+    assert second.recursive_sequence_lengths() == [[2], [3, 4]] and np.array(second).ravel().tolist() == [
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]

@@ -1,4 +1,5 @@
 """The modules of the house and what each imports: read from the source, nothing is executed."""
+
 from __future__ import annotations
 
 import ast
@@ -10,7 +11,11 @@ from dataclasses import dataclass
 import networkx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOMES = {"fluidlite": ROOT / "fluidlite", "fluidlite.executor": ROOT / "executor", "fluidlite.transpiler": ROOT / "transpiler"}
+HOMES = {
+    "fluidlite": ROOT / "fluidlite",
+    "fluidlite.executor": ROOT / "executor",
+    "fluidlite.transpiler": ROOT / "transpiler",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,9 @@ class Import:
 @functools.cache
 def modules() -> dict[str, pathlib.Path]:
     """Module name -> file, of everything that is installed."""
-    return {_name(home, path): path for home, folder in HOMES.items() for path in sorted(folder.rglob("*.py"))}
+    return {
+        _name(home, path): path for home, folder in HOMES.items() for path in sorted(folder.rglob("*.py"))
+    }
 
 
 def _name(home: str, path: pathlib.Path) -> str:
@@ -53,7 +60,10 @@ def _statements(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.Im
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, lazy
-        elif isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        elif isinstance(child, ast.If) and ast.unparse(child.test) in (
+            "TYPE_CHECKING",
+            "typing.TYPE_CHECKING",
+        ):
             continue
         else:
             inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
@@ -61,7 +71,9 @@ def _statements(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.Im
 
 
 def _targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """The modules of the house that an import statement needs: a submodule where one has the name, else the module itself."""
+    """The modules of the house that an import statement needs: a submodule where one has the name, else
+    the module itself.
+    """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names if alias.name in modules())
         return

@@ -1,4 +1,5 @@
 """The house rules that a machine can check: sizes, layers, annotations, what an import loads."""
+
 from __future__ import annotations
 
 import ast
@@ -10,10 +11,14 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = sorted(path for folder in ("fluidlite", "executor", "transpiler", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = sorted(
+    path
+    for folder in ("fluidlite", "executor", "transpiler", "examples", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py"))
 MAX_FILE, MAX_FUNCTION = 600, 40
-LONG_FUNCTIONS: set[str] = set()          # named exceptions: "path:function"
+LONG_FUNCTIONS: set[str] = set()  # named exceptions: "path:function"
 
 # room -> rooms that it may import from, lowest first; a file belongs to the longest prefix that fits
 ROOMS = {
@@ -35,8 +40,11 @@ def functions(path: pathlib.Path) -> list[tuple[str, int]]:
 
 
 def test_files_are_short() -> None:
-    long = {str(path.relative_to(ROOT)): count for path in SOURCES + TESTS
-            if (count := path.read_text(encoding="utf8").count("\n")) > MAX_FILE}
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in SOURCES + TESTS
+        if (count := path.read_text(encoding="utf8").count("\n")) > MAX_FILE
+    }
     assert not long
 
 
@@ -51,7 +59,9 @@ def test_functions_are_short() -> None:
 
 
 def imports(path: pathlib.Path) -> set[str]:
-    """Modules that a file imports at its top level (imports inside functions are how optional parts are reached)."""
+    """Modules that a file imports at its top level (imports inside functions are how optional parts are
+    reached).
+    """
     tree = ast.parse(path.read_text(encoding="utf8"))
     found: set[str] = set()
     for node in tree.body:
@@ -65,11 +75,26 @@ def imports(path: pathlib.Path) -> set[str]:
 
 def level(module: str) -> int | None:
     """The floor of the house that a module stands on; None for modules that stand beside it."""
-    floors = (("fluidlite.errors", 0), ("fluidlite.base.dtypes", 0), ("fluidlite.unique_name", 0), ("fluidlite.base.registry", 1), ("fluidlite.ir", 2),
-              ("fluidlite.ops", 3), ("fluidlite.executor", 5), ("fluidlite.transpiler", 5), ("fluidlite.layers", 4),
-              ("fluidlite.backward", 4), ("fluidlite.optimizer", 4), ("fluidlite.initializer", 4), ("fluidlite.regularizer", 4),
-              ("fluidlite.clip", 4), ("fluidlite.nets", 4))
-    return next((floor for prefix, floor in floors if module == prefix or module.startswith(prefix + ".")), None)
+    floors = (
+        ("fluidlite.errors", 0),
+        ("fluidlite.base.dtypes", 0),
+        ("fluidlite.unique_name", 0),
+        ("fluidlite.base.registry", 1),
+        ("fluidlite.ir", 2),
+        ("fluidlite.ops", 3),
+        ("fluidlite.executor", 5),
+        ("fluidlite.transpiler", 5),
+        ("fluidlite.layers", 4),
+        ("fluidlite.backward", 4),
+        ("fluidlite.optimizer", 4),
+        ("fluidlite.initializer", 4),
+        ("fluidlite.regularizer", 4),
+        ("fluidlite.clip", 4),
+        ("fluidlite.nets", 4),
+    )
+    return next(
+        (floor for prefix, floor in floors if module == prefix or module.startswith(prefix + ".")), None
+    )
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -97,21 +122,34 @@ def test_imports_point_downwards(path: pathlib.Path) -> None:
 
 
 def test_import_is_light() -> None:
-    code = ("import sys, time; start = time.perf_counter(); import fluidlite as fluid; fluid.layers; fluid.Executor; fluid.optimizer; "
-            "print(time.perf_counter() - start); print(sorted({'mpi4py', 'cupy', 'matplotlib', 'scipy'} & set(sys.modules)))")
+    code = (
+        "import sys, time; start = time.perf_counter(); import fluidlite as fluid; fluid.layers; "
+        "fluid.Executor; fluid.optimizer; "
+        "print(time.perf_counter() - start); print(sorted({'mpi4py', 'cupy', 'matplotlib', 'scipy'} & "
+        "set(sys.modules)))"
+    )
     best = []
     for _ in range(3):
-        seconds, loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+        seconds, loaded = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
         assert loaded == "[]"
         best.append(float(seconds))
-    assert min(best) < 2.0                   # 0.4 s is the aim, measured in benchmarks/; machines are noisy
+    assert min(best) < 2.0  # 0.4 s is the aim, measured in benchmarks/; machines are noisy
 
 
 def test_nothing_is_a_stub() -> None:
     marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
-    abstract = ROOT / "fluidlite/incubate/fleet/base/abstract.py"       # the error of fluid's base classes, under the type that fluid gave it
-    found = [f"{path.relative_to(ROOT)}: {mark}" for path in SOURCES if path != abstract for mark in marks
-             if mark in path.read_text(encoding="utf8")]
+    abstract = (
+        ROOT / "fluidlite/incubate/fleet/base/abstract.py"
+    )  # the error of fluid's base classes, under the type that fluid gave it
+    found = [
+        f"{path.relative_to(ROOT)}: {mark}"
+        for path in SOURCES
+        if path != abstract
+        for mark in marks
+        if mark in path.read_text(encoding="utf8")
+    ]
     assert not found
 
 
@@ -119,6 +157,14 @@ def test_every_package_is_installed() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     listed = set(config["options"]["packages"].split())
-    homes = {"fluidlite": ROOT / "fluidlite", "fluidlite.executor": ROOT / "executor", "fluidlite.transpiler": ROOT / "transpiler"}
-    found = {".".join([name, *path.parent.relative_to(home).parts]) for name, home in homes.items() for path in home.rglob("__init__.py")}
+    homes = {
+        "fluidlite": ROOT / "fluidlite",
+        "fluidlite.executor": ROOT / "executor",
+        "fluidlite.transpiler": ROOT / "transpiler",
+    }
+    found = {
+        ".".join([name, *path.parent.relative_to(home).parts])
+        for name, home in homes.items()
+        for path in home.rglob("__init__.py")
+    }
     assert listed == found

@@ -1,4 +1,5 @@
 """The README's Python runs, and trains."""
+
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +16,11 @@ def test_the_code_in_the_readme_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf8"), re.S)
     assert len(blocks) >= 2
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+    with (
+        contextlib.redirect_stdout(output),
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         with fluid.unique_name.guard():
             namespace: dict[str, object] = {}
             for block in blocks:
@@ -27,5 +32,15 @@ def test_the_code_in_the_readme_runs() -> None:
 
 def test_folders_of_the_map_exist() -> None:
     root = README.parent
-    for name in ("fluidlite/ir", "fluidlite/ops", "fluidlite/layers", "executor", "transpiler", "tests", "benchmarks", "examples", "docs"):
+    for name in (
+        "fluidlite/ir",
+        "fluidlite/ops",
+        "fluidlite/layers",
+        "executor",
+        "transpiler",
+        "tests",
+        "benchmarks",
+        "examples",
+        "docs",
+    ):
         assert (root / name).is_dir(), name

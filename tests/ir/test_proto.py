@@ -1,4 +1,5 @@
 """Programs as Paddle's bytes: read, written, and what is kept on the way."""
+
 from __future__ import annotations
 
 import pathlib
@@ -30,12 +31,29 @@ def facts(data: bytes) -> list[object]:
     for block in ProgramDesc.FromString(data).blocks:
         found.append((block.idx, block.parent_idx, block.forward_block_idx))
         for var in sorted(block.vars, key=lambda var: var.name):
-            tensor = (var.type.lod_tensor if var.type.HasField("lod_tensor") else var.type.tensor_array).tensor
+            tensor = (
+                var.type.lod_tensor if var.type.HasField("lod_tensor") else var.type.tensor_array
+            ).tensor
             dims = [max(dim, -1) for dim in tensor.dims]
-            found.append((var.name, var.type.type, var.persistable, var.need_check_feed, dims if var.type.type == 7 else None))
+            found.append(
+                (
+                    var.name,
+                    var.type.type,
+                    var.persistable,
+                    var.need_check_feed,
+                    dims if var.type.type == 7 else None,
+                )
+            )
         for op in block.ops:
-            slots = [sorted((slot.parameter, tuple(slot.arguments)) for slot in one) for one in (op.inputs, op.outputs)]
-            attrs = {attr.name: attr.SerializeToString(deterministic=True) for attr in op.attrs if attr.name != b"op_callstack"}
+            slots = [
+                sorted((slot.parameter, tuple(slot.arguments)) for slot in one)
+                for one in (op.inputs, op.outputs)
+            ]
+            attrs = {
+                attr.name: attr.SerializeToString(deterministic=True)
+                for attr in op.attrs
+                if attr.name != b"op_callstack"
+            }
             found.append((op.type, slots, attrs))
     return found
 
@@ -67,7 +85,7 @@ def test_recorded_programs_survive() -> None:
     for path in RUNS:
         for data in run_programs(path):
             if ProgramDesc.FromString(data).version.version > proto.PROGRAM_VERSION:
-                continue                                         # 2.x has types of attributes that fluid has not
+                continue  # 2.x has types of attributes that fluid has not
             assert_keeps(data, serialize_program(parse_program(data)))
 
 
@@ -77,23 +95,47 @@ def block(program: fluid.Program) -> fluid.framework.Block:
 
 def test_variables_and_parameters_come_back() -> None:
     program = fluid.Program()
-    x = block(program).create_var(name="x", shape=[-1, 3], dtype="int64", lod_level=2, need_check_feed=True, stop_gradient=True)
+    x = block(program).create_var(
+        name="x", shape=[-1, 3], dtype="int64", lod_level=2, need_check_feed=True, stop_gradient=True
+    )
     block(program).create_parameter(name="w", shape=[3, 4], dtype="float64")
-    block(program).create_var(name="sparse", type=fluid.core.VarDesc.VarType.SELECTED_ROWS, shape=[9, 2], persistable=True)
-    block(program).create_var(name="array", type=fluid.core.VarDesc.VarType.LOD_TENSOR_ARRAY, shape=[-1, 2], dtype="float32")
+    block(program).create_var(
+        name="sparse", type=fluid.core.VarDesc.VarType.SELECTED_ROWS, shape=[9, 2], persistable=True
+    )
+    block(program).create_var(
+        name="array", type=fluid.core.VarDesc.VarType.LOD_TENSOR_ARRAY, shape=[-1, 2], dtype="float32"
+    )
     block(program).create_var(name="scopes", type=fluid.core.VarDesc.VarType.STEP_SCOPES)
-    block(program).create_var(name="reader", type=fluid.core.VarDesc.VarType.READER, reader_specs=[Spec((-1, 3), x.dtype, 1)])
+    block(program).create_var(
+        name="reader", type=fluid.core.VarDesc.VarType.READER, reader_specs=[Spec((-1, 3), x.dtype, 1)]
+    )
     again = block(fluid.Program.parse_from_string(program.desc.serialize_to_string()))
-    assert [(var.name, var.type, var._dtype, var.shape, var.lod_level, var.persistable) for var in again.vars.values()] == [
-        (var.name, var.type, var._dtype, var.shape, var.lod_level, var.persistable) for var in block(program).vars.values()]
+    assert [
+        (var.name, var.type, var._dtype, var.shape, var.lod_level, var.persistable)
+        for var in again.vars.values()
+    ] == [
+        (var.name, var.type, var._dtype, var.shape, var.lod_level, var.persistable)
+        for var in block(program).vars.values()
+    ]
     assert isinstance(again.var("w"), fluid.framework.Parameter)
     assert again.var("x").stop_gradient and again.var("x").need_check_feed
     assert again.var("reader").reader_specs == (Spec((-1, 3), x.dtype, 1),)
 
 
 def test_attributes_keep_values_and_types() -> None:
-    values = {"i": 3, "f": 0.1, "s": "text", "ints": [1, -2], "floats": [0.5, 1e-8], "strings": ["a", "é"], "b": True,
-              "bools": [True, False], "l": 2**40, "longs": [1, 2**40], "empty": []}
+    values = {
+        "i": 3,
+        "f": 0.1,
+        "s": "text",
+        "ints": [1, -2],
+        "floats": [0.5, 1e-8],
+        "strings": ["a", "é"],
+        "b": True,
+        "bools": [True, False],
+        "l": 2**40,
+        "longs": [1, 2**40],
+        "empty": [],
+    }
     program = fluid.Program()
     block(program).create_var(name="x", shape=[2], is_data=True)
     op = block(program).append_op(type="relu", inputs={"X": ["x"]}, outputs={"Out": ["x"]}, attrs=values)
@@ -128,10 +170,14 @@ def test_call_stack_of_paddle_names_the_innermost_user_frame() -> None:
     desc = ProgramDesc()
     made = desc.blocks.add(idx=0, parent_idx=-1).ops.add(type=b"relu")
     attr = made.attrs.add(name=b"op_callstack", type=5)
-    attr.strings.extend([
-        b'  File "/usr/lib/python3.7/site-packages/paddle/fluid/framework.py", line 2610, in append_op\n    attrs)\n',
-        b'  File "/home/someone/train.py", line 4, in net\n    caf\xe9 = fc(x)\n',
-        b'  File "train.py", line 9, in <module>\n'])
+    attr.strings.extend(
+        [
+            b'  File "/usr/lib/python3.7/site-packages/paddle/fluid/framework.py", line 2610, in append_op\n '
+            b"   attrs)\n",
+            b'  File "/home/someone/train.py", line 4, in net\n    caf\xe9 = fc(x)\n',
+            b'  File "train.py", line 9, in <module>\n',
+        ]
+    )
     where = block(parse_program(desc.SerializeToString())).ops[0].where
     assert where == ("/home/someone/train.py", 4, "net")
 
@@ -157,7 +203,12 @@ def test_missing_attributes_get_their_defaults() -> None:
     first.ops.add(type=b"mul").inputs.add(parameter=b"X", arguments=[b"x"])
     op = block(parse_program(desc.SerializeToString())).ops[0]
     assert op.attr("x_num_col_dims") == 1
-    assert (op.attr("op_role"), op.attr("op_role_var"), op.attr("op_namescope"), op.attr("op_device")) == (0, [], "/", "")
+    assert (op.attr("op_role"), op.attr("op_role_var"), op.attr("op_namescope"), op.attr("op_device")) == (
+        0,
+        [],
+        "/",
+        "",
+    )
 
 
 def test_attribute_types_of_2x_become_the_nearest() -> None:
@@ -173,7 +224,13 @@ def test_attribute_types_of_2x_become_the_nearest() -> None:
     one.type, one.r = 3, 1.5
     op = block(parse_program(desc.SerializeToString())).ops[0]
     assert {name: op.attr(name) for name in ("d", "ds", "v", "vs", "n", "ns")} == {
-        "d": 0.25, "ds": [0.25, 2.0], "v": "x", "vs": ["x"], "n": 5, "ns": [1.5]}
+        "d": 0.25,
+        "ds": [0.25, 2.0],
+        "v": "x",
+        "vs": ["x"],
+        "n": 5,
+        "ns": [1.5],
+    }
 
 
 def test_variables_that_nothing_writes_are_feeds() -> None:

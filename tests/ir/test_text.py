@@ -1,4 +1,5 @@
 """The text of a program is read back: print(parse(print(p))) is print(p)."""
+
 from __future__ import annotations
 
 import pathlib
@@ -38,8 +39,12 @@ def small_program() -> fluid.Program:
     program = fluid.Program()
     program.random_seed = 7
     block = program.global_block()
-    block.create_var(name="img", shape=[-1, 3], dtype="float32", is_data=True, need_check_feed=True, stop_gradient=True)
-    block.create_parameter(name="fc.w", shape=[3, 4], dtype="float32", trainable=False, optimize_attr={"learning_rate": 0.5})
+    block.create_var(
+        name="img", shape=[-1, 3], dtype="float32", is_data=True, need_check_feed=True, stop_gradient=True
+    )
+    block.create_parameter(
+        name="fc.w", shape=[3, 4], dtype="float32", trainable=False, optimize_attr={"learning_rate": 0.5}
+    )
     block.create_var(name="out")
     with fluid.name_scope("net"), fluid.device_guard("cpu"):
         block.append_op(type="mul", inputs={"X": ["img"], "Y": ["fc.w"]}, outputs={"Out": ["out"]})
@@ -50,10 +55,17 @@ def test_the_format_is_what_it_was() -> None:
     text = str(small_program())
     lines = text.replace(f'"{__file__}"', '"test.py"').split("\n")
     assert lines[:6] == [
-        "program random_seed=7", "", "block 0", "  data img: float32[-1, 3] stop_gradient need_check_feed",
-        "  param fc.w: float32[3, 4] trainable=false learning_rate=0.5", "  var out: float32[-1, 4]"]
-    assert lines[6].startswith("  mul(X=img, Y=fc.w) -> Out=out {x_num_col_dims=1, y_num_col_dims=1} "
-                               'scope="/net/" device="cpu" at "test.py":')
+        "program random_seed=7",
+        "",
+        "block 0",
+        "  data img: float32[-1, 3] stop_gradient need_check_feed",
+        "  param fc.w: float32[3, 4] trainable=false learning_rate=0.5",
+        "  var out: float32[-1, 4]",
+    ]
+    assert lines[6].startswith(
+        "  mul(X=img, Y=fc.w) -> Out=out {x_num_col_dims=1, y_num_col_dims=1} "
+        'scope="/net/" device="cpu" at "test.py":'
+    )
     assert lines[6].endswith(" in small_program")
 
 
@@ -81,15 +93,36 @@ block 0
     assert program.global_block().ops[0].attr("op_role") == 257
 
 
-@pytest.mark.parametrize("text", [
-    "", "program", "block 0", "program\nblock 1", "program\nblock 0\n  var x", "program\nblock 0\n  var x: float99[3]",
-    "program\nblock 0\n  var x: float32[3\n", "program\nblock 0\n  var x: float32[3] shiny", "program\nblock 0\n  relu(X=x",
-    "program\nblock 0\n  var x: float32[]\n  var x: float32[]", "program\nblock 0\n  relu(X=x) -> Out=y {a=}",
-    "program\nblock 0\n  relu(X=x) -> Out=y {a=block 4}", "program\nblock 0\n  relu(X=x) -> Out=y role=Cook",
-    "program\nblock 0 parent=0", "program\nblock 0\n  relu() {a=[1, \"b\": ints}", "program\nblock 0\n  relu() {a=1: shape}",
-    *(f"program\nblock 0\n  relu() {{a={value}}}" for value in ("-9: longs", "[1]: long", '"b": int', "1: block", "block 0: int")),
-    "program\nblock 0\n  relu() left over", "program\nblock 0\n  relu() at \"x\"", "program\nblock 0\n  a() {b=block 0}",
-    "program\nblock 0\n  var x: float32[" + "1, " * 100 + "1]", "program\nblock 0\n  relu() {a=" + "9" * 5000 + "}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "program",
+        "block 0",
+        "program\nblock 1",
+        "program\nblock 0\n  var x",
+        "program\nblock 0\n  var x: float99[3]",
+        "program\nblock 0\n  var x: float32[3\n",
+        "program\nblock 0\n  var x: float32[3] shiny",
+        "program\nblock 0\n  relu(X=x",
+        "program\nblock 0\n  var x: float32[]\n  var x: float32[]",
+        "program\nblock 0\n  relu(X=x) -> Out=y {a=}",
+        "program\nblock 0\n  relu(X=x) -> Out=y {a=block 4}",
+        "program\nblock 0\n  relu(X=x) -> Out=y role=Cook",
+        "program\nblock 0 parent=0",
+        'program\nblock 0\n  relu() {a=[1, "b": ints}',
+        "program\nblock 0\n  relu() {a=1: shape}",
+        *(
+            f"program\nblock 0\n  relu() {{a={value}}}"
+            for value in ("-9: longs", "[1]: long", '"b": int', "1: block", "block 0: int")
+        ),
+        "program\nblock 0\n  relu() left over",
+        'program\nblock 0\n  relu() at "x"',
+        "program\nblock 0\n  a() {b=block 0}",
+        "program\nblock 0\n  var x: float32[" + "1, " * 100 + "1]",
+        "program\nblock 0\n  relu() {a=" + "9" * 5000 + "}",
+    ],
+)
 def test_what_cannot_be_read_is_a_format_error(text: str) -> None:
     with pytest.raises(FormatError):
         parse(text)
@@ -102,16 +135,28 @@ def test_errors_name_the_line() -> None:
 
 # ------------------------------------------------------------------------------------------------ any program
 names = st.text(st.characters(exclude_categories=()), max_size=12)
-int32 = st.integers(-2**31, 2**31 - 1)
-int64 = st.integers(-2**63, 2**63 - 1)
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
 floats = st.floats(allow_nan=False, width=32)
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 ATTRS = {
-    AttrType.INT: int32, AttrType.FLOAT: floats, AttrType.STRING: texts, AttrType.INTS: st.lists(int32, max_size=3),
-    AttrType.FLOATS: st.lists(floats, max_size=3), AttrType.STRINGS: st.lists(texts, max_size=3), AttrType.BOOLEAN: st.booleans(),
-    AttrType.BOOLEANS: st.lists(st.booleans(), max_size=3), AttrType.LONG: int64, AttrType.LONGS: st.lists(int64, max_size=3)}
-specs = st.builds(Spec, st.lists(st.integers(-1, 9), max_size=3).map(tuple), st.sampled_from([VarType.FP32, VarType.INT64]),
-                  st.integers(0, 2))
+    AttrType.INT: int32,
+    AttrType.FLOAT: floats,
+    AttrType.STRING: texts,
+    AttrType.INTS: st.lists(int32, max_size=3),
+    AttrType.FLOATS: st.lists(floats, max_size=3),
+    AttrType.STRINGS: st.lists(texts, max_size=3),
+    AttrType.BOOLEAN: st.booleans(),
+    AttrType.BOOLEANS: st.lists(st.booleans(), max_size=3),
+    AttrType.LONG: int64,
+    AttrType.LONGS: st.lists(int64, max_size=3),
+}
+specs = st.builds(
+    Spec,
+    st.lists(st.integers(-1, 9), max_size=3).map(tuple),
+    st.sampled_from([VarType.FP32, VarType.INT64]),
+    st.integers(0, 2),
+)
 
 
 @st.composite
@@ -122,9 +167,16 @@ def programs(draw: st.DrawFn) -> fluid.Program:
     for block in program.blocks:
         for name in draw(st.lists(names, max_size=3, unique=True)):
             block.create_var(
-                name=name or "unnamed", type=draw(st.sampled_from(list(VarType))), shape=draw(specs).shape, dtype="float32",
-                lod_level=draw(st.integers(0, 2)), persistable=draw(st.booleans()), is_data=draw(st.booleans()),
-                stop_gradient=draw(st.booleans()), need_check_feed=draw(st.booleans()))
+                name=name or "unnamed",
+                type=draw(st.sampled_from(list(VarType))),
+                shape=draw(specs).shape,
+                dtype="float32",
+                lod_level=draw(st.integers(0, 2)),
+                persistable=draw(st.booleans()),
+                is_data=draw(st.booleans()),
+                stop_gradient=draw(st.booleans()),
+                need_check_feed=draw(st.booleans()),
+            )
             block.vars[name or "unnamed"].reader_specs = tuple(draw(st.lists(specs, max_size=2)))
         for _ in range(draw(st.integers(0, 2))):
             draw_operator(draw, block)
@@ -137,8 +189,12 @@ def draw_operator(draw: st.DrawFn, block: fluid.framework.Block) -> None:
     for name in draw(st.lists(names, max_size=4, unique=True)):
         attr_type = draw(st.sampled_from(list(ATTRS)))
         op.attrs[name], op.attr_types[name] = draw(ATTRS[attr_type]), attr_type
-    op.attrs.update(op_role=draw(st.integers(0, 600)), op_role_var=draw(st.lists(names, max_size=2)), op_namescope=draw(texts))
-    later = block.program.blocks[block.idx + 1:]
+    op.attrs.update(
+        op_role=draw(st.integers(0, 600)),
+        op_role_var=draw(st.lists(names, max_size=2)),
+        op_namescope=draw(texts),
+    )
+    later = block.program.blocks[block.idx + 1 :]
     if later:
         op.attrs.update(sub_block=later[0], optimize_blocks=later)
     block.adopt(len(block.ops), op)

@@ -1,4 +1,5 @@
 """`Program.verify` names the op, the values and the user's line of what cannot run."""
+
 from __future__ import annotations
 
 import pathlib
@@ -16,10 +17,14 @@ from fluidlite.ir.verify import verify
 RUNS = sorted((pathlib.Path(__file__).parents[1] / "golden" / "runs").glob("*.npz"))
 
 
-@pytest.mark.parametrize("path", [path for path in RUNS if not path.stem.startswith("v2_")], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in RUNS if not path.stem.startswith("v2_")], ids=lambda path: path.stem
+)
 def test_programs_of_1_8_5_are_right(path: pathlib.Path) -> None:
     with np.load(path) as arrays:
-        programs = [arrays[name].tobytes() for name in arrays.files if name.startswith(("program", "startup"))]
+        programs = [
+            arrays[name].tobytes() for name in arrays.files if name.startswith(("program", "startup"))
+        ]
     for data in programs:
         program = parse_program(data)
         unknown = sorted({op.type for block in program.blocks for op in block.ops if find(op.type) is None})
@@ -112,8 +117,10 @@ def test_unknown_op() -> None:
 
 
 def test_one_op_writes_a_name_twice() -> None:
-    program = parse("program\n\nblock 0\n  data x: float32[4]\n  var y: float32[2]\n"
-                    "  split(X=x) -> Out=[y, y] {num=2, axis=0, sections=[]}\n")
+    program = parse(
+        "program\n\nblock 0\n  data x: float32[4]\n  var y: float32[2]\n"
+        "  split(X=x) -> Out=[y, y] {num=2, axis=0, sections=[]}\n"
+    )
     assert "writes 'y' twice" in wrong(program)
 
 

@@ -1,7 +1,7 @@
 """Programs of one layer call, as text: what PaddlePaddle 1.8.5 builds for each line of layer_programs_nn.txt.
 
-Under a Python with PaddlePaddle 1.8.5, `python layer_programs.py layer_programs_nn.txt` records the file anew: lines
-of code at the margin, what they build (or the error that they raise) indented below.
+Under a Python with PaddlePaddle 1.8.5, `python layer_programs.py layer_programs_nn.txt` records the file
+anew: lines of code at the margin, what they build (or the error that they raise) indented below.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-TENSOR = 7                       # `VarType.LOD_TENSOR`
+TENSOR = 7  # `VarType.LOD_TENSOR`
 HERE = os.path.dirname(os.path.abspath(__file__))
 # what steers other back ends, or says the same as another attribute
-IGNORED = frozenset("""
+IGNORED = frozenset(
+    """
 op_callstack op_device op_role op_role_var op_namescope use_mkldnn use_cudnn use_quantizer mkldnn_data_type exhaustive_search
 workspace_size_MB Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y force_fp32_output fuse_relu fuse_brelu
 fuse_brelu_threshold fuse_activation fuse_alpha fuse_beta fuse_residual_connection fuse_relu_before_depthwise_conv fuse_with_relu
 x_data_format y_data_format scale_x scale_y scale_out grad_inplace head_number fused_transpose_Out fused_reshape_Out str_value
 force_cpu with_quant_attr sub_block skip_eager_deletion_vars
-""".split())  # noqa: SIM905
+""".split()
+)  # noqa: SIM905
 
 
 def load_defaults() -> Any:
@@ -46,11 +48,22 @@ def build(fluid: Any, code: str) -> list[str]:
 
 
 def line(op: Any) -> str:
-    in_order = sorted if op.type in ("while", "recurrent") else list            # PaddlePaddle lists what a loop reads in any order
-    inputs = [f"{slot}={','.join(in_order(op.input(slot)))}" for slot in sorted(op.input_names) if op.input(slot)]
-    outputs = [f"{slot}={','.join(name + shape(op.block, name) for name in in_order(op.output(slot)))}"
-               for slot in sorted(op.output_names) if op.output(slot)]
-    attrs = [f"{name}={text(op.attr(name))}" for name in sorted(op.attr_names) if name not in IGNORED and not is_default(op, name)]
+    in_order = (
+        sorted if op.type in ("while", "recurrent") else list
+    )  # PaddlePaddle lists what a loop reads in any order
+    inputs = [
+        f"{slot}={','.join(in_order(op.input(slot)))}" for slot in sorted(op.input_names) if op.input(slot)
+    ]
+    outputs = [
+        f"{slot}={','.join(name + shape(op.block, name) for name in in_order(op.output(slot)))}"
+        for slot in sorted(op.output_names)
+        if op.output(slot)
+    ]
+    attrs = [
+        f"{name}={text(op.attr(name))}"
+        for name in sorted(op.attr_names)
+        if name not in IGNORED and not is_default(op, name)
+    ]
     return " ".join([op.type, *inputs, "->", *outputs, *attrs])
 
 
@@ -88,6 +101,7 @@ def read(path: str) -> Iterator[tuple[str, list[str]]]:
 
 def record(path: str) -> None:
     import paddle.fluid as fluid
+
     rows = []
     for code, _ in read(path):
         found = build(fluid, code)

@@ -1,4 +1,5 @@
 """Loss, metric and activation layers: the ops that they append, what they refuse, and what they compute."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +20,11 @@ RNG = np.random.RandomState(11)
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -75,7 +80,9 @@ def test_cross_entropy_chooses_its_op() -> None:
 
 
 def test_auc_appends_the_recent_one_first() -> None:
-    overall, recent, states = layers.auc(data(shape=(-1, 2)), data("label", (-1, 1), "int64"), num_thresholds=200, slide_steps=5)
+    overall, recent, states = layers.auc(
+        data(shape=(-1, 2)), data("label", (-1, 1), "int64"), num_thresholds=200, slide_steps=5
+    )
     first, second = fluid.default_main_program().global_block().ops
     assert (first.output("AUC"), first.attr("slide_steps")) == ([recent.name], 5)
     assert (second.output("AUC"), second.attr("slide_steps")) == ([overall.name], 0)
@@ -86,21 +93,23 @@ def test_auc_appends_the_recent_one_first() -> None:
 
 def test_swish_ignores_beta_as_paddle_does() -> None:
     x = floats(2, 4)
-    found, = run([layers.swish(data(), beta=3.0)], x=x)
+    (found,) = run([layers.swish(data(), beta=3.0)], x=x)
     np.testing.assert_allclose(found, x * special.expit(x), rtol=1e-5)
 
 
 def test_nce_makes_alias_tables() -> None:
-    layers.nce(data(), data("label", (-1, 1), "int64"), 4, sampler="custom_dist", custom_dist=[.1, .2, .3, .4])
+    layers.nce(
+        data(), data("label", (-1, 1), "int64"), 4, sampler="custom_dist", custom_dist=[0.1, 0.2, 0.3, 0.4]
+    )
     assert ops() == ["nce", "scale"]
     startup = fluid.default_startup_program().global_block()
     assert [op.type for op in startup.ops].count("assign_value") == 3
 
 
 def test_alias_method_keeps_the_distribution() -> None:
-    probabilities = [.1, .2, .3, .4]
+    probabilities = [0.1, 0.2, 0.3, 0.4]
     alias, keep = alias_method(probabilities)
-    np.testing.assert_allclose(keep, [.4, .8, .6, 1.0])
+    np.testing.assert_allclose(keep, [0.4, 0.8, 0.6, 1.0])
     found = np.array(keep) / 4
     for taker, giver in enumerate(alias):
         if giver >= 0:
@@ -110,7 +119,9 @@ def test_alias_method_keeps_the_distribution() -> None:
 
 def test_hsigmoid_with_a_tree_of_its_own() -> None:
     table, code = (data(name, (-1, 3), "int64") for name in ("table", "code"))
-    layers.hsigmoid(data(), data("label", (-1, 1), "int64"), 6, path_table=table, path_code=code, is_custom=True)
+    layers.hsigmoid(
+        data(), data("label", (-1, 1), "int64"), 6, path_table=table, path_code=code, is_custom=True
+    )
     op = fluid.default_main_program().global_block().ops[-1]
     assert op.input("PathTable") == ["table"] and op.input("PathCode") == ["code"]
     assert fluid.default_main_program().global_block().var(op.input("W")[0]).shape == (6, 4)
@@ -119,18 +130,32 @@ def test_hsigmoid_with_a_tree_of_its_own() -> None:
 # ---------------------------------------------------------------------- what is refused
 LABEL = ("label", (-1, 1), "int64")
 REFUSED: list[tuple[type[Exception], Callable[[], Any]]] = [
-    (TypeError, lambda: layers.reduce_sum(data(dtype="bool"))), (TypeError, lambda: layers.reduce_all(data())),
-    (TypeError, lambda: layers.mean(data(dtype="int32"))), (TypeError, lambda: layers.softmax(data(dtype="int64"))),
-    (TypeError, lambda: layers.cross_entropy(data(dtype="int32"), data(*LABEL))), (TypeError, lambda: layers.relu(3.0)),
-    (TypeError, lambda: layers.rank_loss(1, 2, 3)), (TypeError, lambda: layers.margin_rank_loss(1, 2, 3)),
-    (TypeError, lambda: layers.square_error_cost(data(), data("y", dtype="int32"))), (ValueError, lambda: layers.gelu(3.0)),
-    (ValueError, lambda: layers.erf(3.0)), (ValueError, lambda: layers.prelu(data(), "some")),
-    (ValueError, lambda: layers.label_smooth(data(), epsilon=2.0)), (ValueError, lambda: layers.hsigmoid(data(), data(*LABEL), 1)),
+    (TypeError, lambda: layers.reduce_sum(data(dtype="bool"))),
+    (TypeError, lambda: layers.reduce_all(data())),
+    (TypeError, lambda: layers.mean(data(dtype="int32"))),
+    (TypeError, lambda: layers.softmax(data(dtype="int64"))),
+    (TypeError, lambda: layers.cross_entropy(data(dtype="int32"), data(*LABEL))),
+    (TypeError, lambda: layers.relu(3.0)),
+    (TypeError, lambda: layers.rank_loss(1, 2, 3)),
+    (TypeError, lambda: layers.margin_rank_loss(1, 2, 3)),
+    (TypeError, lambda: layers.square_error_cost(data(), data("y", dtype="int32"))),
+    (ValueError, lambda: layers.gelu(3.0)),
+    (ValueError, lambda: layers.erf(3.0)),
+    (ValueError, lambda: layers.prelu(data(), "some")),
+    (ValueError, lambda: layers.label_smooth(data(), epsilon=2.0)),
+    (ValueError, lambda: layers.hsigmoid(data(), data(*LABEL), 1)),
     (ValueError, lambda: layers.hsigmoid(data(), data(*LABEL), 6, is_custom=True)),
-    (ValueError, lambda: layers.hsigmoid(data(), data(*LABEL), 6, path_table=data("table", (-1, 3), "int64"))),
-    (Exception, lambda: layers.nce(data(), data(*LABEL), 4, sampler="some")), (AssertionError, lambda: layers.mish(data(), -1)),
+    (
+        ValueError,
+        lambda: layers.hsigmoid(data(), data(*LABEL), 6, path_table=data("table", (-1, 3), "int64")),
+    ),
+    (Exception, lambda: layers.nce(data(), data(*LABEL), 4, sampler="some")),
+    (AssertionError, lambda: layers.mish(data(), -1)),
     (fluid.errors.ShapeError, lambda: layers.kldiv_loss(data(), data("y"), "some")),
-    (fluid.errors.ShapeError, lambda: layers.softmax_with_cross_entropy(data(), data("label", (-1, 2), "int64"))),
+    (
+        fluid.errors.ShapeError,
+        lambda: layers.softmax_with_cross_entropy(data(), data("label", (-1, 2), "int64")),
+    ),
     (fluid.errors.ShapeError, lambda: layers.reduce_sum(data(), dim=5)),
 ]
 
@@ -151,7 +176,7 @@ def test_labels_that_are_no_class() -> None:
 def test_npair_loss() -> None:
     anchor, positive, labels = floats(4, 3), floats(4, 3), np.array([0, 1, 0, 2], "float32")
     loss = layers.npair_loss(data("a", (4, 3)), data("p", (4, 3)), data("labels", (4, 1)), l2_reg=0.01)
-    found, = run([loss], a=anchor, p=positive, labels=labels[:, None])
+    (found,) = run([loss], a=anchor, p=positive, labels=labels[:, None])
     same = (labels[:, None] == labels).astype(float)
     same /= same.sum(1, keepdims=True)
     cost = -(same * special.log_softmax(anchor @ positive.T, -1)).sum(1, keepdims=True)
@@ -161,12 +186,20 @@ def test_npair_loss() -> None:
 
 def test_dice_loss() -> None:
     probability, label = special.softmax(floats(3, 4), -1), np.array([[0], [2], [3]])
-    found, = run([layers.dice_loss(data(), data(*LABEL))], x=probability.astype("float32"), label=label)
-    np.testing.assert_allclose(found, [np.mean(1 - 2 * np.take_along_axis(probability, label, 1)[:, 0] / (2 + 1e-5))], rtol=1e-5)
+    (found,) = run([layers.dice_loss(data(), data(*LABEL))], x=probability.astype("float32"), label=label)
+    np.testing.assert_allclose(
+        found, [np.mean(1 - 2 * np.take_along_axis(probability, label, 1)[:, 0] / (2 + 1e-5))], rtol=1e-5
+    )
 
 
 def test_center_loss_moves_its_centers() -> None:
-    loss = layers.center_loss(data(), data(*LABEL), 2, 0.5, fluid.ParamAttr(name="centers", initializer=fluid.initializer.Constant(0.)))
+    loss = layers.center_loss(
+        data(),
+        data(*LABEL),
+        2,
+        0.5,
+        fluid.ParamAttr(name="centers", initializer=fluid.initializer.Constant(0.0)),
+    )
     x = floats(3, 4)
     cost, centers = run([loss, "centers"], x=x, label=np.array([[0], [0], [1]]))
     np.testing.assert_allclose(cost, (x**2).sum(1, keepdims=True) / 2, rtol=1e-5)
@@ -177,11 +210,13 @@ def test_auc_counts_all_batches() -> None:
     overall, recent, _ = layers.auc(data(shape=(-1, 2)), data(*LABEL))
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    batches = [([.2, .9, .4], [0, 1, 1]), ([.3, .8, .1], [1, 0, 0])]
+    batches = [([0.2, 0.9, 0.4], [0, 1, 1]), ([0.3, 0.8, 0.1], [1, 0, 0])]
     found = []
     for scores, label in batches:
         feed = {"x": np.array([[1 - p, p] for p in scores], "float32"), "label": np.array(label)[:, None]}
-        found.append([float(np.asarray(value).item()) for value in exe.run(feed=feed, fetch_list=[overall, recent])])
+        found.append(
+            [float(np.asarray(value).item()) for value in exe.run(feed=feed, fetch_list=[overall, recent])]
+        )
     np.testing.assert_allclose(found, [[1.0, 1.0], [7 / 9, 1 / 2]])
 
 
@@ -203,7 +238,10 @@ def test_crf_learns_to_decode() -> None:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     wanted = np.array([0, 1, 2, 2, 1, 0])[:, None]
-    feed = {"x": sequences(np.eye(4, dtype="float32")[[0, 1, 2, 2, 1, 0]], 2, 4), "label": sequences(wanted, 2, 4)}
+    feed = {
+        "x": sequences(np.eye(4, dtype="float32")[[0, 1, 2, 2, 1, 0]], 2, 4),
+        "label": sequences(wanted, 2, 4),
+    }
     costs = [exe.run(feed=feed, fetch_list=[cost])[0].item() for _ in range(20)]
     found, right = exe.run(feed=feed, fetch_list=[path, hits], return_numpy=False)
     assert costs[-1] < 0.2 * costs[0]
@@ -216,7 +254,9 @@ def test_ctc_greedy_decoder_and_edit_distance() -> None:
     distance, count = layers.edit_distance(tokens, data("wanted", (-1, 1), "int64", lod=1), normalized=False)
     scores = np.eye(3, dtype="float32")[[0, 0, 2, 0, 1, 1, 2, 0]]
     feed = {"x": sequences(scores, 5, 3), "wanted": sequences([[0], [1], [1]], 2, 1)}
-    found = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[tokens, distance, count], return_numpy=False)
+    found = fluid.Executor(fluid.CPUPlace()).run(
+        feed=feed, fetch_list=[tokens, distance, count], return_numpy=False
+    )
     assert [np.asarray(value).tolist() for value in found] == [[[0], [0], [1], [1], [0]], [[1.0], [1.0]], [2]]
     assert found[0].recursive_sequence_lengths() == [[3, 2]]
 
@@ -226,23 +266,33 @@ def test_sampled_softmax_approaches_the_full_one() -> None:
     logits, label = floats(2, 6), np.array([[0], [3]])
     samples, chance = np.array([[0, 1, 2, 3, 4, 5], [3, 0, 1, 2, 4, 5]]), np.ones((2, 6), "float32")
     loss = layers.sampled_softmax_with_cross_entropy(
-        data(shape=(-1, 6)), data(*LABEL), 5, use_customized_samples=True, customized_samples=data("samples", (-1, 6), "int64"),
-        customized_probabilities=data("chance", (-1, 6)))
-    found, = run([loss], x=logits, label=label, samples=samples, chance=chance)
-    np.testing.assert_allclose(found, -np.take_along_axis(special.log_softmax(logits, -1), label, 1), rtol=1e-5)
+        data(shape=(-1, 6)),
+        data(*LABEL),
+        5,
+        use_customized_samples=True,
+        customized_samples=data("samples", (-1, 6), "int64"),
+        customized_probabilities=data("chance", (-1, 6)),
+    )
+    (found,) = run([loss], x=logits, label=label, samples=samples, chance=chance)
+    np.testing.assert_allclose(
+        found, -np.take_along_axis(special.log_softmax(logits, -1), label, 1), rtol=1e-5
+    )
 
 
-@pytest.mark.parametrize(("layer", "reference"), [
-    (lambda x: layers.log_softmax(x), lambda x: special.log_softmax(x, -1)),
-    (lambda x: layers.log_softmax(x, axis=0, dtype="float64"), lambda x: special.log_softmax(x, 0)),
-    (lambda x: layers.logsumexp(x, dim=1), lambda x: special.logsumexp(x, 1)),
-    (lambda x: layers.dist(x, x * 2.0, p=1), lambda x: abs(x).sum()[None]),
-    (lambda x: layers.cumsum(x, axis=0, exclusive=True), lambda x: np.cumsum(x, 0) - x),
-    (lambda x: layers.mse_loss(x, x * 3.0), lambda x: (4 * x * x).mean()[None]),
-    (lambda x: layers.pow(x, factor=layers.fill_constant([1], "float32", 3.0)), lambda x: x**3),
-    (lambda x: layers.prelu(x, "all"), lambda x: np.where(x > 0, x, 0.25 * x)),
-])
+@pytest.mark.parametrize(
+    ("layer", "reference"),
+    [
+        (lambda x: layers.log_softmax(x), lambda x: special.log_softmax(x, -1)),
+        (lambda x: layers.log_softmax(x, axis=0, dtype="float64"), lambda x: special.log_softmax(x, 0)),
+        (lambda x: layers.logsumexp(x, dim=1), lambda x: special.logsumexp(x, 1)),
+        (lambda x: layers.dist(x, x * 2.0, p=1), lambda x: abs(x).sum()[None]),
+        (lambda x: layers.cumsum(x, axis=0, exclusive=True), lambda x: np.cumsum(x, 0) - x),
+        (lambda x: layers.mse_loss(x, x * 3.0), lambda x: (4 * x * x).mean()[None]),
+        (lambda x: layers.pow(x, factor=layers.fill_constant([1], "float32", 3.0)), lambda x: x**3),
+        (lambda x: layers.prelu(x, "all"), lambda x: np.where(x > 0, x, 0.25 * x)),
+    ],
+)
 def test_composed_layers(layer: Callable[[Any], Any], reference: Callable[[Any], Any]) -> None:
     x = floats(3, 4)
-    found, = run([layer(data())], x=x)
+    (found,) = run([layer(data())], x=x)
     np.testing.assert_allclose(found, reference(x.astype("float64")), rtol=1e-5, atol=1e-6)

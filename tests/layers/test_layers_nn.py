@@ -1,4 +1,7 @@
-"""Layers of neural networks: the programs that they build are PaddlePaddle 1.8.5's, and what those programs compute."""
+"""Layers of neural networks: the programs that they build are PaddlePaddle 1.8.5's, and what those
+programs compute.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -21,7 +24,9 @@ RECORDED = dict(read(str(pathlib.Path(__file__).parent / "layer_programs_nn.txt"
 def test_builds_what_paddle_builds(code: str) -> None:
     found, wanted = build(fluid, code), RECORDED[code]
     if wanted and wanted[0].startswith("raises"):
-        assert found[0].startswith("raises") and wanted[0].split()[1] in found[0].split(), f"{found} for {wanted}"
+        assert found[0].startswith("raises") and wanted[0].split()[1] in found[0].split(), (
+            f"{found} for {wanted}"
+        )
     else:
         assert found == wanted
 
@@ -68,6 +73,7 @@ def embedding_net(**options: Any) -> tuple[Net, Any, Any]:
         loss = layers.reduce_sum(rows)
         fluid.optimizer.SGD(learning_rate=1.0).minimize(loss)
         return rows, loss
+
     return (net, *net.build(layer))
 
 
@@ -76,9 +82,11 @@ def test_padding_row_reads_as_zeros_and_never_moves(sparse: bool) -> None:
     net, rows, _ = embedding_net(padding_idx=3, is_sparse=sparse)
     net.start()
     before = net.value("table")
-    found, = net.run({"ids": np.array([[3], [1], [1], [0]], "int64")}, rows)
+    (found,) = net.run({"ids": np.array([[3], [1], [1], [0]], "int64")}, rows)
     np.testing.assert_array_equal(found, before[[3, 1, 1, 0]] * [[0], [1], [1], [1]])
-    np.testing.assert_allclose(before - net.value("table"), [[1, 1], [2, 2], [0, 0], [0, 0], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(
+        before - net.value("table"), [[1, 1], [2, 2], [0, 0], [0, 0], [0, 0]], rtol=1e-6
+    )
 
 
 def test_sparse_table_has_selected_rows_as_gradient() -> None:
@@ -100,25 +108,33 @@ def test_batch_norm_moves_its_running_statistics_only_while_training() -> None:
     def layer() -> Any:
         x = fluid.data("x", [None, 3, 2, 2])
         return layers.batch_norm(x, momentum=0.7, moving_mean_name="mean", moving_variance_name="variance")
+
     out = net.build(layer)
     test = net.main.clone(for_test=True)
     x = values(4, 3, 2, 2)
-    found, = net.run({"x": x}, out)
+    (found,) = net.run({"x": x}, out)
     mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
     np.testing.assert_allclose(net.value("mean"), 0.3 * mean, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(net.value("variance"), 0.7 + 0.3 * variance, rtol=1e-5)
     np.testing.assert_allclose(found.mean((0, 2, 3)), 0, atol=1e-6)
     held = net.value("mean"), net.value("variance")
-    tested, = net.run({"x": x}, out, program=test)
+    (tested,) = net.run({"x": x}, out, program=test)
     sizes = (1, 3, 1, 1)
-    np.testing.assert_allclose(tested, (x - held[0].reshape(sizes)) / np.sqrt(held[1].reshape(sizes) + 1e-5), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        tested, (x - held[0].reshape(sizes)) / np.sqrt(held[1].reshape(sizes) + 1e-5), rtol=1e-4, atol=1e-6
+    )
     np.testing.assert_array_equal(net.value("mean"), held[0])
 
 
 def test_batch_norm_takes_its_momentum_from_a_variable() -> None:
     net = Net()
-    net.build(lambda: layers.batch_norm(fluid.data("x", [None, 2]), momentum=layers.fill_constant([1], "float32", 0.25),
-                                        moving_mean_name="mean"))
+    net.build(
+        lambda: layers.batch_norm(
+            fluid.data("x", [None, 2]),
+            momentum=layers.fill_constant([1], "float32", 0.25),
+            moving_mean_name="mean",
+        )
+    )
     x = values(4, 2)
     net.run({"x": x})
     np.testing.assert_allclose(net.value("mean"), 0.75 * x.mean(0), rtol=1e-5)
@@ -130,8 +146,13 @@ def test_inplace_abn_trains_like_batch_norm_and_its_activation(act: str | None, 
         net = Net()
 
         def layer() -> Any:
-            hidden = layers.fc(fluid.data("x", [None, 4]), 6, param_attr=fluid.ParamAttr(
-                name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(4, 6, seed=1))))
+            hidden = layers.fc(
+                fluid.data("x", [None, 4]),
+                6,
+                param_attr=fluid.ParamAttr(
+                    name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(4, 6, seed=1))
+                ),
+            )
             if in_place:
                 out = layers.inplace_abn(hidden, act=act, act_alpha=alpha)
             else:
@@ -140,27 +161,43 @@ def test_inplace_abn_trains_like_batch_norm_and_its_activation(act: str | None, 
             loss = layers.reduce_sum(layers.square(out) * layers.sigmoid(out))
             fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
             return loss
+
         loss = net.build(layer)
         for _ in range(2):
             net.run({"x": values(5, 4)}, loss)
         return net.value("w")
+
     np.testing.assert_allclose(trained(True), trained(False), rtol=1e-3, atol=1e-5)
 
 
 def test_weight_norm_begins_as_the_weight_itself() -> None:
     net = Net()
-    out = net.build(lambda: layers.fc(fluid.data("x", [None, 3]), 4, bias_attr=False, param_attr=fluid.WeightNormParamAttr(
-        dim=1, name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(3, 4)))))
-    found, = net.run({"x": np.eye(3, dtype="float32")}, out)
+    out = net.build(
+        lambda: layers.fc(
+            fluid.data("x", [None, 3]),
+            4,
+            bias_attr=False,
+            param_attr=fluid.WeightNormParamAttr(
+                dim=1, name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(3, 4))
+            ),
+        )
+    )
+    (found,) = net.run({"x": np.eye(3, dtype="float32")}, out)
     np.testing.assert_allclose(found, values(3, 4), rtol=1e-5)
-    np.testing.assert_allclose(net.value("w_g"), np.linalg.norm(values(3, 4), axis=0, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        net.value("w_g"), np.linalg.norm(values(3, 4), axis=0, keepdims=True), rtol=1e-5
+    )
 
 
 # ------------------------------------------------------------------ dropout
 def test_dropout_differs_from_run_to_run_unless_seeded() -> None:
     net = Net()
-    free, seeded = net.build(lambda: (layers.dropout(fluid.data("x", [None, 50]), 0.5),
-                                      layers.dropout(fluid.data("y", [None, 50]), 0.5, seed=3)))
+    free, seeded = net.build(
+        lambda: (
+            layers.dropout(fluid.data("x", [None, 50]), 0.5),
+            layers.dropout(fluid.data("y", [None, 50]), 0.5, seed=3),
+        )
+    )
     feed = {"x": np.ones((20, 50), "float32"), "y": np.ones((20, 50), "float32")}
     first, second = net.run(feed, free, seeded), net.run(feed, free, seeded)
     assert not np.array_equal(first[0], second[0]) and 350 < first[0].sum() < 650
@@ -170,14 +207,16 @@ def test_dropout_differs_from_run_to_run_unless_seeded() -> None:
 def test_dropout_rests_in_a_test_program() -> None:
     net = Net()
     out = net.build(lambda: layers.dropout(fluid.data("x", [None, 4]), 0.25))
-    found, = net.run({"x": np.ones((2, 4), "float32")}, out, program=net.main.clone(for_test=True))
+    (found,) = net.run({"x": np.ones((2, 4), "float32")}, out, program=net.main.clone(for_test=True))
     np.testing.assert_allclose(found, 0.75)
 
 
 # ------------------------------------------------------------------ pools and convolutions
 def test_adaptive_max_pool_gives_places() -> None:
     net = Net()
-    out, mask = net.build(lambda: layers.adaptive_pool2d(fluid.data("x", [1, 1, 4, 4]), 2, require_index=True))
+    out, mask = net.build(
+        lambda: layers.adaptive_pool2d(fluid.data("x", [1, 1, 4, 4]), 2, require_index=True)
+    )
     x = np.array([[1, 2, 0, 0], [5, 0, 0, 7], [0, 0, 1, 1], [9, 0, 1, 1]], "float32").reshape(1, 1, 4, 4)
     found, places = net.run({"x": x}, out, mask)
     np.testing.assert_array_equal(found.reshape(-1), [5, 7, 9, 1])
@@ -201,7 +240,9 @@ def test_plans_are_adjoint_to_themselves(geometry: Geometry) -> None:
     """<conv(x, w), d> = <x, grad_input(d, w)> = <w, grad_filter(x, d)>, also when a plan is used again."""
     plan = conv_plan(np, geometry, np.dtype("float64"))
     for seed in (0, 1):
-        x, w, d = (values(*shape, seed=seed).astype("float64") for shape in (geometry.x, geometry.w, geometry.out))
+        x, w, d = (
+            values(*shape, seed=seed).astype("float64") for shape in (geometry.x, geometry.w, geometry.out)
+        )
         out, dx, dw = np.full(geometry.out, np.nan), np.full(geometry.x, np.nan), np.full(geometry.w, np.nan)
         plan.forward(x, w, out)
         plan.grad_input(d, w, dx)
@@ -221,12 +262,17 @@ def test_plans_do_not_trust_a_forward_pass_that_did_not_happen() -> None:
     pooled, first, second = np.empty(plan.out_shape, "float32"), np.empty_like(x), np.empty_like(x)
     plan.forward(x, pooled)
     plan.backward(x, pooled, np.ones_like(pooled), first, reuse=True)
-    PoolPlan(np, x.shape, windows, "max", True, x.dtype).backward(x, pooled, np.ones_like(pooled), second, reuse=True)
+    PoolPlan(np, x.shape, windows, "max", True, x.dtype).backward(
+        x, pooled, np.ones_like(pooled), second, reuse=True
+    )
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("then", [lambda x: x, lambda x: layers.instance_norm(x) + 0.5 * x, lambda x: layers.fc(x, 2, bias_attr=False)],
-                         ids=["conv2d", "instance_norm", "mul"])
+@pytest.mark.parametrize(
+    "then",
+    [lambda x: x, lambda x: layers.instance_norm(x) + 0.5 * x, lambda x: layers.fc(x, 2, bias_attr=False)],
+    ids=["conv2d", "instance_norm", "mul"],
+)
 def test_gradient_of_a_gradient(then: Any) -> None:
     """The penalty |d loss / d x|^2 of WGAN-GP has a gradient."""
     net = Net()
@@ -234,12 +280,20 @@ def test_gradient_of_a_gradient(then: Any) -> None:
     def layer() -> Any:
         x = fluid.data("x", [2, 2, 4, 4])
         x.stop_gradient = False
-        hidden = layers.conv2d(x, 3, 3, bias_attr=False, param_attr=fluid.ParamAttr(
-            name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(3, 2, 3, 3))))
+        hidden = layers.conv2d(
+            x,
+            3,
+            3,
+            bias_attr=False,
+            param_attr=fluid.ParamAttr(
+                name="w", initializer=fluid.initializer.NumpyArrayInitializer(values(3, 2, 3, 3))
+            ),
+        )
         score = layers.reduce_sum(layers.square(then(hidden)))
-        slope, = fluid.gradients([score], [x])
+        (slope,) = fluid.gradients([score], [x])
         penalty = layers.reduce_sum(layers.square(slope))
         return penalty, fluid.gradients([penalty], [net.main.global_block().var("w")])[0]
+
     penalty, gradient = net.build(layer)
     x, step = values(2, 2, 4, 4, seed=2), 1e-2
     _, found = net.run({"x": x}, penalty, gradient)

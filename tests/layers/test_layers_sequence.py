@@ -1,4 +1,7 @@
-"""Layers on sequences, recurrent layers and decoders: the programs that they build are PaddlePaddle 1.8.5's, and what they compute."""
+"""Layers on sequences, recurrent layers and decoders: the programs that they build are PaddlePaddle
+1.8.5's, and what they compute.
+"""
+
 from __future__ import annotations
 
 import pathlib
@@ -26,7 +29,9 @@ def comparable(found: list[str], wanted: list[str]) -> tuple[list[str], list[str
 def test_builds_what_paddle_builds(code: str) -> None:
     found, wanted = build(fluid, code), RECORDED[code]
     if wanted and wanted[0].startswith("raises"):
-        assert found[0].startswith("raises") and wanted[0].split()[1] in found[0].split(), f"{found} for {wanted}"
+        assert found[0].startswith("raises") and wanted[0].split()[1] in found[0].split(), (
+            f"{found} for {wanted}"
+        )
         return
     assert len(found) == len(wanted), f"{found} for {wanted}"
     ours, theirs = comparable(found, wanted)

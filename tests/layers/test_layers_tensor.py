@@ -1,4 +1,7 @@
-"""Layers on tensors build and compute what PaddlePaddle 1.8.5 does (recorded cases), and more where that is no loss."""
+"""Layers on tensors build and compute what PaddlePaddle 1.8.5 does (recorded cases), and more where that
+is no loss.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +16,9 @@ from fluidlite import layers
 from fluidlite.errors import ShapeError
 
 FACTS = recorded.load()
-CASES = [(group, name) for group, cases in FACTS.items() for name in cases if group not in ("operators", "indices")]
+CASES = [
+    (group, name) for group, cases in FACTS.items() for name in cases if group not in ("operators", "indices")
+]
 
 
 @pytest.mark.parametrize("group, name", CASES, ids=map("-".join, CASES))
@@ -25,7 +30,11 @@ def test_as_paddle(group: str, name: str) -> None:
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -39,19 +48,23 @@ def run(fetches: list[Any], **feed: Any) -> list[Any]:
 
 # ---------------------------------------------------------------------- better than 1.8.5
 def test_infinity_is_a_constant() -> None:
-    found, = run([layers.fill_constant([2], "float32", float("-inf"))])
+    (found,) = run([layers.fill_constant([2], "float32", float("-inf"))])
     assert np.isneginf(found).all()
 
 
 def test_hash_takes_ids() -> None:
     x = fluid.data("x", [3, 2], "int64")
-    found, = run([layers.hash(x, 100)], x=(np.arange(6).reshape(3, 2) * 7919 + 3))
-    assert found.reshape(-1).tolist() == [79, 26, 86]          # the numbers of 1.8.5's op, whose layer refuses everything
+    (found,) = run([layers.hash(x, 100)], x=(np.arange(6).reshape(3, 2) * 7919 + 3))
+    assert found.reshape(-1).tolist() == [
+        79,
+        26,
+        86,
+    ]  # the numbers of 1.8.5's op, whose layer refuses everything
 
 
 def test_clamp_without_lower_bound_keeps_negative_numbers() -> None:
     x = fluid.data("x", [3], "float32")
-    found, = run([layers.clamp(x, max=1.0)], x=np.array([-2, 0, 3], "float32"))
+    (found,) = run([layers.clamp(x, max=1.0)], x=np.array([-2, 0, 3], "float32"))
     assert found.tolist() == [-2, 0, 1]
 
 
@@ -64,7 +77,7 @@ def test_slice_of_an_array() -> None:
     x = fluid.data("x", [2], "float32")
     array = layers.array_write(x, layers.fill_constant([1], "int64", 0))
     layers.array_write(x * 2, layers.fill_constant([1], "int64", 1), array)
-    found, = run([layers.concat(layers.slice(array, [0], [1], [2]))], x=np.array([1, 2], "float32"))
+    (found,) = run([layers.concat(layers.slice(array, [0], [1], [2]))], x=np.array([1, 2], "float32"))
     assert found.tolist() == [2, 4]
 
 
@@ -78,27 +91,53 @@ def test_step_counter_counts_runs() -> None:
 
 
 def test_selected_rows() -> None:
-    rows = fluid.default_main_program().global_block().create_var(name="rows", type=fluid.core.VarDesc.VarType.SELECTED_ROWS,
-                                                                  dtype="float32", shape=[6, 2], persistable=True)
+    rows = (
+        fluid.default_main_program()
+        .global_block()
+        .create_var(
+            name="rows",
+            type=fluid.core.VarDesc.VarType.SELECTED_ROWS,
+            dtype="float32",
+            shape=[6, 2],
+            persistable=True,
+        )
+    )
     merged = layers.merge_selected_rows(rows)
     assert merged.type == fluid.core.VarDesc.VarType.SELECTED_ROWS
     dense = layers.get_tensor_from_selected_rows(merged)
-    fluid.global_scope().var("rows").set(fluid.SelectedRows([4, 1, 4], 6, np.arange(6, dtype="float32").reshape(3, 2)))
-    found, = run([dense])
+    fluid.global_scope().var("rows").set(
+        fluid.SelectedRows([4, 1, 4], 6, np.arange(6, dtype="float32").reshape(3, 2))
+    )
+    (found,) = run([dense])
     assert found.tolist() == [[2, 3], [4, 6]]
     with pytest.raises(TypeError, match="SELECTED_ROWS"):
         layers.get_tensor_from_selected_rows(fluid.data("x", [2, 2]))
 
 
 # ---------------------------------------------------------------------- errors name values
-@pytest.mark.parametrize("build, message", [
-    (lambda: layers.elementwise_add(fluid.data("x", [2, 3]), fluid.data("y", [2])), r"X\[2, 3\] and Y\[2\] do not match"),
-    (lambda: layers.reshape(fluid.data("x", [2, 3]), [4, -1]), r"\[2, 3\] \(6 elements\) does not fill shape \[4, -1\]"),
-    (lambda: layers.concat([fluid.data("x", [2, 3]), fluid.data("y", [3, 3])], 1), r"X\[2, 3\] and X\[3, 3\] differ outside axis 1"),
-    (lambda: layers.topk(fluid.data("x", [2, 3]), 4), r"k is 4, but the last dimension of X\[2, 3\]"),
-    (lambda: layers.gather_nd(fluid.data("x", [2]), fluid.data("i", [1, 2], "int64")), r"addresses 2 dimensions of X\[2\]"),
-    (lambda: layers.squeeze(fluid.data("x", [2, 3]), [0]), r"dimension 0 of X\[2, 3\] must be 1"),
-])
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (
+            lambda: layers.elementwise_add(fluid.data("x", [2, 3]), fluid.data("y", [2])),
+            r"X\[2, 3\] and Y\[2\] do not match",
+        ),
+        (
+            lambda: layers.reshape(fluid.data("x", [2, 3]), [4, -1]),
+            r"\[2, 3\] \(6 elements\) does not fill shape \[4, -1\]",
+        ),
+        (
+            lambda: layers.concat([fluid.data("x", [2, 3]), fluid.data("y", [3, 3])], 1),
+            r"X\[2, 3\] and X\[3, 3\] differ outside axis 1",
+        ),
+        (lambda: layers.topk(fluid.data("x", [2, 3]), 4), r"k is 4, but the last dimension of X\[2, 3\]"),
+        (
+            lambda: layers.gather_nd(fluid.data("x", [2]), fluid.data("i", [1, 2], "int64")),
+            r"addresses 2 dimensions of X\[2\]",
+        ),
+        (lambda: layers.squeeze(fluid.data("x", [2, 3]), [0]), r"dimension 0 of X\[2, 3\] must be 1"),
+    ],
+)
 def test_shape_errors(build: Any, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         build()
@@ -106,6 +145,7 @@ def test_shape_errors(build: Any, message: str) -> None:
 
 def test_places() -> None:
     from fluidlite.layers.device import get_places
+
     assert get_places(device_count=2).name == "get_places_0.out_0"
     with pytest.raises(ValueError, match="XPU"):
         get_places(device_type="XPU")

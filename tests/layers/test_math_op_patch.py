@@ -1,4 +1,7 @@
-"""Operators on Variables append what PaddlePaddle 1.8.5 appends (recorded cases), and do what Python does where it fails."""
+"""Operators on Variables append what PaddlePaddle 1.8.5 appends (recorded cases), and do what Python does
+where it fails.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -24,7 +27,11 @@ def test_as_paddle(group: str, name: str) -> None:
 @pytest.fixture(autouse=True)
 def programs() -> Any:
     """Fresh programs, names and scope for each test."""
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+    with (
+        fluid.program_guard(fluid.Program(), fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
         yield
 
 
@@ -32,17 +39,41 @@ def run(var: Any, **feed: Any) -> Any:
     return fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[var])[0]
 
 
-@pytest.mark.parametrize("index", [
-    np.s_[::2], np.s_[..., 1], np.s_[1, ...], np.s_[...], np.s_[0, :, ::-1], np.s_[1, ::-1], np.s_[::2, ::-1], np.s_[3::-1], np.s_[:1:-1],
-    np.s_[-1, ..., 0:2], np.s_[2:1], np.s_[..., ::-1],
-], ids=str)
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.s_[::2],
+        np.s_[..., 1],
+        np.s_[1, ...],
+        np.s_[...],
+        np.s_[0, :, ::-1],
+        np.s_[1, ::-1],
+        np.s_[::2, ::-1],
+        np.s_[3::-1],
+        np.s_[:1:-1],
+        np.s_[-1, ..., 0:2],
+        np.s_[2:1],
+        np.s_[..., ::-1],
+    ],
+    ids=str,
+)
 def test_more_indices_than_paddle_takes(index: Any) -> None:
     x = fluid.data("x", [4, 3, 2], "float32")
     np.testing.assert_array_equal(run(x[index], x=X), X[index])
 
 
-@pytest.mark.parametrize("index, error", [(np.s_[4], IndexError), (np.s_[-5], IndexError), (np.s_[0, 0, 0, 0], IndexError),
-                                          (np.s_[..., ...], IndexError), (1.5, TypeError), (np.s_[::0], ValueError)], ids=str)
+@pytest.mark.parametrize(
+    "index, error",
+    [
+        (np.s_[4], IndexError),
+        (np.s_[-5], IndexError),
+        (np.s_[0, 0, 0, 0], IndexError),
+        (np.s_[..., ...], IndexError),
+        (1.5, TypeError),
+        (np.s_[::0], ValueError),
+    ],
+    ids=str,
+)
 def test_wrong_indices(index: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         fluid.data("x", [4, 3, 2], "float32")[index]
@@ -53,7 +84,7 @@ def test_both_sides_are_broadcast(left: Any, right: Any) -> None:
     rng = np.random.RandomState(0)
     a, b = rng.rand(*left).astype("float32") + 0.5, rng.rand(*right).astype("float32") + 0.5
     x, y = fluid.data("x", left, "float32"), fluid.data("y", right, "float32")
-    for found, wanted in ((x ** y, a ** b), (x % y, a % b), (x // y, a // b), (x < y, a < b)):
+    for found, wanted in ((x**y, a**b), (x % y, a % b), (x // y, a // b), (x < y, a < b)):
         np.testing.assert_allclose(run(found, x=a, y=b), wanted, rtol=1e-5)
 
 

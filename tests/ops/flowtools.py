@@ -1,4 +1,5 @@
 """What the tests of loops, branches, recurrences and arrays share."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -43,8 +44,9 @@ def constant(value: float, dtype: str = "int64", shape: tuple[int, ...] = (1,)) 
 
 
 def run(fetches: list[Any], feeds: dict[str, Any] | None = None, program: Any = None) -> list[Any]:
-    found: list[Any] = fluid.Executor(fluid.CPUPlace()).run(program or fluid.default_main_program(), feeds or {}, fetches,
-                                                            scope=fluid.Scope(), return_numpy=False)
+    found: list[Any] = fluid.Executor(fluid.CPUPlace()).run(
+        program or fluid.default_main_program(), feeds or {}, fetches, scope=fluid.Scope(), return_numpy=False
+    )
     return found
 
 
@@ -62,12 +64,18 @@ def check_gradients(out: Any, feeds: dict[str, Any], names: list[str]) -> None:
     forward = fluid.default_main_program().clone()
     fluid.backward.append_backward(loss)
     for name, found in zip(names, values([f"{name}@GRAD" for name in names], feeds), strict=True):
-        wanted = differences(lambda feed: float(np.asarray(run([loss.name], feed, forward)[0]).sum()), feeds, name, 1e-5)
+        wanted = differences(
+            lambda feed: float(np.asarray(run([loss.name], feed, forward)[0]).sum()), feeds, name, 1e-5
+        )
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-8, err_msg=name)
 
 
 def repeat(times: Any, start: Any, step: Callable[[Any], Any]) -> Any:
     """`step` applied `times` times to `start`."""
+
     def body(count: Any, state: Any) -> list[Any]:
         return [layers.increment(count), step(state)]
-    return layers.while_loop(lambda count, state: layers.less_than(count, times), body, [constant(0), start])[1]
+
+    return layers.while_loop(lambda count, state: layers.less_than(count, times), body, [constant(0), start])[
+        1
+    ]

@@ -1,4 +1,7 @@
-"""Shared by the property tests: small arrays, and one op or layer run twice, by a plan and by the interpreter."""
+"""Shared by the property tests: small arrays, and one op or layer run twice, by a plan and by the
+interpreter.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,26 +14,36 @@ from hypothesis import strategies as st
 import fluidlite as fluid
 
 Arrays = Mapping[str, Any]
-EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+EXAMPLES = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 
 
 def values(shape: Sequence[int], seed: int, dtype: str = "float64") -> np.ndarray:
     """Numbers between -1 and 1 of which no two are alike, in no order."""
     count = int(np.prod(shape))
-    return (np.random.default_rng(seed).permutation(count).reshape(shape) / max(count, 1) * 2 - 1).astype(dtype)
+    return (np.random.default_rng(seed).permutation(count).reshape(shape) / max(count, 1) * 2 - 1).astype(
+        dtype
+    )
 
 
 seeds = st.integers(0, 2**16)
 
 
-def run(build: Callable[..., Any], feeds: Arrays, wants: Sequence[str] = (), seed: int = 0) -> tuple[np.ndarray, ...]:
-    """What `build` makes of the fed variables, and the gradients of `wants` when the output's gradient is `upstream(out, seed)`.
+def run(
+    build: Callable[..., Any], feeds: Arrays, wants: Sequence[str] = (), seed: int = 0
+) -> tuple[np.ndarray, ...]:
+    """What `build` makes of the fed variables, and the gradients of `wants` when the output's gradient is
+    `upstream(out, seed)`.
 
     Runs by a plan and by the interpreter, which must agree.
     """
     program = fluid.Program()
     with fluid.program_guard(program, fluid.Program()), fluid.unique_name.guard():
-        variables = {name: fluid.data(name, list(np.shape(array)), str(np.asarray(array).dtype)) for name, array in feeds.items()}
+        variables = {
+            name: fluid.data(name, list(np.shape(array)), str(np.asarray(array).dtype))
+            for name, array in feeds.items()
+        }
         for var in variables.values():
             var.stop_gradient = False
         out = build(**variables)
@@ -47,7 +60,9 @@ def run(build: Callable[..., Any], feeds: Arrays, wants: Sequence[str] = (), see
     return tuple(planned)
 
 
-def _run(program: fluid.Program, feeds: Arrays, fetches: Sequence[Any], naive: bool = True) -> list[np.ndarray]:
+def _run(
+    program: fluid.Program, feeds: Arrays, fetches: Sequence[Any], naive: bool = True
+) -> list[np.ndarray]:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.naive = naive
     return exe.run(program, feed=dict(feeds), fetch_list=list(fetches), scope=fluid.Scope())
@@ -58,9 +73,13 @@ def upstream(shape: Sequence[int], seed: int) -> np.ndarray:
     return values(shape, seed + 1)
 
 
-def append(op_type: str, inputs: Mapping[str, Any], out: str = "Out", dtype: str = "float64", **attrs: Any) -> Any:
+def append(
+    op_type: str, inputs: Mapping[str, Any], out: str = "Out", dtype: str = "float64", **attrs: Any
+) -> Any:
     """The output of an op that no layer makes in this form."""
     helper = fluid.layer_helper.LayerHelper(op_type)
     made = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type=op_type, inputs={slot: [var] for slot, var in inputs.items()}, outputs={out: [made]}, attrs=attrs)
+    helper.append_op(
+        type=op_type, inputs={slot: [var] for slot, var in inputs.items()}, outputs={out: [made]}, attrs=attrs
+    )
     return made

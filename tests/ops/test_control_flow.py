@@ -1,4 +1,5 @@
 """Loops and branches: what they compute, their gradients, and how mistakes are told."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +16,9 @@ from fluidlite.errors import EnforceNotMet
 # ---------------------------------------------------------------------- while
 def test_while_with_arrays() -> None:
     x, w = data("x", [3, 2]), data("w", [2])
-    steps = op("lod_tensor_to_array", X=x, RankTable=layers.lod_rank_table(data("table", [3, 1], lod_level=1)))
+    steps = op(
+        "lod_tensor_to_array", X=x, RankTable=layers.lod_rank_table(data("table", [3, 1], lod_level=1))
+    )
     counter, limit = constant(0), constant(3)
     memory = layers.array_write(constant(1, "float64", (1, 2)), i=counter)
     going = layers.less_than(counter, limit)
@@ -46,7 +49,7 @@ def test_number_of_steps_from_the_data() -> None:
     out = repeat(times, op("scale", {"scale": 1.0}, X=x), lambda state: op("scale", {"scale": 2.0}, X=state))
     for count in (3, 1, 0):
         feeds = {"x": np.array([1.0, -2.0]), "times": np.array([count])}
-        np.testing.assert_allclose(values([out], feeds)[0], feeds["x"] * 2 ** count)
+        np.testing.assert_allclose(values([out], feeds)[0], feeds["x"] * 2**count)
 
 
 def test_gradient_of_no_steps() -> None:
@@ -61,6 +64,7 @@ def test_loop_in_a_loop() -> None:
     def outer(state: Any) -> Any:
         inner = repeat(constant(2), op("tanh", X=state), lambda deep: op("mul", X=deep, Y=w))
         return op("elementwise_add", X=inner, Y=state)
+
     out = repeat(constant(3), op("scale", {"scale": 0.5}, X=x), outer)
     check_gradients(out, {"x": RNG.rand(2, 2), "w": RNG.rand(2, 2)}, ["x", "w"])
 
@@ -70,11 +74,17 @@ def test_only_the_last_step_of_what_is_not_read_counts() -> None:
     start = op("square", X=x)
 
     def body(count: Any, power: Any, seen: Any) -> list[Any]:
-        return [layers.increment(count), op("elementwise_mul", X=power, Y=x), op("scale", {"scale": 3.0}, X=power)]
+        return [
+            layers.increment(count),
+            op("elementwise_mul", X=power, Y=x),
+            op("scale", {"scale": 3.0}, X=power),
+        ]
+
     last = constant(0, "float64", (3,))
     last.stop_gradient = False
-    _, _, seen = layers.while_loop(lambda count, *rest: layers.less_than(count, constant(3)), body,
-                                   [constant(0), start, last])
+    _, _, seen = layers.while_loop(
+        lambda count, *rest: layers.less_than(count, constant(3)), body, [constant(0), start, last]
+    )
     feeds = {"x": np.array([1.0, 2.0, -0.5])}
     np.testing.assert_allclose(values([seen], feeds)[0], 3 * feeds["x"] ** 4)
     check_gradients(seen, feeds, ["x"])
@@ -85,16 +95,23 @@ def test_branch_in_a_loop() -> None:
 
     def step(state: Any) -> Any:
         total = op("reduce_sum", {"reduce_all": True}, X=state)
-        return layers.cond(layers.less_than(total, constant(1.5, "float64")), lambda: op("mul", X=state, Y=w),
-                           lambda: op("tanh", X=state))
+        return layers.cond(
+            layers.less_than(total, constant(1.5, "float64")),
+            lambda: op("mul", X=state, Y=w),
+            lambda: op("tanh", X=state),
+        )
+
     out = repeat(constant(4), op("scale", {"scale": 0.4}, X=x), step)
     check_gradients(out, {"x": RNG.rand(2, 2), "w": RNG.rand(2, 2) + 1}, ["x", "w"])
 
 
 def test_loop_in_a_branch() -> None:
     x, flag = data("x", [2, 2]), data("flag", [1], "bool")
-    out = layers.cond(flag, lambda: repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("square", X=state)),
-                      lambda: op("tanh", X=x))
+    out = layers.cond(
+        flag,
+        lambda: repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("square", X=state)),
+        lambda: op("tanh", X=x),
+    )
     feeds = {"x": RNG.rand(2, 2), "flag": np.array([True])}
     np.testing.assert_allclose(values([out], feeds)[0], feeds["x"] ** 8)
     check_gradients(out, feeds, ["x"])
@@ -107,12 +124,15 @@ def test_sparse_gradients_add_up_over_steps(main: Any) -> None:
     def step(state: Any) -> Any:
         row = op("lookup_table", {"is_sparse": True, "padding_idx": -1}, W=table, Ids=ids)
         return op("elementwise_add", X=state, Y=row)
+
     out = repeat(constant(3), constant(0, "float32", (2, 2)), step)
     out.stop_gradient = False
-    (_, gradient), = fluid.backward.append_backward(op("mean", X=out))
+    ((_, gradient),) = fluid.backward.append_backward(op("mean", X=out))
     scope = fluid.Scope()
     scope.var("table").set(np.zeros((5, 2), "float32"))
-    found, = fluid.Executor(fluid.CPUPlace()).run(main, {"ids": np.array([[1], [4]])}, [gradient], scope=scope, return_numpy=False)
+    (found,) = fluid.Executor(fluid.CPUPlace()).run(
+        main, {"ids": np.array([[1], [4]])}, [gradient], scope=scope, return_numpy=False
+    )
     np.testing.assert_allclose(found.dense(np), np.array([0, 1, 0, 0, 1])[:, None] * np.full((5, 2), 0.75))
 
 
@@ -131,25 +151,37 @@ def test_structures_of_loop_variables() -> None:
     def body(count: Any, state: Any) -> Any:
         state["a"] = op("elementwise_add", X=state["a"], Y=state["b"][0])
         return [layers.increment(count), state]
-    _, state = layers.while_loop(lambda count, state: layers.less_than(count, constant(3)), body, [constant(0), start])
+
+    _, state = layers.while_loop(
+        lambda count, state: layers.less_than(count, constant(3)), body, [constant(0), start]
+    )
     assert state is start
     np.testing.assert_allclose(np.ravel(values([state["a"], state["b"][0]])), [7, 2])
 
 
-@pytest.mark.parametrize("condition, error", [("x", "condition should be a variable"), (lambda: constant(1), "boolean variable"),
-                                              (lambda: constant(1, "bool", (2,)), "shape as")])
+@pytest.mark.parametrize(
+    "condition, error",
+    [
+        ("x", "condition should be a variable"),
+        (lambda: constant(1), "boolean variable"),
+        (lambda: constant(1, "bool", (2,)), "shape as"),
+    ],
+)
 def test_wrong_conditions(condition: Any, error: str) -> None:
     with pytest.raises(TypeError, match=error):
         layers.While(condition() if callable(condition) else condition)
 
 
-@pytest.mark.parametrize("arguments, kind, message", [
-    ((1, lambda n: [n], [1]), TypeError, "cond in while_loop should be callable"),
-    ((lambda n: n, 1, [1]), TypeError, "body in while_loop should be callable"),
-    ((lambda n: n, lambda n: n, 1), TypeError, "should be a list or tuple"),
-    ((lambda n: n, lambda n: n, []), ValueError, "should not be empty"),
-    ((lambda n: 1, lambda n: n, [1]), TypeError, "should return a variable"),
-])
+@pytest.mark.parametrize(
+    "arguments, kind, message",
+    [
+        ((1, lambda n: [n], [1]), TypeError, "cond in while_loop should be callable"),
+        ((lambda n: n, 1, [1]), TypeError, "body in while_loop should be callable"),
+        ((lambda n: n, lambda n: n, 1), TypeError, "should be a list or tuple"),
+        ((lambda n: n, lambda n: n, []), ValueError, "should not be empty"),
+        ((lambda n: 1, lambda n: n, [1]), TypeError, "should return a variable"),
+    ],
+)
 def test_wrong_while_loops(arguments: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         layers.while_loop(*arguments)
@@ -165,8 +197,14 @@ def test_body_of_another_arity() -> None:
 @pytest.mark.parametrize("flag", [True, False])
 def test_gradient_of_a_branch(flag: bool) -> None:
     x, w, u, which = data("x", [2, 3]), data("w", [3, 2]), data("u", [3, 2]), data("which", [1], "bool")
-    out = layers.cond(which, lambda: op("mul", X=x, Y=w), lambda: op("tanh", X=op("mul", X=op("square", X=x), Y=u)))
-    check_gradients(out, {"x": RNG.rand(2, 3), "w": RNG.rand(3, 2), "u": RNG.rand(3, 2), "which": np.array([flag])}, ["x", "w", "u"])
+    out = layers.cond(
+        which, lambda: op("mul", X=x, Y=w), lambda: op("tanh", X=op("mul", X=op("square", X=x), Y=u))
+    )
+    check_gradients(
+        out,
+        {"x": RNG.rand(2, 3), "w": RNG.rand(3, 2), "u": RNG.rand(3, 2), "which": np.array([flag])},
+        ["x", "w", "u"],
+    )
 
 
 def test_optimizers_in_branches(main: Any) -> None:
@@ -175,17 +213,30 @@ def test_optimizers_in_branches(main: Any) -> None:
     start = fluid.initializer.NumpyArrayInitializer(np.arange(8).reshape(4, 2).astype("float32") / 10)
 
     def trained(factor: float, optimizer: Any) -> Any:
-        out = layers.fc(x, 2, param_attr=fluid.ParamAttr(name="w", initializer=start), bias_attr=fluid.ParamAttr(name="b"))
+        out = layers.fc(
+            x, 2, param_attr=fluid.ParamAttr(name="w", initializer=start), bias_attr=fluid.ParamAttr(name="b")
+        )
         loss = layers.scale(layers.mean(layers.square(out)), factor)
         optimizer.minimize(loss)
         return loss
-    loss = layers.switch_case(which, [lambda: trained(1.0, fluid.optimizer.SGD(0.1)), lambda: trained(2.0, fluid.optimizer.Adam(0.05))])
+
+    loss = layers.switch_case(
+        which,
+        [lambda: trained(1.0, fluid.optimizer.SGD(0.1)), lambda: trained(2.0, fluid.optimizer.Adam(0.05))],
+    )
     exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
     exe.run(fluid.default_startup_program(), scope=scope)
     feed = np.arange(12).reshape(3, 4).astype("float32") / 12
-    found = [exe.run(main, {"x": feed, "which": np.array([step % 2], "int32")}, [loss, "w"], scope=scope) for step in range(5)]
-    np.testing.assert_allclose([step[0][0] for step in found], [0.68217593, 0.887403, 0.2689056, 0.35776734, 0.08303767], rtol=1e-5)
-    np.testing.assert_allclose(found[-1][1].ravel()[:4], [-0.15512362, -0.07809357, 0.0355148, 0.10888776], rtol=1e-4)
+    found = [
+        exe.run(main, {"x": feed, "which": np.array([step % 2], "int32")}, [loss, "w"], scope=scope)
+        for step in range(5)
+    ]
+    np.testing.assert_allclose(
+        [step[0][0] for step in found], [0.68217593, 0.887403, 0.2689056, 0.35776734, 0.08303767], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        found[-1][1].ravel()[:4], [-0.15512362, -0.07809357, 0.0355148, 0.10888776], rtol=1e-4
+    )
 
 
 def test_structures_of_branches() -> None:
@@ -203,11 +254,14 @@ def test_branches_without_result() -> None:
     assert [int(values([target], {"which": np.array([flag])})[0][0]) for flag in (True, False)] == [7, 5]
 
 
-@pytest.mark.parametrize("true, false, message", [
-    (lambda: constant(1), lambda: None, "true_fn returns non-None while false_fn returns None"),
-    (lambda: None, lambda: constant(1), "true_fn returns None while false_fn returns non-None"),
-    (lambda: [constant(1)], lambda: [constant(1), constant(2)], "Incompatible return values"),
-])
+@pytest.mark.parametrize(
+    "true, false, message",
+    [
+        (lambda: constant(1), lambda: None, "true_fn returns non-None while false_fn returns None"),
+        (lambda: None, lambda: constant(1), "true_fn returns None while false_fn returns non-None"),
+        (lambda: [constant(1)], lambda: [constant(1), constant(2)], "Incompatible return values"),
+    ],
+)
 def test_branches_that_do_not_match(true: Any, false: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         layers.cond(data("which", [1], "bool"), true, false)
@@ -217,12 +271,14 @@ def test_wrong_arguments_of_cond() -> None:
     with pytest.raises(TypeError, match="'pred'"):
         layers.cond(data("number", [1], "int64"), lambda: None, lambda: None)
     with pytest.raises(TypeError, match="true_fn in cond must be callable"):
-        layers.cond(data("which", [1], "bool"), 3, None)                                       # type: ignore[arg-type]
+        layers.cond(data("which", [1], "bool"), 3, None)  # type: ignore[arg-type]
 
 
 def test_first_condition_that_holds() -> None:
     x = data("x", [1], "int64")
-    pairs = [(layers.less_than(x, constant(limit)), lambda limit=limit: constant(limit)) for limit in (1, 3, 5)]
+    pairs = [
+        (layers.less_than(x, constant(limit)), lambda limit=limit: constant(limit)) for limit in (1, 3, 5)
+    ]
     with_default = layers.case(pairs, default=lambda: constant(-1))
     without = layers.case(pairs)
     for value, wanted in ((0, (1, 1)), (2, (3, 3)), (4, (5, 5)), (9, (-1, 5))):
@@ -238,27 +294,49 @@ def test_switch_case(branches: Any) -> None:
         if isinstance(value, list):
             return [functions(item) for item in value]
         return (value[0], functions(value[1])) if isinstance(value, tuple) else (lambda: constant(value))
+
     index = data("index", [1], "int32")
-    known = branches if isinstance(branches, dict) else dict(branches) if isinstance(branches[0], tuple) else dict(enumerate(branches))
-    found = [layers.switch_case(index, functions(branches), default=lambda: constant(-1)),
-             layers.switch_case(index, functions(branches))]
+    known = (
+        branches
+        if isinstance(branches, dict)
+        else dict(branches)
+        if isinstance(branches[0], tuple)
+        else dict(enumerate(branches))
+    )
+    found = [
+        layers.switch_case(index, functions(branches), default=lambda: constant(-1)),
+        layers.switch_case(index, functions(branches)),
+    ]
     for key in (0, 1, 2, 4, 7):
         got = [int(value[0]) for value in values(found, {"index": np.array([key], "int32")})]
         assert got == [known.get(key, -1), known.get(key, known[max(known)])]
 
 
-@pytest.mark.parametrize("branches, kind, message", [
-    (3, TypeError, "'branch_fns'"), ([(1, len), 2], TypeError, "The elements' type"), ([(1, len, 2)], TypeError, "The tuple's size"),
-    ([("a", len)], TypeError, "The key's type"), ([(1, len), (1, len)], ValueError, "must be unique"),
-    ([(1, 2)], TypeError, "function for key 1"),
-])
+@pytest.mark.parametrize(
+    "branches, kind, message",
+    [
+        (3, TypeError, "'branch_fns'"),
+        ([(1, len), 2], TypeError, "The elements' type"),
+        ([(1, len, 2)], TypeError, "The tuple's size"),
+        ([("a", len)], TypeError, "The key's type"),
+        ([(1, len), (1, len)], ValueError, "must be unique"),
+        ([(1, 2)], TypeError, "function for key 1"),
+    ],
+)
 def test_wrong_branches_of_switch_case(branches: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         layers.switch_case(data("index", [1], "int64"), branches)
 
 
-@pytest.mark.parametrize("pairs, message", [
-    (3, "'pred_fn_pairs'"), ([3], "The elements' type"), ([(1, 2, 3)], "The tuple's size"), ([(1, len)], "The pred's type")])
+@pytest.mark.parametrize(
+    "pairs, message",
+    [
+        (3, "'pred_fn_pairs'"),
+        ([3], "The elements' type"),
+        ([(1, 2, 3)], "The tuple's size"),
+        ([(1, len)], "The pred's type"),
+    ],
+)
 def test_wrong_pairs_of_case(pairs: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         layers.case(pairs)
@@ -299,7 +377,7 @@ def test_if_else(mask: list[bool]) -> None:
         split.output(op("mul", X=split.input(x), Y=w))
     with split.false_block():
         split.output(op("square", X=split.input(x)))
-    out, = split()
+    (out,) = split()
     feeds = {"x": RNG.rand(3, 2), "w": RNG.rand(2, 2), "choice": np.array(mask)[:, None]}
     wanted = np.where(feeds["choice"], feeds["x"] @ feeds["w"], feeds["x"] ** 2)
     np.testing.assert_allclose(values([out], feeds)[0], wanted)

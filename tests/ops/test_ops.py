@@ -1,4 +1,5 @@
 """Every row of the op table: forward against a reference, gradient against differences."""
+
 from __future__ import annotations
 
 import importlib
@@ -7,7 +8,11 @@ import pathlib
 import pytest
 from optest import Case, check_forward, check_gradient
 
-TABLES = sorted(path.stem for path in (pathlib.Path(__file__).parent / "op_tables").glob("*.py") if path.stem != "__init__")
+TABLES = sorted(
+    path.stem
+    for path in (pathlib.Path(__file__).parent / "op_tables").glob("*.py")
+    if path.stem != "__init__"
+)
 CASES: list[Case] = [case for table in TABLES for case in importlib.import_module(f"op_tables.{table}").CASES]
 
 

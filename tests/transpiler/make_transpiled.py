@@ -4,14 +4,17 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
     python make_transpiled.py [CASE ...]        without names: every case that has no file yet
 
-A file holds the serialised ProgramDesc (without call stacks, control variables numbered) of the source programs,
-`source.main` and `source.startup`, and of each role's, `trainer0.main` and so on; or, where 1.8.5 raises, the source and
-`error`, its type and message. Of the cases about placement, `overview` holds what programs say of the servers.
+A file holds the serialised ProgramDesc (without call stacks, control variables numbered) of the source
+programs, `source.main` and `source.startup`, and of each role's, `trainer0.main` and so on; or, where 1.8.5
+raises, the source and `error`, its type and message. Of the cases about placement, `overview` holds what
+programs say of the servers.
 
-Every case is recorded twice, in processes with different hash seeds: `unstable` says, a line each, where the two differ.
-Nothing waits for a port here. 1.8.5's wheel for the CPU lacks the operators `gen_nccl_id` and `c_gen_nccl_id`; they are
-given a made-up prototype that takes any attribute, so that programs may hold them; they never run.
+Every case is recorded twice, in processes with different hash seeds: `unstable` says, a line each, where the
+two differ. Nothing waits for a port here. 1.8.5's wheel for the CPU lacks the operators `gen_nccl_id` and
+`c_gen_nccl_id`; they are given a made-up prototype that takes any attribute, so that programs may hold them;
+they never run.
 """
+
 from __future__ import annotations
 
 import os
@@ -53,8 +56,15 @@ def allow_missing_operators() -> None:
     protos = framework.OpProtoHolder.instance().op_proto_map
     construct = framework.Operator.__init__
 
-    def construct_any(self: Any, block: Any, desc: Any, type: Any = None, inputs: Any = None, outputs: Any = None,
-                      attrs: Any = None) -> None:
+    def construct_any(
+        self: Any,
+        block: Any,
+        desc: Any,
+        type: Any = None,
+        inputs: Any = None,
+        outputs: Any = None,
+        attrs: Any = None,
+    ) -> None:
         if type in MISSING:
             protos[type] = made_up(type, attrs or {})
         construct(self, block, desc, type, inputs, outputs, attrs)
@@ -106,8 +116,12 @@ def recorded_in_child(name: str, seed: str) -> dict[str, bytes]:
     """The case from a process of its own: names and hashes start anew, and 1.8.5 ends some processes."""
     path = os.path.join(FOLDER, f"{name}.seed{seed}")
     environment = dict(os.environ, PYTHONHASHSEED=seed)
-    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", name, path], env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [sys.executable, os.path.abspath(__file__), "--one", name, path],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if not os.path.exists(path):
         sys.exit(f"{name} ended PaddlePaddle ({done.returncode}):\n{done.stdout.decode()[-2000:]}")
     files = read(path)
@@ -129,7 +143,10 @@ def record_case(name: str) -> bool:
     path = os.path.join(FOLDER, name + ".zip")
     write(path, files)
     size = os.path.getsize(path)
-    print(f"{name:32} {size:6} bytes{'  TOO LARGE' if size > LARGEST else ''}  {files.get('error', b'').decode()[:150]}")
+    print(
+        f"{name:32} {size:6} bytes{'  TOO LARGE' if size > LARGEST else ''}  "
+        f"{files.get('error', b'').decode()[:150]}"
+    )
     for line in lines[:10]:
         print("    unstable:", line)
     return "source.main" in files or "error" in files

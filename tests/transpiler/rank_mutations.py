@@ -1,10 +1,25 @@
 """Ways to break the ranks of a collective job; see `role_mutations`."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from role_mutations import RANKS, SNAPSHOTS, Edit, Roles, breaks, doubler, mover, ops, remover, reshaper, retyper, setter, swapper
+from role_mutations import (
+    RANKS,
+    SNAPSHOTS,
+    Edit,
+    Roles,
+    breaks,
+    doubler,
+    mover,
+    ops,
+    remover,
+    reshaper,
+    retyper,
+    setter,
+    swapper,
+)
 
 
 def reductions(roles: Roles) -> Iterator[tuple[Any, int, Any]]:
@@ -13,8 +28,12 @@ def reductions(roles: Roles) -> Iterator[tuple[Any, int, Any]]:
 
 def tensors(op: Any) -> list[str]:
     """What a reduction reduces: its input, or the gradients of its buffer."""
-    names = [name for other in op.block.ops if other.type == "coalesce_tensor" and other.output("FusedOutput") == op.input("X")
-             for name in other.output("Output")]
+    names = [
+        name
+        for other in op.block.ops
+        if other.type == "coalesce_tensor" and other.output("FusedOutput") == op.input("X")
+        for name in other.output("Output")
+    ]
     return names or op.input("X")
 
 
@@ -28,7 +47,9 @@ def reduction_dropped_everywhere(roles: Roles) -> Iterator[Edit]:
     first = next(iter(roles.values())).main.global_block()
     for number, op in enumerate(first.ops):
         if op.type == "c_allreduce_sum":
-            yield lambda number=number: [programs.main.global_block()._remove_op(number) for programs in roles.values()]
+            yield lambda number=number: [
+                programs.main.global_block()._remove_op(number) for programs in roles.values()
+            ]
 
 
 @breaks("reduce", RANKS, SNAPSHOTS)
@@ -41,7 +62,9 @@ def reduction_doubled_everywhere(roles: Roles) -> Iterator[Edit]:
     first = next(iter(roles.values())).main.global_block()
     for number, op in enumerate(first.ops):
         if op.type == "c_allreduce_sum":
-            yield lambda number=number: [doubler(programs.main.global_block(), number)() for programs in roles.values()]
+            yield lambda number=number: [
+                doubler(programs.main.global_block(), number)() for programs in roles.values()
+            ]
 
 
 @breaks("collective-order", RANKS, SNAPSHOTS)
@@ -49,8 +72,16 @@ def reductions_swapped_on_one_rank(roles: Roles) -> Iterator[Edit]:
     found = list(reductions(roles))
     for (block, number, op), (other_block, other_number, other) in zip(found, found[1:], strict=False):
         if block is other_block:
-            def swap(block: Any = block, number: int = number, other_number: int = other_number, op: Any = op, other: Any = other) -> None:
+
+            def swap(
+                block: Any = block,
+                number: int = number,
+                other_number: int = other_number,
+                op: Any = op,
+                other: Any = other,
+            ) -> None:
                 block.ops[number], block.ops[other_number] = other, op
+
             yield swap
 
 
@@ -64,13 +95,20 @@ def rings_swapped_on_one_rank(roles: Roles) -> Iterator[Edit]:
 
 @breaks("collective-order", RANKS, SNAPSHOTS)
 def another_ring_on_one_rank(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "ring_id", 1 - op.attrs["ring_id"]) for program in ("main", "startup")
-            for _, _, op in ops(roles, program, "c_allreduce_sum", "c_broadcast"))
+    return (
+        setter(op, "ring_id", 1 - op.attrs["ring_id"])
+        for program in ("main", "startup")
+        for _, _, op in ops(roles, program, "c_allreduce_sum", "c_broadcast")
+    )
 
 
 @breaks("collective-args", RANKS, SNAPSHOTS)
 def another_shape_on_one_rank(roles: Roles) -> Iterator[Edit]:
-    return (reshaper(op.block.var(op.input("X")[0])) for _, _, op in reductions(roles) if op.block.var(op.input("X")[0]).shape)
+    return (
+        reshaper(op.block.var(op.input("X")[0]))
+        for _, _, op in reductions(roles)
+        if op.block.var(op.input("X")[0]).shape
+    )
 
 
 @breaks("collective-args", RANKS, SNAPSHOTS)
@@ -105,7 +143,9 @@ def ring_made_twice(roles: Roles) -> Iterator[Edit]:
 
 @breaks("ring", RANKS, SNAPSHOTS)
 def ring_made_late(roles: Roles) -> Iterator[Edit]:
-    return (mover(block, number, len(block.ops) - 1) for block, number, _ in ops(roles, "startup", "c_comm_init"))
+    return (
+        mover(block, number, len(block.ops) - 1) for block, number, _ in ops(roles, "startup", "c_comm_init")
+    )
 
 
 @breaks("nranks", RANKS, SNAPSHOTS)
@@ -115,23 +155,34 @@ def wrong_nranks(roles: Roles) -> Iterator[Edit]:
 
 @breaks("trainer-id", RANKS, SNAPSHOTS)
 def wrong_rank(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "rank", op.attrs["rank"] + 1) for _, _, op in ops(roles, "startup", "c_comm_init", "c_gen_nccl_id"))
+    return (
+        setter(op, "rank", op.attrs["rank"] + 1)
+        for _, _, op in ops(roles, "startup", "c_comm_init", "c_gen_nccl_id")
+    )
 
 
 @breaks("nranks", RANKS, SNAPSHOTS)
 def peer_missing(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "other_endpoints", op.attrs["other_endpoints"][1:]) for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+    return (
+        setter(op, "other_endpoints", op.attrs["other_endpoints"][1:])
+        for _, _, op in ops(roles, "startup", "c_gen_nccl_id")
+    )
 
 
 @breaks("nranks", RANKS, SNAPSHOTS)
 def peer_named_twice(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "other_endpoints", [op.attrs["endpoint"], *op.attrs["other_endpoints"][1:]])
-            for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+    return (
+        setter(op, "other_endpoints", [op.attrs["endpoint"], *op.attrs["other_endpoints"][1:]])
+        for _, _, op in ops(roles, "startup", "c_gen_nccl_id")
+    )
 
 
 @breaks("endpoints", RANKS, SNAPSHOTS)
 def another_ranks_endpoint(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "endpoint", op.attrs["other_endpoints"][0]) for _, _, op in ops(roles, "startup", "c_gen_nccl_id"))
+    return (
+        setter(op, "endpoint", op.attrs["other_endpoints"][0])
+        for _, _, op in ops(roles, "startup", "c_gen_nccl_id")
+    )
 
 
 @breaks("average", RANKS, SNAPSHOTS)
@@ -145,8 +196,11 @@ def sum_for_mean(roles: Roles) -> Iterator[Edit]:
 
 @breaks("average", RANKS)
 def mean_of_mean(roles: Roles) -> Iterator[Edit]:
-    return (doubler(block, number) for block, number, op in ops(roles, "main", "scale")
-            if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6)
+    return (
+        doubler(block, number)
+        for block, number, op in ops(roles, "main", "scale")
+        if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6
+    )
 
 
 @breaks("reduce", RANKS)
@@ -166,7 +220,11 @@ def reduced_behind_its_use(roles: Roles) -> Iterator[Edit]:
 @breaks("sync", RANKS, SNAPSHOTS)
 def not_waited_for_the_ring(roles: Roles) -> Iterator[Edit]:
     used = {op.attrs["ring_id"] for _, _, op in reductions(roles)}
-    return (remover(block, number) for block, number, op in ops(roles, "main", "c_sync_comm_stream") if op.attrs["ring_id"] in used)
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "main", "c_sync_comm_stream")
+        if op.attrs["ring_id"] in used
+    )
 
 
 @breaks("sync", RANKS, SNAPSHOTS)
@@ -191,16 +249,28 @@ def difference_not_taken(roles: Roles) -> Iterator[Edit]:
 
 @breaks("snapshot", SNAPSHOTS)
 def snapshot_not_renewed(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "main", "assign") if "SNAPSHOT" in op.output("Out")[0])
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "main", "assign")
+        if "SNAPSHOT" in op.output("Out")[0]
+    )
 
 
 @breaks("snapshot", SNAPSHOTS)
 def snapshot_not_taken(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "startup", "assign") if "SNAPSHOT" in op.output("Out")[0])
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "startup", "assign")
+        if "SNAPSHOT" in op.output("Out")[0]
+    )
 
 
 @breaks("snapshot", SNAPSHOTS)
 def snapshot_of_own_parameters(roles: Roles) -> Iterator[Edit]:
     for block, number, op in ops(roles, "startup", "assign"):
         if "SNAPSHOT" in op.output("Out")[0]:
-            yield mover(block, number, next(place for place, other in enumerate(block.ops) if other.type == "c_broadcast"))
+            yield mover(
+                block,
+                number,
+                next(place for place, other in enumerate(block.ops) if other.type == "c_broadcast"),
+            )

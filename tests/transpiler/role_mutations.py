@@ -1,7 +1,9 @@
 """Ways to break a correct set of roles, each with the rule that must catch it.
 
-A mutation looks at a set of roles and gives the edits that it could make there, one a place; the caller makes one of them.
+A mutation looks at a set of roles and gives the edits that it could make there, one a place; the caller makes
+one of them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -15,14 +17,16 @@ Roles = dict[Role, Programs]
 Edit = Callable[[], Any]
 Mutation = Callable[[Roles], Iterator[Edit]]
 
-SERVERS: dict[str, tuple[str, Mutation]] = {}          # name -> (rule, mutation); of synchronous parameter-server jobs
-ASYNC: dict[str, tuple[str, Mutation]] = {}            # those that break asynchronous jobs too
-TABLES: dict[str, tuple[str, Mutation]] = {}           # of jobs with sparse tables on the servers
-PAIRS: dict[str, tuple[str, Mutation]] = {}            # of synchronous jobs with parameters of one shape
-GEO: dict[str, tuple[str, Mutation]] = {}              # of geo-SGD jobs
+SERVERS: dict[
+    str, tuple[str, Mutation]
+] = {}  # name -> (rule, mutation); of synchronous parameter-server jobs
+ASYNC: dict[str, tuple[str, Mutation]] = {}  # those that break asynchronous jobs too
+TABLES: dict[str, tuple[str, Mutation]] = {}  # of jobs with sparse tables on the servers
+PAIRS: dict[str, tuple[str, Mutation]] = {}  # of synchronous jobs with parameters of one shape
+GEO: dict[str, tuple[str, Mutation]] = {}  # of geo-SGD jobs
 NCCL2: dict[str, tuple[str, Mutation]] = {}
-RANKS: dict[str, tuple[str, Mutation]] = {}            # of all-reduced jobs
-SNAPSHOTS: dict[str, tuple[str, Mutation]] = {}        # of local SGD
+RANKS: dict[str, tuple[str, Mutation]] = {}  # of all-reduced jobs
+SNAPSHOTS: dict[str, tuple[str, Mutation]] = {}  # of local SGD
 
 
 def breaks(rule: str, *families: dict[str, tuple[str, Mutation]]) -> Callable[[Mutation], Mutation]:
@@ -30,11 +34,14 @@ def breaks(rule: str, *families: dict[str, tuple[str, Mutation]]) -> Callable[[M
         for family in families:
             family[function.__name__] = rule, function
         return function
+
     return register
 
 
 def clone(roles: Roles) -> Roles:
-    return {role: Programs(programs.main.clone(), programs.startup.clone()) for role, programs in roles.items()}
+    return {
+        role: Programs(programs.main.clone(), programs.startup.clone()) for role, programs in roles.items()
+    }
 
 
 def ops(roles: Roles, program: str, *types: str, kind: str = "") -> Iterator[tuple[Any, int, Any]]:
@@ -67,6 +74,7 @@ def setter(op: Any, name: str, value: Any) -> Edit:
 def swapper(one: Any, other: Any, name: str) -> Edit:
     def swap() -> None:
         one.attrs[name], other.attrs[name] = other.attrs[name], one.attrs[name]
+
     return swap
 
 
@@ -104,8 +112,16 @@ def send_endpoints_swapped(roles: Roles) -> Iterator[Edit]:
     for _, _, op in ops(roles, "main", "send"):
         if len(op.attrs["epmap"]) == 2 == len(op.input("X")):
             yield setter(op, "epmap", op.attrs["epmap"][::-1])
-        other = next((piece for _, _, piece in ops(roles, "main", "send") if piece.block is op.block and len(piece.attrs["epmap"]) == 1
-                      and piece.attrs["epmap"] != op.attrs["epmap"]), None)
+        other = next(
+            (
+                piece
+                for _, _, piece in ops(roles, "main", "send")
+                if piece.block is op.block
+                and len(piece.attrs["epmap"]) == 1
+                and piece.attrs["epmap"] != op.attrs["epmap"]
+            ),
+            None,
+        )
         if other is not None and len(op.attrs["epmap"]) == 1:
             yield swapper(op, other, "epmap")
 
@@ -160,15 +176,23 @@ def expectation_dropped(roles: Roles) -> Iterator[Edit]:
     """The server forgets an arriving gradient everywhere in listen_and_serv."""
     for op in listens(roles):
         for name in op.input("X"):
+
             def forget(op: Any = op, name: str = name) -> None:
                 op.inputs["X"].remove(name)
-                op.attrs["grad_to_block_id"] = [entry for entry in op.attrs["grad_to_block_id"] if entry.rpartition(":")[0] != name]
+                op.attrs["grad_to_block_id"] = [
+                    entry for entry in op.attrs["grad_to_block_id"] if entry.rpartition(":")[0] != name
+                ]
+
             yield forget
 
 
 @breaks("no-sender", SERVERS, ASYNC)
 def expectation_renamed(roles: Roles) -> Iterator[Edit]:
-    return (renamer(op.inputs["X"], index, op.input("X")[index] + "x") for op in listens(roles) for index in range(len(op.input("X"))))
+    return (
+        renamer(op.inputs["X"], index, op.input("X")[index] + "x")
+        for op in listens(roles)
+        for index in range(len(op.input("X")))
+    )
 
 
 @breaks("not-held", SERVERS, ASYNC)
@@ -180,7 +204,11 @@ def recv_renamed(roles: Roles) -> Iterator[Edit]:
 
 @breaks("undefined", SERVERS, ASYNC)
 def gradient_op_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "main") if op.type.endswith("_grad") and op.role_vars)
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "main")
+        if op.type.endswith("_grad") and op.role_vars
+    )
 
 
 @breaks("shared-name", SERVERS)
@@ -188,10 +216,16 @@ def sent_as_another_trainers(roles: Roles) -> Iterator[Edit]:
     sends = list(ops(roles, "main", "send"))
     for _, _, op in sends:
         for _, _, other in sends:
-            if other.block is not op.block and other.attrs["epmap"] == op.attrs["epmap"] and other.role_vars[0] == op.role_vars[0]:
+            if (
+                other.block is not op.block
+                and other.attrs["epmap"] == op.attrs["epmap"]
+                and other.role_vars[0] == op.role_vars[0]
+            ):
+
                 def send(op: Any = op, other: Any = other) -> None:
                     op.inputs["X"] = other.input("X")
                     op.block.vars.update({name: other.block.var(name) for name in other.input("X")})
+
                 yield send
 
 
@@ -206,7 +240,11 @@ def server_vars(roles: Roles) -> Iterator[Any]:
     for role, programs in roles.items():
         if role.kind == "pserver":
             block = programs.main.global_block()
-            yield from (block.var(name) for _, _, op in ops({role: programs}, "main", "listen_and_serv") for name in op.input("X"))
+            yield from (
+                block.var(name)
+                for _, _, op in ops({role: programs}, "main", "listen_and_serv")
+                for name in op.input("X")
+            )
             for _, _, op in ops({role: programs}, "main"):
                 yield from (block.var(name) for name in op.inputs.get("Param", []))
 
@@ -271,13 +309,20 @@ def slice_not_joined(roles: Roles) -> Iterator[Edit]:
 
 @breaks("slices", SERVERS, ASYNC)
 def joined_as_columns(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "axis", 1) for program in ("main", "startup") for _, _, op in ops(roles, program, "concat", kind="trainer"))
+    return (
+        setter(op, "axis", 1)
+        for program in ("main", "startup")
+        for _, _, op in ops(roles, program, "concat", kind="trainer")
+    )
 
 
 @breaks("unused", SERVERS, ASYNC)
 def join_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for program in ("main", "startup")
-            for block, number, _ in ops(roles, program, "concat", kind="trainer"))
+    return (
+        remover(block, number)
+        for program in ("main", "startup")
+        for block, number, _ in ops(roles, program, "concat", kind="trainer")
+    )
 
 
 # ---------------------------------------------------------------------- servers
@@ -290,13 +335,20 @@ def wrong_fanin(roles: Roles) -> Iterator[Edit]:
 def block_not_run(roles: Roles) -> Iterator[Edit]:
     for op in listens(roles):
         for index in range(len(op.attrs["optimize_blocks"])):
-            yield setter(op, "optimize_blocks", [block for place, block in enumerate(op.attrs["optimize_blocks"]) if place != index])
+            yield setter(
+                op,
+                "optimize_blocks",
+                [block for place, block in enumerate(op.attrs["optimize_blocks"]) if place != index],
+            )
 
 
 @breaks("blocks", SERVERS, ASYNC)
 def block_run_twice(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "optimize_blocks", [*op.attrs["optimize_blocks"], block]) for op in listens(roles)
-            for block in op.attrs["optimize_blocks"])
+    return (
+        setter(op, "optimize_blocks", [*op.attrs["optimize_blocks"], block])
+        for op in listens(roles)
+        for block in op.attrs["optimize_blocks"]
+    )
 
 
 @breaks("blocks", SERVERS, ASYNC)
@@ -305,35 +357,59 @@ def gradient_of_another_block(roles: Roles) -> Iterator[Edit]:
         for index, entry in enumerate(op.attrs["grad_to_block_id"]):
             name = entry.rpartition(":")[0]
             for value in (f"{name}:99", f"{name}:x", f"{name}:{int(entry.rpartition(':')[2]) - 1}"):
-                yield setter(op, "grad_to_block_id", [value if place == index else old
-                                                      for place, old in enumerate(op.attrs["grad_to_block_id"])])
+                yield setter(
+                    op,
+                    "grad_to_block_id",
+                    [
+                        value if place == index else old
+                        for place, old in enumerate(op.attrs["grad_to_block_id"])
+                    ],
+                )
 
 
 @breaks("blocks", SERVERS, ASYNC)
 def gradient_without_block(roles: Roles) -> Iterator[Edit]:
     for op in listens(roles):
         entries = op.attrs["grad_to_block_id"]
-        yield from (setter(op, "grad_to_block_id", [old for old in entries if old != entry]) for entry in entries)
+        yield from (
+            setter(op, "grad_to_block_id", [old for old in entries if old != entry]) for entry in entries
+        )
 
 
 @breaks("uninitialised", SERVERS, ASYNC)
 def initialiser_dropped(roles: Roles) -> Iterator[Edit]:
     for role, programs in roles.items():
         alone = {role: programs}
-        read = {name for _, _, op in ops(alone, "main", kind="pserver") for name in op.input_arg_names
-                if op.type not in ("sum", "listen_and_serv")}
+        read = {
+            name
+            for _, _, op in ops(alone, "main", kind="pserver")
+            for name in op.input_arg_names
+            if op.type not in ("sum", "listen_and_serv")
+        }
         made = {name for _, _, op in ops(alone, "main", "sum") for name in op.output_arg_names}
-        yield from (remover(block, number) for block, number, op in ops(alone, "startup") if (read - made) & set(op.output_arg_names))
+        yield from (
+            remover(block, number)
+            for block, number, op in ops(alone, "startup")
+            if (read - made) & set(op.output_arg_names)
+        )
 
 
 @breaks("not-updated", SERVERS, ASYNC)
 def update_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "main", kind="pserver")
+        if op.inputs.get("Param", [])
+    )
 
 
 @breaks("updated-twice", SERVERS, ASYNC)
 def update_doubled(roles: Roles) -> Iterator[Edit]:
-    return (doubler(block, number) for block, number, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
+    return (
+        doubler(block, number)
+        for block, number, op in ops(roles, "main", kind="pserver")
+        if op.inputs.get("Param", [])
+    )
 
 
 @breaks("updated-twice", SERVERS, ASYNC)
@@ -341,26 +417,31 @@ def update_on_trainer_too(roles: Roles) -> Iterator[Edit]:
     update = next(op for _, _, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param", []))
     for block, number, op in ops(roles, "main", "send"):
         if len(op.input("X")) == 1 and op.role_vars and gradients(op):
+
             def insert(block: Any = block, number: int = number, op: Any = op) -> None:
                 new = copy_operator(update, block)
                 new.inputs = {**new.inputs, "Param": [op.role_vars[0]], "Grad": op.input("X")}
                 new.outputs = {"ParamOut": [op.role_vars[0]]}
                 block.ops.insert(number, new)
+
             yield insert
 
 
 def same_shaped(found: list[Any], slot: str) -> Iterator[tuple[Any, Any]]:
     """Neighbours in a list of ops whose variables in `slot` could be taken for each other."""
     for number, one in enumerate(found):
-        for other in found[number + 1:]:
-            if one.block.program is other.block.program and (one.block._var_recursive(one.inputs[slot][0]).shape
-                                                             == other.block._var_recursive(other.inputs[slot][0]).shape):
+        for other in found[number + 1 :]:
+            if one.block.program is other.block.program and (
+                one.block._var_recursive(one.inputs[slot][0]).shape
+                == other.block._var_recursive(other.inputs[slot][0]).shape
+            ):
                 yield one, other
 
 
 def swap_slots(one: Any, other: Any, slot: str) -> Edit:
     def swap() -> None:
         one.inputs[slot], other.inputs[slot] = other.inputs[slot], one.inputs[slot]
+
     return swap
 
 
@@ -368,9 +449,14 @@ def swap_slots(one: Any, other: Any, slot: str) -> Edit:
 def parameters_swapped(roles: Roles) -> Iterator[Edit]:
     updates = [op for _, _, op in ops(roles, "main", kind="pserver") if op.inputs.get("Param")]
     for one, other in same_shaped(updates, "Param"):
+
         def swap(one: Any = one, other: Any = other) -> None:
             swap_slots(one, other, "Param")()
-            one.outputs["ParamOut"], other.outputs["ParamOut"] = other.outputs["ParamOut"], one.outputs["ParamOut"]
+            one.outputs["ParamOut"], other.outputs["ParamOut"] = (
+                other.outputs["ParamOut"],
+                one.outputs["ParamOut"],
+            )
+
         yield swap
 
 
@@ -384,8 +470,10 @@ def gradients_swapped(roles: Roles) -> Iterator[Edit]:
 def one_trainers_gradients_swapped(roles: Roles) -> Iterator[Edit]:
     sums = [op for _, _, op in ops(roles, "main", "sum", kind="pserver")]
     for one, other in same_shaped(sums, "X"):
+
         def swap(one: Any = one, other: Any = other) -> None:
             one.inputs["X"][0], other.inputs["X"][0] = other.inputs["X"][0], one.inputs["X"][0]
+
         yield swap
 
 
@@ -393,7 +481,11 @@ def one_trainers_gradients_swapped(roles: Roles) -> Iterator[Edit]:
 def variable_renamed(roles: Roles) -> Iterator[Edit]:
     for _, _, op in ops(roles, "main"):
         if op.type != "listen_and_serv" and not op.type.endswith("_grad"):
-            yield from (renamer(names, index, names[index] + "x") for names in op.inputs.values() for index in range(len(names)))
+            yield from (
+                renamer(names, index, names[index] + "x")
+                for names in op.inputs.values()
+                for index in range(len(names))
+            )
 
 
 @breaks("average", SERVERS)
@@ -414,7 +506,9 @@ def wrong_mean(roles: Roles) -> Iterator[Edit]:
 # ---------------------------------------------------------------------- barriers and order
 @breaks("barrier", SERVERS)
 def barrier_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier"))
+    return (
+        remover(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier")
+    )
 
 
 @breaks("barrier", SERVERS, ASYNC)
@@ -424,13 +518,18 @@ def first_barrier_dropped(roles: Roles) -> Iterator[Edit]:
 
 @breaks("barrier", SERVERS)
 def barrier_doubled(roles: Roles) -> Iterator[Edit]:
-    return (doubler(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier"))
+    return (
+        doubler(block, number) for block, number, _ in ops(roles, "main", "send_barrier", "fetch_barrier")
+    )
 
 
 @breaks("barrier", SERVERS)
 def barrier_without_a_server(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "endpoints", op.attrs["endpoints"][1:]) for program in ("main", "startup")
-            for _, _, op in ops(roles, program, "send_barrier", "fetch_barrier"))
+    return (
+        setter(op, "endpoints", op.attrs["endpoints"][1:])
+        for program in ("main", "startup")
+        for _, _, op in ops(roles, program, "send_barrier", "fetch_barrier")
+    )
 
 
 @breaks("control", SERVERS)
@@ -449,7 +548,9 @@ def recv_before_barrier(roles: Roles) -> Iterator[Edit]:
 @breaks("order", SERVERS)
 def send_behind_barrier(roles: Roles) -> Iterator[Edit]:
     for block, number, _ in ops(roles, "main", "send"):
-        yield mover(block, number, next(place for place, op in enumerate(block.ops) if op.type == "send_barrier"))
+        yield mover(
+            block, number, next(place for place, op in enumerate(block.ops) if op.type == "send_barrier")
+        )
 
 
 @breaks("order", SERVERS, ASYNC)
@@ -468,8 +569,11 @@ def join_before_recv(roles: Roles) -> Iterator[Edit]:
 
 @breaks("trainer-id", SERVERS, ASYNC)
 def wrong_trainer_id(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "trainer_id", op.attrs["trainer_id"] + 1) for program in ("main", "startup")
-            for _, _, op in ops(roles, program, "recv", "send_barrier", "fetch_barrier"))
+    return (
+        setter(op, "trainer_id", op.attrs["trainer_id"] + 1)
+        for program in ("main", "startup")
+        for _, _, op in ops(roles, program, "recv", "send_barrier", "fetch_barrier")
+    )
 
 
 @breaks("trainer-id", SERVERS, ASYNC, RANKS, SNAPSHOTS)
@@ -482,12 +586,19 @@ def same_trainer_twice(roles: Roles) -> Iterator[Edit]:
 
 # ---------------------------------------------------------------------- sparse tables
 def lookups(roles: Roles) -> Iterator[tuple[Any, int, Any]]:
-    return (found for found in ops(roles, "main", "distributed_lookup_table", "lookup_table") if found[2].attrs.get("table_names"))
+    return (
+        found
+        for found in ops(roles, "main", "distributed_lookup_table", "lookup_table")
+        if found[2].attrs.get("table_names")
+    )
 
 
 @breaks("not-held", TABLES)
 def table_renamed(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "table_names", [name + "x" for name in op.attrs["table_names"]]) for _, _, op in lookups(roles))
+    return (
+        setter(op, "table_names", [name + "x" for name in op.attrs["table_names"]])
+        for _, _, op in lookups(roles)
+    )
 
 
 @breaks("not-held", TABLES)
@@ -511,8 +622,10 @@ def wrong_height(roles: Roles) -> Iterator[Edit]:
 def lookup_of_the_local_table(roles: Roles) -> Iterator[Edit]:
     """The trainer looks rows up in its own copy, which nothing keeps up to date."""
     for block, number, op in lookups(roles):
+
         def local(block: Any = block, number: int = number, op: Any = op) -> None:
             op.attrs.update(table_names=[], endpoints=[], height_sections=[])
+
         yield local
 
 
@@ -542,12 +655,31 @@ def unknown_place(roles: Roles) -> Iterator[Edit]:
 def difference_not_added(roles: Roles) -> Iterator[Edit]:
     for op in listens(roles):
         for index in range(len(op.attrs["optimize_blocks"])):
-            yield setter(op, "optimize_blocks", [block for place, block in enumerate(op.attrs["optimize_blocks"]) if place != index])
+            yield setter(
+                op,
+                "optimize_blocks",
+                [block for place, block in enumerate(op.attrs["optimize_blocks"]) if place != index],
+            )
 
 
-for _name in ("recv_renamed", "recv_endpoints_swapped", "wrong_fanin", "server_moved", "server_missing", "listen_dropped",
-              "slices_joined_in_another_order", "slice_not_joined", "joined_as_columns", "join_dropped", "gradient_of_another_block",
-              "block_run_twice", "initialiser_shape", "wrong_trainer_id", "first_barrier_dropped", "initialiser_dropped"):
+for _name in (
+    "recv_renamed",
+    "recv_endpoints_swapped",
+    "wrong_fanin",
+    "server_moved",
+    "server_missing",
+    "listen_dropped",
+    "slices_joined_in_another_order",
+    "slice_not_joined",
+    "joined_as_columns",
+    "join_dropped",
+    "gradient_of_another_block",
+    "block_run_twice",
+    "initialiser_shape",
+    "wrong_trainer_id",
+    "first_barrier_dropped",
+    "initialiser_dropped",
+):
     GEO[_name] = SERVERS[_name]
 
 
@@ -568,7 +700,10 @@ def trainer_missing(roles: Roles) -> Iterator[Edit]:
 
 @breaks("nranks", NCCL2)
 def trainer_named_twice(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "trainers", [op.attrs["trainers"][0]] * len(op.attrs["trainers"])) for op in generators(roles))
+    return (
+        setter(op, "trainers", [op.attrs["trainers"][0]] * len(op.attrs["trainers"]))
+        for op in generators(roles)
+    )
 
 
 @breaks("endpoints", NCCL2)
@@ -583,12 +718,19 @@ def another_number_of_rings(roles: Roles) -> Iterator[Edit]:
 
 @breaks("nranks", NCCL2)
 def hierarchical_on_one_rank(roles: Roles) -> Iterator[Edit]:
-    return (setter(op, "use_hierarchical_allreduce", not op.attrs["use_hierarchical_allreduce"]) for op in generators(roles))
+    return (
+        setter(op, "use_hierarchical_allreduce", not op.attrs["use_hierarchical_allreduce"])
+        for op in generators(roles)
+    )
 
 
 @breaks("collective-order", NCCL2)
 def backward_op_dropped(roles: Roles) -> Iterator[Edit]:
-    return (remover(block, number) for block, number, op in ops(roles, "main") if op.type.endswith("_grad") and op.role_vars)
+    return (
+        remover(block, number)
+        for block, number, op in ops(roles, "main")
+        if op.type.endswith("_grad") and op.role_vars
+    )
 
 
 NCCL2["same_trainer_twice"] = SERVERS["same_trainer_twice"]

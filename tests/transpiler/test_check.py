@@ -1,4 +1,5 @@
 """The static check: correct jobs give no finding, and every way to break them is caught by its rule."""
+
 from __future__ import annotations
 
 import pathlib
@@ -27,15 +28,22 @@ FOLDER = pathlib.Path(__file__).parent / "transpiled"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.zip") if path.stem in CASES)
 # What Paddle made wrongly, and the rules that say so (docs/TRANSPILERS.md has the story of each)
 FAULTS = {
-    "sync_adadelta": {"unused", "not-updated"}, "async_adadelta": {"unused", "not-updated"},
-    "place_one_trainer": {"no-sender", "no-receiver"}, "place_one_trainer_adam": {"no-sender", "no-receiver"},
-    "step_never_async": {"no-sender", "no-receiver"}, "grad_allreduce_two_optimizers": {"sync"},
+    "sync_adadelta": {"unused", "not-updated"},
+    "async_adadelta": {"unused", "not-updated"},
+    "place_one_trainer": {"no-sender", "no-receiver"},
+    "place_one_trainer_adam": {"no-sender", "no-receiver"},
+    "step_never_async": {"no-sender", "no-receiver"},
+    "grad_allreduce_two_optimizers": {"sync"},
     "single_process_multi_thread_two_optimizers": {"sync"},
-    "odd_large_id": {"trainer-id"}, "odd_same_servers": {"endpoints"},
-    **{f"{step}_whole_clip_{kind}": {"undeclared", "uninitialised"} for step in ("sync", "async")
-       for kind in ("value", "norm", "norm_l2", "global_norm")},
+    "odd_large_id": {"trainer-id"},
+    "odd_same_servers": {"endpoints"},
+    **{
+        f"{step}_whole_clip_{kind}": {"undeclared", "uninitialised"}
+        for step in ("sync", "async")
+        for kind in ("value", "norm", "norm_l2", "global_norm")
+    },
 }
-MOST_PLACES = 2                               # of one mutation in one set of roles
+MOST_PLACES = 2  # of one mutation in one set of roles
 PLACES = ("10.0.0.1:6170", "10.0.0.2:6170", "10.0.0.3:6170")
 
 
@@ -48,10 +56,14 @@ def recorded(name: str) -> tuple[Roles, int]:
     for key in sorted(files):
         role, _, kind = key.partition(".")
         if kind == "main" and role != "source":
-            index = int(role[len("trainer"):])            # "pserver" is as long
-            place = case.servers[index] if role.startswith("pserver") or case.mode in ("class", "collective", "nccl2") else ""
+            index = int(role[len("trainer") :])  # "pserver" is as long
+            place = (
+                case.servers[index]
+                if role.startswith("pserver") or case.mode in ("class", "collective", "nccl2")
+                else ""
+            )
             programs = [Program.parse_from_string(files[f"{role}.{which}"]) for which in ("main", "startup")]
-            found[Role(role[:len("trainer")], index, place)] = Programs(*programs)
+            found[Role(role[: len("trainer")], index, place)] = Programs(*programs)
     return found, len(case.servers) if case.mode in ("class", "collective", "nccl2") else case.trainers
 
 
@@ -59,8 +71,10 @@ def recorded(name: str) -> tuple[Roles, int]:
 def ranks(mode: str, count: int = 3) -> Roles:
     """The ranks of a collective job."""
     makers: dict[str, Callable[[], Any]] = {
-        "grad_allreduce": collective.GradAllReduce, "buckets": lambda: collective.GradAllReduce(bucket_bytes=50000),
-        "local_sgd": collective.LocalSGD}
+        "grad_allreduce": collective.GradAllReduce,
+        "buckets": lambda: collective.GradAllReduce(bucket_bytes=50000),
+        "local_sgd": collective.LocalSGD,
+    }
     found: Roles = {}
     for index in range(count):
         main, startup = fluid.Program(), fluid.Program()
@@ -85,7 +99,7 @@ FAMILIES: dict[str, tuple[Callable[[], tuple[Roles, int]], dict[str, tuple[str, 
 @pytest.mark.parametrize("name", RECORDED)
 def test_paddles_jobs_are_correct(name: str) -> None:
     roles, count = recorded(name)
-    if not roles:                                # Paddle refused the case
+    if not roles:  # Paddle refused the case
         assert "error" in read(str(FOLDER / f"{name}.zip"))
         return
     report = check(roles, count)
@@ -119,7 +133,9 @@ def broken(family: str, name: str, place: int) -> tuple[str, frozenset[str]]:
     return rule, check(roles, count).rules()
 
 
-@pytest.mark.parametrize("family,name", [(family, name) for family, (_, known) in FAMILIES.items() for name in known])
+@pytest.mark.parametrize(
+    "family,name", [(family, name) for family, (_, known) in FAMILIES.items() for name in known]
+)
 def test_mutation_is_caught(family: str, name: str) -> None:
     places = edits(family, name)
     for place in range(0, places, max(1, places // MOST_PLACES)):
@@ -139,7 +155,11 @@ def test_every_mutation_everywhere(family: str) -> None:
 def test_every_mutation_is_tried() -> None:
     """A mutation that finds no place in any family tests nothing."""
     tried = {name for family, (_, known) in FAMILIES.items() for name in known if edits(family, name)}
-    assert tried == {name for family in (mutations.SERVERS, mutations.ASYNC, mutations.RANKS, mutations.SNAPSHOTS) for name in family}
+    assert tried == {
+        name
+        for family in (mutations.SERVERS, mutations.ASYNC, mutations.RANKS, mutations.SNAPSHOTS)
+        for name in family
+    }
     assert len(tried) >= 70
 
 
@@ -156,14 +176,19 @@ def test_any_mutation_anywhere(data: st.DataObject) -> None:
 
 # ---------------------------------------------------------------------- what is reported
 def test_every_rule_catches_something() -> None:
-    families = [value for name, value in vars(mutations).items() if name.isupper() and isinstance(value, dict)]
+    families = [
+        value for name, value in vars(mutations).items() if name.isupper() and isinstance(value, dict)
+    ]
     assert {rule for family in families for rule, _ in family.values()} == set(RULES)
 
 
 def test_the_docs_list_the_rules() -> None:
     text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "CHECK.md").read_text(encoding="utf8")
-    assert [line.split(" | ", 1) for line in text.splitlines() if line.startswith("| ") and " | what it asks" not in line] == [
-        [f"| {rule}", f"{wanted} |"] for rule, wanted in RULES.items()]
+    assert [
+        line.split(" | ", 1)
+        for line in text.splitlines()
+        if line.startswith("| ") and " | what it asks" not in line
+    ] == [[f"| {rule}", f"{wanted} |"] for rule, wanted in RULES.items()]
 
 
 def test_a_finding_names_role_op_values_and_the_nearest_name() -> None:
@@ -184,7 +209,9 @@ def test_a_deadlock_is_a_chain() -> None:
     roles = mutations.clone(roles)
     next(mutations.recv_before_barrier(roles))()
     finding = next(finding for finding in check(roles, count).findings if finding.rule == "deadlock")
-    assert "'recv'" in finding.message and "'send_barrier'" in finding.message and "'s update" in finding.message
+    assert (
+        "'recv'" in finding.message and "'send_barrier'" in finding.message and "'s update" in finding.message
+    )
 
 
 def damage(roles: Roles, random: Random) -> None:
@@ -197,13 +224,20 @@ def damage(roles: Roles, random: Random) -> None:
     slots = random.choice((op.inputs, op.outputs))
     slot = random.choice([*slots, ""])
     name = random.choice(list(block.vars))
-    random.choice((
-        lambda: op.attrs.pop(random.choice(list(op.attrs))), lambda: slots.pop(slot, None), lambda: slots.update({slot: []} if slot else {}),
-        lambda: block.ops.pop(number), lambda: block.ops.insert(random.randrange(len(block.ops)), block.ops.pop(number)),
-        lambda: block.vars.pop(name), lambda: setattr(block.vars[name], "_shape", ()), lambda: setattr(block.vars[name], "_dtype", None),
-        lambda: op.attrs.update({key: op.attrs[key][1:] for key in lists}),
-        lambda: op.attrs.update({key: op.attrs[key][::-1] for key in lists}),
-    ))()
+    random.choice(
+        (
+            lambda: op.attrs.pop(random.choice(list(op.attrs))),
+            lambda: slots.pop(slot, None),
+            lambda: slots.update({slot: []} if slot else {}),
+            lambda: block.ops.pop(number),
+            lambda: block.ops.insert(random.randrange(len(block.ops)), block.ops.pop(number)),
+            lambda: block.vars.pop(name),
+            lambda: setattr(block.vars[name], "_shape", ()),
+            lambda: setattr(block.vars[name], "_dtype", None),
+            lambda: op.attrs.update({key: op.attrs[key][1:] for key in lists}),
+            lambda: op.attrs.update({key: op.attrs[key][::-1] for key in lists}),
+        )
+    )()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -220,6 +254,10 @@ def test_no_damage_makes_the_check_itself_fail(seed: int) -> None:
 
 def test_the_check_changes_nothing() -> None:
     roles, count = recorded("sync_adam")
-    before = [(programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()]
+    before = [
+        (programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()
+    ]
     check(roles, count)
-    assert before == [(programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()]
+    assert before == [
+        (programs.main.version, programs.startup.version, str(programs.main)) for programs in roles.values()
+    ]

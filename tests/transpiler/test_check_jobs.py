@@ -1,4 +1,7 @@
-"""Every mode, with every option, of every example and of every program of the recorded cases passes the static check."""
+"""Every mode, with every option, of every example and of every program of the recorded cases passes the
+static check.
+"""
+
 from __future__ import annotations
 
 import importlib.util
@@ -31,7 +34,9 @@ def example(name: str) -> Any:
 
 def fit_a_line() -> None:
     x, y = fluid.data("x", [None, 10]), fluid.data("y", [None, 1])
-    fluid.optimizer.SGD(0.01).minimize(fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y)))
+    fluid.optimizer.SGD(0.01).minimize(
+        fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+    )
 
 
 def ctr_dnn() -> None:
@@ -65,30 +70,54 @@ def alike() -> None:
 
 
 PROGRAMS: dict[str, Callable[[], Any]] = {
-    "fit_a_line": fit_a_line, "ctr_dnn": ctr_dnn, "transformer_lm": transformer_lm,
-    "word2vec": lambda: word2vec(True), "word2vec_dense": lambda: word2vec(False),
-    "digits_mlp": lambda: example("recognize_digits").build("mlp"), "digits_conv": lambda: example("recognize_digits").build("conv"),
+    "fit_a_line": fit_a_line,
+    "ctr_dnn": ctr_dnn,
+    "transformer_lm": transformer_lm,
+    "word2vec": lambda: word2vec(True),
+    "word2vec_dense": lambda: word2vec(False),
+    "digits_mlp": lambda: example("recognize_digits").build("mlp"),
+    "digits_conv": lambda: example("recognize_digits").build("conv"),
 }
 MODES: dict[str, tuple[str, dict[str, Any]]] = {
-    "pserver": ("pserver", {}), "one_server": ("pserver", {"endpoints": 1}), "one_trainer": ("pserver", {"trainers": 1}),
-    "idle_servers": ("pserver", {"endpoints": 40, "trainers": 3}), "whole": ("pserver", {"slice_var_up": False}),
-    "small_slices": ("pserver", {"min_block_size": 1, "endpoints": 3}), "hash": ("pserver", {"split_method": "HashName"}),
-    "async": ("pserver", {"sync_mode": False}), "half_async": ("pserver", {"sync_mode": False, "half_async": True}),
+    "pserver": ("pserver", {}),
+    "one_server": ("pserver", {"endpoints": 1}),
+    "one_trainer": ("pserver", {"trainers": 1}),
+    "idle_servers": ("pserver", {"endpoints": 40, "trainers": 3}),
+    "whole": ("pserver", {"slice_var_up": False}),
+    "small_slices": ("pserver", {"min_block_size": 1, "endpoints": 3}),
+    "hash": ("pserver", {"split_method": "HashName"}),
+    "async": ("pserver", {"sync_mode": False}),
+    "half_async": ("pserver", {"sync_mode": False, "half_async": True}),
     "at_run_time": ("pserver", {"sync_mode": False, "runtime_split_send_recv": True}),
     "geo_sgd": ("geo_sgd", {"sync_mode": False, "geo_sgd_mode": True}),
-    "nccl2": ("nccl2", {}), "nccl2_rings": ("nccl2", {"nccl_comm_num": 2}),
-    "nccl2_hierarchical": ("nccl2", {**FOUR, "use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2}),
-    "grad_allreduce": ("grad_allreduce", FOUR), "buckets": ("grad_allreduce", {"bucket_bytes": 1 << 20}),
-    "local_sgd": ("local_sgd", FOUR), "single_process_multi_thread": ("single_process_multi_thread", {}), "multi_thread": ("multi_thread", {}),
+    "nccl2": ("nccl2", {}),
+    "nccl2_rings": ("nccl2", {"nccl_comm_num": 2}),
+    "nccl2_hierarchical": (
+        "nccl2",
+        {**FOUR, "use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2},
+    ),
+    "grad_allreduce": ("grad_allreduce", FOUR),
+    "buckets": ("grad_allreduce", {"bucket_bytes": 1 << 20}),
+    "local_sgd": ("local_sgd", FOUR),
+    "single_process_multi_thread": ("single_process_multi_thread", {}),
+    "multi_thread": ("multi_thread", {}),
 }
 
 
-def make(build: Callable[[], Any], mode: str, trainers: int = 2, endpoints: Any = 2, sync_mode: bool = True, **fields: Any) -> Job:
+def make(
+    build: Callable[[], Any],
+    mode: str,
+    trainers: int = 2,
+    endpoints: Any = 2,
+    sync_mode: bool = True,
+    **fields: Any,
+) -> Job:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, startup):
         build()
     if isinstance(fields.get("split_method"), str):
         from fluidlite.transpiler import ps_dispatcher
+
         fields["split_method"] = getattr(ps_dispatcher, fields["split_method"])
     config = DistributeTranspilerConfig.make(sync_mode=sync_mode, **fields)
     return make_job(main, startup, mode, trainers, endpoints, sync_mode, config)
@@ -114,15 +143,24 @@ def test_recorded_source_is_correct(name: str) -> None:
     try:
         report = check(make(lambda: case.build(fluid), mode, trainers, case.endpoints, sync, **fields))
     except TranspilerError:
-        return                                            # refused with a reason: other tests say which
+        return  # refused with a reason: other tests say which
     assert report.ok, str(report)
 
 
 # ---------------------------------------------------------------------- broken
-@pytest.mark.parametrize("program,mode,family", [
-    ("digits_mlp", "pserver", "SERVERS"), ("digits_mlp", "async", "ASYNC"), ("table", "pserver", "TABLES"), ("table", "async", "TABLES"),
-    ("alike", "pserver", "PAIRS"),
-    ("digits_mlp", "geo_sgd", "GEO"), ("digits_mlp", "nccl2", "NCCL2"), ("digits_mlp", "nccl2_hierarchical", "NCCL2")])
+@pytest.mark.parametrize(
+    "program,mode,family",
+    [
+        ("digits_mlp", "pserver", "SERVERS"),
+        ("digits_mlp", "async", "ASYNC"),
+        ("table", "pserver", "TABLES"),
+        ("table", "async", "TABLES"),
+        ("alike", "pserver", "PAIRS"),
+        ("digits_mlp", "geo_sgd", "GEO"),
+        ("digits_mlp", "nccl2", "NCCL2"),
+        ("digits_mlp", "nccl2_hierarchical", "NCCL2"),
+    ],
+)
 def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) -> None:
     name, options = MODES[mode]
     job = make({"table": table, "alike": alike}.get(program) or PROGRAMS[program], name, **options)
@@ -144,10 +182,15 @@ def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) 
 def test_what_the_user_feeds_or_sets_is_no_fault(mode: str) -> None:
     def build() -> None:
         block = fluid.default_main_program().global_block()
-        mask = block.create_var(name="mask", shape=[-1, 4], dtype="float32", stop_gradient=True)                # fed, and not declared as data
-        table = block.create_var(name="prices", shape=[4], dtype="float32", persistable=True, stop_gradient=True)      # set in the scope
+        mask = block.create_var(
+            name="mask", shape=[-1, 4], dtype="float32", stop_gradient=True
+        )  # fed, and not declared as data
+        table = block.create_var(
+            name="prices", shape=[4], dtype="float32", persistable=True, stop_gradient=True
+        )  # set in the scope
         hidden = fluid.layers.fc(fluid.data("x", [None, 4]), 4) * mask * table
         fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(hidden))
+
     report = check(make(build, mode))
     assert report.ok, str(report)
 
@@ -156,15 +199,25 @@ def test_large_jobs_are_sampled() -> None:
     """Of a hundred trainers three are read; what the servers wait for from the others is known from those."""
     report = check(make(fit_a_line, "pserver", trainers=100))
     assert report.ok, str(report)
-    assert [role.name for role in report.looked_at] == ["trainer0", "trainer1", "trainer99", "pserver0", "pserver1"]
+    assert [role.name for role in report.looked_at] == [
+        "trainer0",
+        "trainer1",
+        "trainer99",
+        "pserver0",
+        "pserver1",
+    ]
 
 
 def test_a_wrong_slice_of_the_jobs_table() -> None:
     from dataclasses import replace
+
     job = make(PROGRAMS["digits_mlp"], "pserver")
     slices = job.slices
     place = next(number for number, part in enumerate(slices) if part.count > 1 or part.shape[0] > 1)
-    for wrong in (replace(slices[place], first_row=slices[place].first_row + 1), replace(slices[place], endpoint="127.0.0.1:1"),
-                  replace(slices[place], shape=(slices[place].shape[0] - 1, *slices[place].shape[1:]))):
-        job.__dict__["slices"] = (*slices[:place], wrong, *slices[place + 1:])
+    for wrong in (
+        replace(slices[place], first_row=slices[place].first_row + 1),
+        replace(slices[place], endpoint="127.0.0.1:1"),
+        replace(slices[place], shape=(slices[place].shape[0] - 1, *slices[place].shape[1:])),
+    ):
+        job.__dict__["slices"] = (*slices[:place], wrong, *slices[place + 1 :])
         assert check(job).rules() & {"slices", "endpoints"}

@@ -1,4 +1,7 @@
-"""The collective modes, by the meaning of what they put where: who is reduced, behind whom, before whom, and what is refused."""
+"""The collective modes, by the meaning of what they put where: who is reduced, behind whom, before whom,
+and what is refused.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -11,7 +14,13 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.errors import CommunicatorError, TranspilerError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler import make_job
-from fluidlite.transpiler.collective import Collective, GradAllReduce, LocalSGD, MultiThread, SingleProcessMultiThread
+from fluidlite.transpiler.collective import (
+    Collective,
+    GradAllReduce,
+    LocalSGD,
+    MultiThread,
+    SingleProcessMultiThread,
+)
 
 ENDPOINTS = ["127.0.0.1:6170", "127.0.0.1:6171", "127.0.0.1:6172"]
 Pair = tuple[fluid.Program, fluid.Program]
@@ -24,7 +33,9 @@ def mlp() -> Any:
     return fluid.layers.mean(fluid.layers.square(out - y))
 
 
-def trained(loss: Callable[[], Any] = mlp, optimizer: Callable[[], Any] = lambda: fluid.optimizer.Momentum(0.1, 0.9)) -> Pair:
+def trained(
+    loss: Callable[[], Any] = mlp, optimizer: Callable[[], Any] = lambda: fluid.optimizer.Momentum(0.1, 0.9)
+) -> Pair:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         optimizer().minimize(loss())
@@ -39,13 +50,17 @@ def normalised() -> Any:
 
 def shared() -> Any:
     x = fluid.data("x", [None, 4])
-    hidden = fluid.layers.fc(fluid.layers.fc(x, 4, param_attr="w", bias_attr=False), 4, param_attr="w", bias_attr=False)
+    hidden = fluid.layers.fc(
+        fluid.layers.fc(x, 4, param_attr="w", bias_attr=False), 4, param_attr="w", bias_attr=False
+    )
     return fluid.layers.mean(fluid.layers.square(hidden))
 
 
 def table() -> Any:
     ids, y = fluid.data("ids", [None, 1], dtype="int64"), fluid.data("y", [None, 1])
-    return fluid.layers.mean(fluid.layers.square(fluid.layers.fc(fluid.layers.embedding(ids, [100, 8], is_sparse=True), 1) - y))
+    return fluid.layers.mean(
+        fluid.layers.square(fluid.layers.fc(fluid.layers.embedding(ids, [100, 8], is_sparse=True), 1) - y)
+    )
 
 
 def two_losses() -> Pair:
@@ -67,15 +82,25 @@ def averaged() -> Pair:
 
 
 def clipped() -> Pair:
-    return trained(optimizer=lambda: fluid.optimizer.Adam(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)))
+    return trained(
+        optimizer=lambda: fluid.optimizer.Adam(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0))
+    )
 
 
 PROGRAMS: dict[str, Callable[[], Pair]] = {
-    "mlp": trained, "normalised": lambda: trained(normalised), "shared": lambda: trained(shared), "table": lambda: trained(table),
-    "two_losses": two_losses, "averaged": averaged, "clipped": clipped}
+    "mlp": trained,
+    "normalised": lambda: trained(normalised),
+    "shared": lambda: trained(shared),
+    "table": lambda: trained(table),
+    "two_losses": two_losses,
+    "averaged": averaged,
+    "clipped": clipped,
+}
 
 
-def transpile(mode: Collective, programs: Pair, rank: int = 1, endpoints: Any = None, current: str | None = None) -> Pair:
+def transpile(
+    mode: Collective, programs: Pair, rank: int = 1, endpoints: Any = None, current: str | None = None
+) -> Pair:
     endpoints = ENDPOINTS if endpoints is None else endpoints
     main, startup = programs
     mode.transpile(startup, main, rank, endpoints, ENDPOINTS[rank] if current is None else current, False)
@@ -96,38 +121,61 @@ def test_ranks_are_connected_and_begin_alike() -> None:
     before = len(ops(startup))
     transpile(GradAllReduce(), (main, startup))
     new = ops(startup)[before:]
-    assert [op.type for op in new] == ["c_gen_nccl_id", "c_comm_init"] * 2 + ["c_broadcast"] * 4 + ["c_sync_comm_stream"] * 2
+    assert [op.type for op in new] == ["c_gen_nccl_id", "c_comm_init"] * 2 + ["c_broadcast"] * 4 + [
+        "c_sync_comm_stream"
+    ] * 2
     assert [op.attr("ring_id") for op in new[4:]] == [0, 1, 0, 1, 0, 1]
     assert [op.input("X")[0] for op in new[4:8]] == ["fc_0.w_0", "fc_0.b_0", "fc_1.w_0", "fc_1.b_0"]
     first, second = new[:2]
-    assert first.attr("endpoint") == ENDPOINTS[1] and first.attr("other_endpoints") == [ENDPOINTS[0], ENDPOINTS[2]]
-    assert (first.attr("rank"), second.attr("rank"), second.attr("nranks"), second.attr("ring_id")) == (1, 1, 3, 0)
+    assert first.attr("endpoint") == ENDPOINTS[1] and first.attr("other_endpoints") == [
+        ENDPOINTS[0],
+        ENDPOINTS[2],
+    ]
+    assert (first.attr("rank"), second.attr("rank"), second.attr("nranks"), second.attr("ring_id")) == (
+        1,
+        1,
+        3,
+        0,
+    )
     kept = startup.global_block().var(first.output("Out")[0])
     assert kept.persistable and kept.type == VarType.RAW and second.input("X") == first.output("Out")
 
 
 def test_gradients_are_averaged() -> None:
     main, _ = transpile(GradAllReduce(), trained())
-    scaling, = ops(main, "scale")
+    (scaling,) = ops(main, "scale")
     at = ops(main).index(scaling)
-    assert ops(main)[at - 1].role == OpRole.Backward | OpRole.Loss and ops(main)[at - 1].output("Out") == scaling.output("Out")
+    assert ops(main)[at - 1].role == OpRole.Backward | OpRole.Loss and ops(main)[at - 1].output(
+        "Out"
+    ) == scaling.output("Out")
     assert scaling.attr("scale") == pytest.approx(1 / 3) and scaling.role == OpRole.Backward
-    assert [op.attr("ring_id") for op in ops(main, "c_allreduce_sum")] == [1, 0, 1, 0]         # counted from the last one
+    assert [op.attr("ring_id") for op in ops(main, "c_allreduce_sum")] == [
+        1,
+        0,
+        1,
+        0,
+    ]  # counted from the last one
     for op in ops(main, "c_allreduce_sum"):
         at = ops(main).index(op)
         sync, maker = ops(main)[at - 1], ops(main)[at - 2]
         assert sync.type == "c_sync_calc_stream" and sync.input("X") == op.input("X")
         assert maker.role_vars[1::2] == op.input("X") and op.where == maker.where
     waits = ops(main, "c_sync_comm_stream")
-    assert ops(main)[ops(main).index(waits[-1]) + 1].type == "momentum" and [op.attr("ring_id") for op in waits] == [0, 1]
+    assert ops(main)[ops(main).index(waits[-1]) + 1].type == "momentum" and [
+        op.attr("ring_id") for op in waits
+    ] == [0, 1]
 
 
 def test_one_op_makes_two_gradients() -> None:
     main, _ = transpile(GradAllReduce(), trained(normalised))
     at = types(main).index("batch_norm_grad")
-    found = ops(main)[at + 1:at + 4]
+    found = ops(main)[at + 1 : at + 4]
     assert [op.type for op in found] == ["c_sync_calc_stream", "c_allreduce_sum", "c_allreduce_sum"]
-    assert [op.input("X")[0] for op in found] == ["batch_norm_0.b_0@GRAD", "batch_norm_0.w_0@GRAD", "batch_norm_0.b_0@GRAD"]
+    assert [op.input("X")[0] for op in found] == [
+        "batch_norm_0.b_0@GRAD",
+        "batch_norm_0.w_0@GRAD",
+        "batch_norm_0.b_0@GRAD",
+    ]
 
 
 def test_each_loss_waits_for_its_gradients() -> None:
@@ -154,7 +202,10 @@ def test_a_look_at_a_gradient_waits() -> None:
         fluid.optimizer.SGD(0.1).apply_gradients(pairs)
     transpile(GradAllReduce(bucket_bytes=1 << 20), (main, startup))
     at = types(main).index("isfinite")
-    assert types(main)[at - 2:at] == ["c_sync_comm_stream"] * 2 and types(main).count("c_sync_comm_stream") == 2
+    assert (
+        types(main)[at - 2 : at] == ["c_sync_comm_stream"] * 2
+        and types(main).count("c_sync_comm_stream") == 2
+    )
 
 
 def test_a_distributed_parameter_stays_where_it_is() -> None:
@@ -163,7 +214,12 @@ def test_a_distributed_parameter_stays_where_it_is() -> None:
         for program in (main, startup):
             program.global_block().var("fc_0.w_0").is_distributed = True
         transpile(mode, (main, startup))
-        touched = {name for program in (main, startup) for op in ops(program, "c_allreduce_sum", "c_broadcast") for name in op.input("X")}
+        touched = {
+            name
+            for program in (main, startup)
+            for op in ops(program, "c_allreduce_sum", "c_broadcast")
+            for name in op.input("X")
+        }
         assert "fc_0.b_0" in touched or "fc_0.b_0@GRAD" in touched
         assert not {"fc_0.w_0", "fc_0.w_0@GRAD"} & touched
 
@@ -173,10 +229,12 @@ def test_devices_of_one_process() -> None:
     before = len(ops(startup))
     transpile(SingleProcessMultiThread(), (main, startup))
     assert types(startup)[before:] == ["c_comm_init_all"]
-    assert {op.attr("ring_id") for op in ops(main, "c_allreduce_sum")} == {0} and len(ops(main, "c_allreduce_sum")) == 4
+    assert {op.attr("ring_id") for op in ops(main, "c_allreduce_sum")} == {0} and len(
+        ops(main, "c_allreduce_sum")
+    ) == 4
     main, startup = transpile(MultiThread(2, "fuse_all_reduce"), trained(), 0, ENDPOINTS[:1])
     assert types(startup)[-2:] == ["c_comm_init_all"] * 2
-    fused, = ops(main, "coalesce_tensor")
+    (fused,) = ops(main, "coalesce_tensor")
     assert len(fused.input("Input")) == 4 and len(ops(main, "c_allreduce_sum")) == 1
     _, startup = transpile(MultiThread(), trained(), 0)
     assert "c_comm_init" in types(startup)
@@ -186,17 +244,26 @@ def test_devices_of_one_process() -> None:
 def test_local_sgd_applies_the_mean_change() -> None:
     main, startup = transpile(LocalSGD(), trained())
     snapshots = [op.output("Out")[0] for op in ops(startup)[-4:]]
-    assert types(startup)[-4:] == ["assign"] * 4 and snapshots == [LocalSGD().snapshot_name(op.input("X")[0]) for op in ops(startup)[-4:]]
+    assert types(startup)[-4:] == ["assign"] * 4 and snapshots == [
+        LocalSGD().snapshot_name(op.input("X")[0]) for op in ops(startup)[-4:]
+    ]
     param = main.global_block().var("fc_0.w_0")
     kept = main.global_block().var("fc_0.w_0@SNAPSHOT")
     assert kept.persistable and kept.stop_gradient and (kept.shape, kept.dtype) == (param.shape, param.dtype)
     for update in ops(main, "momentum"):
         at, name = ops(main).index(update), update.input("Param")[0]
-        assert types(main)[at + 1:at + 4] == ["elementwise_sub", "c_sync_calc_stream", "c_allreduce_sum"]
+        assert types(main)[at + 1 : at + 4] == ["elementwise_sub", "c_sync_calc_stream", "c_allreduce_sum"]
         change = ops(main)[at + 1]
-        assert (change.input("X"), change.input("Y"), change.output("Out")) == ([name + "@SNAPSHOT"], [name], [name])
+        assert (change.input("X"), change.input("Y"), change.output("Out")) == (
+            [name + "@SNAPSHOT"],
+            [name],
+            [name],
+        )
     assert types(main)[-14:] == ["c_sync_comm_stream"] * 2 + ["scale", "elementwise_sub", "assign"] * 4
-    assert all(op.role == OpRole.Optimize for op in ops(main)[-14:]) and not ops(main, "scale")[0].role & OpRole.Backward
+    assert (
+        all(op.role == OpRole.Optimize for op in ops(main)[-14:])
+        and not ops(main, "scale")[0].role & OpRole.Backward
+    )
 
 
 def holds_change(main: fluid.Program) -> Iterator[tuple[Operator, set[str]]]:
@@ -248,19 +315,24 @@ def test_each_gradient_is_reduced_once_and_in_time(name: str, limit: int, rings:
         assert max(index for index, op in others if gradient in op.output_arg_names) < places[0]
         readers = [index for index, op in others if gradient in op.input_arg_names and index > places[0]]
         assert [index for index, op in others if gradient in op.input_arg_names] == readers
-        waits = {op.attr("ring_id") for op in ops(main)[places[0]:readers[0]] if op.type == "c_sync_comm_stream"}
+        waits = {
+            op.attr("ring_id") for op in ops(main)[places[0] : readers[0]] if op.type == "c_sync_comm_stream"
+        }
         assert waits == set(range(rings))
 
 
 def test_buckets_leave_as_soon_as_they_are_full() -> None:
     main, _ = transpile(GradAllReduce(1, bucket_bytes=20), trained())
     buckets = [op.input("Input") for op in ops(main, "coalesce_tensor")]
-    assert buckets == [["fc_1.b_0@GRAD", "fc_1.w_0@GRAD"]]          # 4 + 12 bytes; then 12 and 48 bytes, each alone
+    assert buckets == [["fc_1.b_0@GRAD", "fc_1.w_0@GRAD"]]  # 4 + 12 bytes; then 12 and 48 bytes, each alone
     buffer = ops(main, "coalesce_tensor")[0]
-    assert main.global_block().var(buffer.output("FusedOutput")[0]).shape == (4,) and buffer.attr("copy_data") is True
+    assert (
+        main.global_block().var(buffer.output("FusedOutput")[0]).shape == (4,)
+        and buffer.attr("copy_data") is True
+    )
     at = ops(main).index(buffer)
     assert ops(main)[at - 1].role_vars == ["fc_1.w_0", "fc_1.w_0@GRAD"]
-    assert types(main)[at + 1:at + 4] == ["c_sync_calc_stream", "c_allreduce_sum", "relu_grad"]
+    assert types(main)[at + 1 : at + 4] == ["c_sync_calc_stream", "c_allreduce_sum", "relu_grad"]
 
 
 def test_buckets_hold_dense_gradients_of_one_type() -> None:
@@ -313,11 +385,15 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "negative": (dict(rank=-1), "between 0 and 2"),
 }
 BAD_PROGRAMS: dict[str, tuple[Callable[[], Pair], str]] = {
-    "forward": (forward_only, "call optimizer.minimize"), "role": (without_role, "has no role"),
+    "forward": (forward_only, "call optimizer.minimize"),
+    "role": (without_role, "has no role"),
     "startup": (with_anothers_startup, "does not initialise parameter"),
     "again": (lambda: transpile(GradAllReduce(), trained()), "transpiled already"),
     "again_local": (lambda: transpile(LocalSGD(), trained()), "transpiled already"),
-    "servers": (lambda: (make_job(*trained()).trainer().main, make_job(*trained()).trainer().startup), "transpiled already"),
+    "servers": (
+        lambda: (make_job(*trained()).trainer().main, make_job(*trained()).trainer().startup),
+        "transpiled already",
+    ),
 }
 MODES: list[Callable[[], Collective]] = [GradAllReduce, LocalSGD, SingleProcessMultiThread]
 
@@ -345,13 +421,18 @@ def test_arguments_are_checked(mode: Callable[[], Collective], name: str) -> Non
 def test_programs_are_checked(mode: Callable[[], Collective], name: str) -> None:
     make, message = BAD_PROGRAMS[name]
     if name == "startup" and mode is SingleProcessMultiThread:
-        transpile(mode(), make())                # nothing is broadcast among the devices of a process
+        transpile(mode(), make())  # nothing is broadcast among the devices of a process
     else:
         refuses(mode(), make(), message)
 
 
 def test_options_are_checked() -> None:
-    for make in (lambda: GradAllReduce(0), lambda: LocalSGD(-1), lambda: GradAllReduce(True), lambda: MultiThread(trans_mode="all_gather")):
+    for make in (
+        lambda: GradAllReduce(0),
+        lambda: LocalSGD(-1),
+        lambda: GradAllReduce(True),
+        lambda: MultiThread(trans_mode="all_gather"),
+    ):
         with pytest.raises(TranspilerError):
             make()
 
@@ -361,7 +442,13 @@ def test_names_that_programs_use() -> None:
     assert fluid.transpiler.collective.GradAllReduce is GradAllReduce
     mode = GradAllReduce()
     main, startup = transpile(mode, trained(), endpoints=",".join(ENDPOINTS))
-    assert (mode.nranks, mode.rank, mode.nrings, mode.current_endpoint, mode.endpoints) == (3, 1, 2, ENDPOINTS[1], ENDPOINTS)
+    assert (mode.nranks, mode.rank, mode.nrings, mode.current_endpoint, mode.endpoints) == (
+        3,
+        1,
+        2,
+        ENDPOINTS[1],
+        ENDPOINTS,
+    )
     assert mode.main_program is main and mode.startup_program is startup
 
 
@@ -377,14 +464,28 @@ def test_default_programs() -> None:
 def test_parsed_programs_are_transpiled_alike(mode: Callable[[], Collective]) -> None:
     """Paddle's bytes hold variables in any order and do not say which are parameters."""
     main, startup = trained(normalised)
-    frozen = [fluid.Program.parse_from_string(program.desc.serialize_to_string()) for program in (main, startup)]
+    frozen = [
+        fluid.Program.parse_from_string(program.desc.serialize_to_string()) for program in (main, startup)
+    ]
     for program in frozen:
         block = program.global_block()
-        block.vars = {name: fluid.framework.Variable(block, name=name, shape=var.shape, dtype=var._dtype, type=var.type,
-                                                     persistable=var.persistable) for name, var in sorted(block.vars.items())}
+        block.vars = {
+            name: fluid.framework.Variable(
+                block,
+                name=name,
+                shape=var.shape,
+                dtype=var._dtype,
+                type=var.type,
+                persistable=var.persistable,
+            )
+            for name, var in sorted(block.vars.items())
+        }
     built, parsed = (transpile(mode(), pair)[1] for pair in ((main, startup), (frozen[0], frozen[1])))
-    texts = [[(op.type, op.input_arg_names) for op in ops(program, "c_broadcast", "assign")] for program in (built, parsed)]
-    assert texts[0] == texts[1] and len(texts[0]) >= 7               # moving averages among them
+    texts = [
+        [(op.type, op.input_arg_names) for op in ops(program, "c_broadcast", "assign")]
+        for program in (built, parsed)
+    ]
+    assert texts[0] == texts[1] and len(texts[0]) >= 7  # moving averages among them
 
 
 def test_alone_a_program_says_what_it_needs() -> None:

@@ -1,4 +1,7 @@
-"""Modes that leave the trainers' updates alone: "nccl2", whose runtime reduces gradients, and geo-SGD, which sends changes."""
+"""Modes that leave the trainers' updates alone: "nccl2", whose runtime reduces gradients, and geo-SGD,
+which sends changes.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -27,10 +30,13 @@ def wide() -> Any:
 
 
 # ---------------------------------------------------------------------- nccl2
-def to_nccl2(programs: Any, trainer: int = 1, trainers: Any = TRAINERS, current: str = "127.0.0.1:6171", **fields: Any) -> Any:
+def to_nccl2(
+    programs: Any, trainer: int = 1, trainers: Any = TRAINERS, current: str = "127.0.0.1:6171", **fields: Any
+) -> Any:
     main, startup = programs
     fluid.DistributeTranspiler(config_of(mode="nccl2", **fields)).transpile(
-        trainer, program=main, trainers=trainers, startup_program=startup, current_endpoint=current)
+        trainer, program=main, trainers=trainers, startup_program=startup, current_endpoint=current
+    )
     return programs
 
 
@@ -38,29 +44,63 @@ def test_nccl2_asks_for_ids() -> None:
     main, startup = trained()
     before = str(main)
     to_nccl2((main, startup))
-    assert str(main) == before and main._trainers_endpoints == TRAINERS.split(",") and main._nccl_comm_num == 1
+    assert (
+        str(main) == before and main._trainers_endpoints == TRAINERS.split(",") and main._nccl_comm_num == 1
+    )
     op = ops(startup)[-1]
     assert op.type == "gen_nccl_id" and op.output("NCCLID") == ["NCCLID"] and op.role == OpRole.Forward
     assert op.attr("trainers") == TRAINERS.split(",") and op.attr("trainer_id") == 1
-    assert startup.global_block().var("NCCLID").type == VarType.RAW and startup.global_block().var("NCCLID").persistable
+    assert (
+        startup.global_block().var("NCCLID").type == VarType.RAW
+        and startup.global_block().var("NCCLID").persistable
+    )
 
 
 def test_several_and_hierarchical_communicators() -> None:
-    main, startup = to_nccl2(trained(), nccl_comm_num=2, use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=2)
+    main, startup = to_nccl2(
+        trained(), nccl_comm_num=2, use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=2
+    )
     names = {name for name in startup.global_block().vars if "NCCLID" in name}
-    assert names == {"NCCLID", "NCCLID_1", "Hierarchical_inter_NCCLID_0", "Hierarchical_exter_NCCLID_0", "Hierarchical_inter_NCCLID_1",
-                     "Hierarchical_exter_NCCLID_1"}
-    assert ops(startup)[-1].attr("nccl_comm_num") == 2 and ops(startup)[-1].attr("hierarchical_allreduce_inter_nranks") == 2
-    assert (main._nccl_comm_num, main._use_hierarchical_allreduce, main._hierarchical_allreduce_inter_nranks) == (2, True, 2)
+    assert names == {
+        "NCCLID",
+        "NCCLID_1",
+        "Hierarchical_inter_NCCLID_0",
+        "Hierarchical_exter_NCCLID_0",
+        "Hierarchical_inter_NCCLID_1",
+        "Hierarchical_exter_NCCLID_1",
+    }
+    assert (
+        ops(startup)[-1].attr("nccl_comm_num") == 2
+        and ops(startup)[-1].attr("hierarchical_allreduce_inter_nranks") == 2
+    )
+    assert (
+        main._nccl_comm_num,
+        main._use_hierarchical_allreduce,
+        main._hierarchical_allreduce_inter_nranks,
+    ) == (2, True, 2)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (dict(trainers=4), "no 'ip:port'"), (dict(trainers=""), "no 'ip:port'"), (dict(current="127.0.0.1:1"), "is not in"),
-    (dict(trainer=4), "between 0 and 3"), (dict(trainer=2), "belongs to endpoint"), (dict(nccl_comm_num=0), "1 or more"),
-    (dict(use_hierarchical_allreduce=True), "say how many trainers form a group"),
-    (dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=3), "does not divide the 4 trainers"),
-    (dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4), "does not divide the 4 trainers"),
-    (dict(bucket_bytes=1), "bucket_bytes must be 0")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(trainers=4), "no 'ip:port'"),
+        (dict(trainers=""), "no 'ip:port'"),
+        (dict(current="127.0.0.1:1"), "is not in"),
+        (dict(trainer=4), "between 0 and 3"),
+        (dict(trainer=2), "belongs to endpoint"),
+        (dict(nccl_comm_num=0), "1 or more"),
+        (dict(use_hierarchical_allreduce=True), "say how many trainers form a group"),
+        (
+            dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=3),
+            "does not divide the 4 trainers",
+        ),
+        (
+            dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4),
+            "does not divide the 4 trainers",
+        ),
+        (dict(bucket_bytes=1), "bucket_bytes must be 0"),
+    ],
+)
 def test_nccl2_refuses(arguments: dict[str, Any], message: str) -> None:
     programs = trained()
     texts = [str(program) for program in programs]
@@ -79,8 +119,9 @@ def test_nccl2_once() -> None:
 def test_collective_mode_is_the_class(mode: str) -> None:
     main, startup = trained()
     config = config_of(mode="collective", collective_mode=mode, nccl_comm_num=1)
-    fluid.DistributeTranspiler(config).transpile(1, program=main, trainers=TRAINERS, startup_program=startup,
-                                                 current_endpoint="127.0.0.1:6171")
+    fluid.DistributeTranspiler(config).transpile(
+        1, program=main, trainers=TRAINERS, startup_program=startup, current_endpoint="127.0.0.1:6171"
+    )
     programs = make_job(*trained(), mode, 4, TRAINERS, config=config).trainer(1)
     assert types(main) == types(programs.main) and types(startup) == types(programs.startup)
     assert {op.attr("ring_id") for op in ops(main, "c_allreduce_sum")} == {0}
@@ -91,11 +132,14 @@ def test_unknown_collective_mode(mode: str | None) -> None:
     main, startup = trained()
     with pytest.raises(TranspilerError, match=f"invalid collective_mode: {mode}"):
         fluid.DistributeTranspiler(config_of(mode="collective", collective_mode=mode)).transpile(
-            0, program=main, trainers=TRAINERS, startup_program=startup, current_endpoint="127.0.0.1:6170")
+            0, program=main, trainers=TRAINERS, startup_program=startup, current_endpoint="127.0.0.1:6170"
+        )
 
 
 # ---------------------------------------------------------------------- geo-SGD
-def to_geo(programs: Any, trainer: int = 1, servers: str = SERVERS, trainers: int = 2, **fields: Any) -> GeoSgdTranspiler:
+def to_geo(
+    programs: Any, trainer: int = 1, servers: str = SERVERS, trainers: int = 2, **fields: Any
+) -> GeoSgdTranspiler:
     main, startup = programs
     transpiler = GeoSgdTranspiler(config_of(sync_mode=False, geo_sgd_mode=True, **fields))
     transpiler.transpile(trainer, program=main, pservers=servers, trainers=trainers, startup_program=startup)
@@ -121,39 +165,63 @@ def test_geo_servers_add_changes() -> None:
     held: set[str] = set()
     for endpoint in SERVERS.split(","):
         main, startup = transpiler.get_pserver_programs(endpoint)
-        listen, = ops(main)
-        assert listen.attr("distributed_mode") == 3 and listen.attr("Fanin") == 2 and listen.attr("endpoint") == endpoint
+        (listen,) = ops(main)
+        assert (
+            listen.attr("distributed_mode") == 3
+            and listen.attr("Fanin") == 2
+            and listen.attr("endpoint") == endpoint
+        )
         for block, entry in zip(listen.attr("optimize_blocks"), listen.attr("grad_to_block_id"), strict=True):
-            add, = block.ops
+            (add,) = block.ops
             name = add.output("Out")[0]
-            assert add.type == "sum" and add.input("X") == [name, name + ".delta"] and entry == f"{name}.delta:{block.idx}"
+            assert (
+                add.type == "sum"
+                and add.input("X") == [name, name + ".delta"]
+                and entry == f"{name}.delta:{block.idx}"
+            )
             assert name in {written for op in ops(startup) for written in op.output_arg_names}
             held.add(name)
         main.verify()
         startup.verify()
     assert held == {"fc_0.b_0", "fc_0.w_0.block0", "fc_0.w_0.block1", "fc_1.b_0", "fc_1.w_0"}
     assert list(transpiler.vars_info["fc_0.w_0"].items()) == [
-        ("var_names", ["fc_0.w_0.block0", "fc_0.w_0.block1"]), ("sections", ["150", "150"]),
-        ("epmap", ["127.0.0.1:6175", "127.0.0.1:6174"]), ("is_sparse", ["False"])]
-    assert [var.name for var in transpiler.delta_vars_list] == [f"fc_{layer}.{kind}_0.delta" for layer in (0, 1) for kind in "bw"]
+        ("var_names", ["fc_0.w_0.block0", "fc_0.w_0.block1"]),
+        ("sections", ["150", "150"]),
+        ("epmap", ["127.0.0.1:6175", "127.0.0.1:6174"]),
+        ("is_sparse", ["False"]),
+    ]
+    assert [var.name for var in transpiler.delta_vars_list] == [
+        f"fc_{layer}.{kind}_0.delta" for layer in (0, 1) for kind in "bw"
+    ]
 
 
 def test_what_geo_says_of_tables() -> None:
     transpiler = to_geo(trained(table))
-    assert transpiler.sparse_var_list == transpiler.sparse_tables == transpiler.sparse_var_splited_list == ["embedding_0.w_0"]
+    assert (
+        transpiler.sparse_var_list
+        == transpiler.sparse_tables
+        == transpiler.sparse_var_splited_list
+        == ["embedding_0.w_0"]
+    )
     assert [var.name for var in transpiler.sparse_var] == ["ids"]
     assert transpiler._get_vars_info()["embedding_0.w_0"]["is_sparse"] == ["True"]
     main = transpiler.get_pserver_program("127.0.0.1:6175")
-    server = next(place for place in SERVERS.split(",") if "embedding_0.w_0" in transpiler.get_pserver_program(place).global_block().vars)
-    listen, = ops(transpiler.get_pserver_program(server))
+    server = next(
+        place
+        for place in SERVERS.split(",")
+        if "embedding_0.w_0" in transpiler.get_pserver_program(place).global_block().vars
+    )
+    (listen,) = ops(transpiler.get_pserver_program(server))
     assert listen.attr("sparse_grad_to_param") == ["embedding_0.w_0.delta:embedding_0.w_0"]
-    assert [var.origin.name for var in main._parameters_on_pservers.get_distributed_vars_by_ep("127.0.0.1:6175")]
+    assert [
+        var.origin.name for var in main._parameters_on_pservers.get_distributed_vars_by_ep("127.0.0.1:6175")
+    ]
 
 
 def test_idle_servers_serve() -> None:
     transpiler = to_geo(trained(), servers=",".join(f"127.0.0.1:{port}" for port in range(6174, 6180)))
     main, startup = transpiler.get_pserver_programs("127.0.0.1:6179")
-    listen, = ops(main)
+    (listen,) = ops(main)
     assert listen.attr("optimize_blocks") == [] and len(main.blocks) == 1 and not ops(startup)
 
 
@@ -161,16 +229,27 @@ def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     def optimizer() -> Any:
         rate = fluid.layers.exponential_decay(0.1, 10, 0.5)
         return fluid.optimizer.Adam(rate, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0))
+
     job = make_job(*trained(optimizer=optimizer), "geo_sgd", 2, SERVERS)
     assert {"adam", "sqrt", "increment"} <= set(types(job.trainer().main))
     for endpoint in job.endpoints:
-        assert {op.type for block in job.server(endpoint).main.blocks for op in block.ops} == {"sum", "listen_and_serv"}
+        assert {op.type for block in job.server(endpoint).main.blocks for op in block.ops} == {
+            "sum",
+            "listen_and_serv",
+        }
     assert make_job(*two_losses(), "geo_sgd", 2, SERVERS).slices
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (dict(trainer=2), "between 0 and 1"), (dict(trainers=0), "trainers should be"), (dict(servers="127.0.0.1"), "no 'ip:port'"),
-    (dict(servers=SERVERS + "," + SERVERS), "stands there twice"), (dict(enable_dc_asgd=True), "enable_dc_asgd")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(trainer=2), "between 0 and 1"),
+        (dict(trainers=0), "trainers should be"),
+        (dict(servers="127.0.0.1"), "no 'ip:port'"),
+        (dict(servers=SERVERS + "," + SERVERS), "stands there twice"),
+        (dict(enable_dc_asgd=True), "enable_dc_asgd"),
+    ],
+)
 def test_geo_refuses(arguments: dict[str, Any], message: str) -> None:
     programs = trained()
     texts = [str(program) for program in programs]
@@ -189,7 +268,9 @@ def test_geo_refuses_programs() -> None:
 
 
 def test_fluids_own_example() -> None:
-    """The example of fluid's documentation transpiles the default programs for servers, and then for nccl2."""
+    """The example of fluid's documentation transpiles the default programs for servers, and then for
+    nccl2.
+    """
     with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
         x, y = fluid.layers.data("x", [13]), fluid.layers.data("y", [1])
         loss = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
@@ -213,7 +294,9 @@ def test_the_methods_that_fluids_documents_name(mode: str) -> None:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1)))
-        fluid.DistributeTranspiler()._transpile_collective(mode, 0, "a:1,b:2", "a:1", startup_program=startup, main_program=main)
+        fluid.DistributeTranspiler()._transpile_collective(
+            mode, 0, "a:1,b:2", "a:1", startup_program=startup, main_program=main
+        )
     assert any(op.type.startswith("c_") for op in main.global_block().ops)
     other = fluid.Program()
     fluid.DistributeTranspiler()._transpile_nccl2(1, "a:1,b:2", "b:2", startup_program=other)

@@ -1,4 +1,7 @@
-"""`DistributeTranspiler` with servers: where parameters go, what it refuses, and what old programs read off."""
+"""`DistributeTranspiler` with servers: where parameters go, what it refuses, and what old programs read
+off.
+"""
+
 from __future__ import annotations
 
 import math
@@ -22,7 +25,9 @@ SERVERS = "127.0.0.1:6174,127.0.0.1:6175"
 FIRST, SECOND = SERVERS.split(",")
 
 
-def programs(optimizer: Any = None, net: Callable[[], Any] | None = None) -> tuple[fluid.Program, fluid.Program]:
+def programs(
+    optimizer: Any = None, net: Callable[[], Any] | None = None
+) -> tuple[fluid.Program, fluid.Program]:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         loss = (net or two_layers)()
@@ -33,11 +38,20 @@ def programs(optimizer: Any = None, net: Callable[[], Any] | None = None) -> tup
 def two_layers() -> Any:
     x, y = fluid.data("x", [None, 1000]), fluid.data("y", [None, 1])
     hidden = fluid.layers.fc(x, 1000, param_attr="w", bias_attr="b")
-    return fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1, param_attr="v", bias_attr=False), y))
+    return fluid.layers.mean(
+        fluid.layers.square_error_cost(fluid.layers.fc(hidden, 1, param_attr="v", bias_attr=False), y)
+    )
 
 
-def transpiled(main: fluid.Program, startup: fluid.Program, trainer: int = 0, pservers: str = SERVERS, trainers: int = 2,
-               sync_mode: bool = True, **config: Any) -> fluid.DistributeTranspiler:
+def transpiled(
+    main: fluid.Program,
+    startup: fluid.Program,
+    trainer: int = 0,
+    pservers: str = SERVERS,
+    trainers: int = 2,
+    sync_mode: bool = True,
+    **config: Any,
+) -> fluid.DistributeTranspiler:
     made = fluid.DistributeTranspiler(fluid.DistributeTranspilerConfig.make(**config))
     made.transpile(trainer, main, pservers, trainers, sync_mode, startup)
     return made
@@ -64,13 +78,23 @@ def test_pieces_in_fluids_words() -> None:
 
 
 def test_names_place_alike_in_every_process() -> None:
-    code = ("from fluidlite.transpiler.ps_dispatcher import HashName\n"
-            "print(HashName(['a:1', 'b:2', 'c:3']).dispatch(['w.block0', 'w.block1', 'w.block2', 'fc_0.b_0']))")
-    found = {subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PATH": ""}, capture_output=True, text=True,
-                            check=True).stdout for seed in ("1", "2")}
+    code = (
+        "from fluidlite.transpiler.ps_dispatcher import HashName\n"
+        "print(HashName(['a:1', 'b:2', 'c:3']).dispatch(['w.block0', 'w.block1', 'w.block2', 'fc_0.b_0']))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
     assert len(found) == 1
     places = HashName(["a:1", "b:2", "c:3"]).dispatch(["w.block0", "w.block1", "w.block2"])
-    assert sorted(places) == ["a:1", "b:2", "c:3"]              # the pieces of one parameter go to different servers
+    assert sorted(places) == ["a:1", "b:2", "c:3"]  # the pieces of one parameter go to different servers
 
 
 def test_a_dispatcher_of_ones_own() -> None:
@@ -90,8 +114,16 @@ def test_a_dispatcher_of_ones_own() -> None:
 
 
 # ---------------------------------------------------------------------- what is wrong stays as it was
-def refused(message: str, trainer: Any = 0, pservers: Any = SERVERS, trainers: Any = 2, net: Any = None, optimizer: Any = None,
-            edit: Callable[[fluid.Program], object] | None = None, **config: Any) -> None:
+def refused(
+    message: str,
+    trainer: Any = 0,
+    pservers: Any = SERVERS,
+    trainers: Any = 2,
+    net: Any = None,
+    optimizer: Any = None,
+    edit: Callable[[fluid.Program], object] | None = None,
+    **config: Any,
+) -> None:
     main, startup = programs(optimizer, net)
     if edit is not None:
         edit(main)
@@ -128,12 +160,16 @@ def test_programs_that_do_not_train() -> None:
 
 def test_ops_outside_any_parameter() -> None:
     def stray(main: fluid.Program) -> None:
-        op = main.global_block().append_op("increment", {"X": "learning_rate_0"}, {"Out": "learning_rate_0"}, {"op_role": 2})
+        op = main.global_block().append_op(
+            "increment", {"X": "learning_rate_0"}, {"Out": "learning_rate_0"}, {"op_role": 2}
+        )
         assert op.role_vars == []
 
     refused("op 'increment' belongs to the optimizer, but to no parameter", edit=stray)
-    refused("the update of 'b' reads .* clip by value or by norm", optimizer=fluid.optimizer.SGD(
-        0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)))
+    refused(
+        "the update of 'b' reads .* clip by value or by norm",
+        optimizer=fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)),
+    )
 
 
 def test_configuration() -> None:
@@ -163,22 +199,46 @@ def test_a_server_that_is_none() -> None:
 def test_one_trainer_and_its_server_agree_on_names() -> None:
     main, startup = programs()
     made = transpiled(main, startup, trainers=1)
-    sent = {name for op in made.get_trainer_program(wait_port=False).global_block().ops if op.type == "send" for name in op.input("X")}
-    awaited = {name for server in (FIRST, SECOND) for name in made.get_pserver_program(server).global_block().ops[-1].input("X")}
+    sent = {
+        name
+        for op in made.get_trainer_program(wait_port=False).global_block().ops
+        if op.type == "send"
+        for name in op.input("X")
+    }
+    awaited = {
+        name
+        for server in (FIRST, SECOND)
+        for name in made.get_pserver_program(server).global_block().ops[-1].input("X")
+    }
     assert sent == awaited
 
 
-@pytest.mark.parametrize("clip", [fluid.clip.GradientClipByValue(1.0), fluid.clip.GradientClipByNorm(1.0)], ids=["value", "norm"])
+@pytest.mark.parametrize(
+    "clip", [fluid.clip.GradientClipByValue(1.0), fluid.clip.GradientClipByNorm(1.0)], ids=["value", "norm"]
+)
 def test_servers_clip_the_mean(clip: Any) -> None:
     made = transpiled(*programs(fluid.optimizer.SGD(0.1, grad_clip=clip)))
     block = made.get_pserver_program(FIRST).blocks[1]
-    assert types(block)[:2] == ["sum", "scale"] and types(block)[2].startswith("clip") and types(block)[3:] == ["sgd"]
-    assert block.ops[2].input("X") == block.ops[1].output("Out") and block.ops[3].input("Grad") == block.ops[2].output("Out")
+    assert (
+        types(block)[:2] == ["sum", "scale"]
+        and types(block)[2].startswith("clip")
+        and types(block)[3:] == ["sgd"]
+    )
+    assert block.ops[2].input("X") == block.ops[1].output("Out") and block.ops[3].input("Grad") == block.ops[
+        2
+    ].output("Out")
 
 
-@pytest.mark.parametrize("optimizer", [
-    fluid.optimizer.LarsMomentum(0.1, 0.9), fluid.optimizer.Lamb(0.1), fluid.optimizer.Dpsgd(0.1),
-    fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByNorm(1.0))], ids=["lars", "lamb", "dpsgd", "clip_by_norm"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        fluid.optimizer.LarsMomentum(0.1, 0.9),
+        fluid.optimizer.Lamb(0.1),
+        fluid.optimizer.Dpsgd(0.1),
+        fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByNorm(1.0)),
+    ],
+    ids=["lars", "lamb", "dpsgd", "clip_by_norm"],
+)
 def test_what_needs_a_norm_is_never_cut(optimizer: Any) -> None:
     assert all(piece.count == 1 for piece in transpiled(*programs(optimizer)).layout.slices)
 
@@ -206,10 +266,21 @@ def test_what_old_programs_read_off() -> None:
     main, startup = programs(fluid.optimizer.Momentum(0.1, 0.9))
     made = transpiled(main, startup, trainer=1)
     trainer = made.get_trainer_program(wait_port=False)
-    assert trainer is main and trainer._is_distributed and not trainer._is_chief and trainer._endpoints == [FIRST, SECOND]
-    assert made.table_name is None and not made.has_distributed_lookup_table and trainer._distributed_lookup_table is None
+    assert (
+        trainer is main
+        and trainer._is_distributed
+        and not trainer._is_chief
+        and trainer._endpoints == [FIRST, SECOND]
+    )
+    assert (
+        made.table_name is None
+        and not made.has_distributed_lookup_table
+        and trainer._distributed_lookup_table is None
+    )
     server = made.get_pserver_program(SECOND)
-    parts = {part.origin.name: part for part in server._parameters_on_pservers.get_distributed_vars_by_ep(SECOND)}
+    parts = {
+        part.origin.name: part for part in server._parameters_on_pservers.get_distributed_vars_by_ep(SECOND)
+    }
     assert sorted(parts) == ["v", "v_velocity_0", "w", "w_velocity_0"]
     assert parts["w"].is_slice and parts["w"].slice.name == "w.block1" and parts["w"].offset == 500_000
     assert parts["w_velocity_0"].slice.shape == (500, 1000) and not parts["v"].is_slice
@@ -219,15 +290,25 @@ def test_what_old_programs_read_off() -> None:
 
 def test_a_table_on_the_servers_only() -> None:
     def net() -> Any:
-        rows = fluid.layers.embedding(fluid.data("ids", [None, 1], "int64"), [10_000, 4], is_sparse=True, is_distributed=True,
-                                      param_attr="table")
+        rows = fluid.layers.embedding(
+            fluid.data("ids", [None, 1], "int64"),
+            [10_000, 4],
+            is_sparse=True,
+            is_distributed=True,
+            param_attr="table",
+        )
         return fluid.layers.mean(fluid.layers.fc(rows, 1, param_attr="w", bias_attr=False))
 
     main, startup = programs(net=net)
     made = transpiled(main, startup)
     assert made.table_name == "table" and main._distributed_lookup_table == "table"
-    assert types(main.global_block())[0] == "distributed_lookup_table" and types(startup.global_block())[-1] == "fake_init"
-    assert "table" not in {name for op in main.global_block().ops if op.type == "recv" for name in op.output("Out")}
+    assert (
+        types(main.global_block())[0] == "distributed_lookup_table"
+        and types(startup.global_block())[-1] == "fake_init"
+    )
+    assert "table" not in {
+        name for op in main.global_block().ops if op.type == "recv" for name in op.output("Out")
+    }
     for server in (FIRST, SECOND):
         program = made.get_pserver_program(server)
         saving = program.global_block().ops[-1].attr("checkpint_block_id")
@@ -237,8 +318,12 @@ def test_a_table_on_the_servers_only() -> None:
 def test_lookups_of_one_table_travel_together_where_they_can() -> None:
     def net() -> Any:
         words = [fluid.data(f"word{index}", [None, 1], "int64") for index in range(3)]
-        first, second = (fluid.layers.embedding(word, [1000, 4], is_sparse=True, param_attr="table") for word in words[:2])
-        chosen = fluid.layers.cast(fluid.layers.reduce_sum(first, dim=1, keep_dim=True), "int64")      # ids that need rows
+        first, second = (
+            fluid.layers.embedding(word, [1000, 4], is_sparse=True, param_attr="table") for word in words[:2]
+        )
+        chosen = fluid.layers.cast(
+            fluid.layers.reduce_sum(first, dim=1, keep_dim=True), "int64"
+        )  # ids that need rows
         third = fluid.layers.embedding(chosen, [1000, 4], is_sparse=True, param_attr="table")
         return fluid.layers.mean(fluid.layers.concat([first, second, third]))
 
@@ -258,7 +343,9 @@ def test_a_job_leaves_the_originals_alone() -> None:
         job.programs(role).main.verify()
         job.programs(role).startup.verify()
     assert (str(main), str(startup)) == before
-    assert job.server(FIRST).main.global_block().ops[-1].attr("distributed_mode") == 2     # 1.8.5's: 1 where slices are cut at run time
+    assert (
+        job.server(FIRST).main.global_block().ops[-1].attr("distributed_mode") == 2
+    )  # 1.8.5's: 1 where slices are cut at run time
     with pytest.raises(TranspilerError, match="no role 'trainer4'; did you mean 'trainer"):
         job.role("trainer4")
     with pytest.raises(TranspilerError, match="no mode 'pserve'; did you mean 'pserver'"):

@@ -1,4 +1,5 @@
 """What a job is said to cost, against arithmetic by hand and against the programs themselves."""
+
 from __future__ import annotations
 
 import math
@@ -30,7 +31,14 @@ def programs(build: Callable[[], Any]) -> tuple[Any, Any]:
     return main, startup
 
 
-def job_of(build: Callable[[], Any], mode: str = "pserver", trainers: int = 2, servers: int = 2, sync: bool = True, **config: Any) -> Job:
+def job_of(
+    build: Callable[[], Any],
+    mode: str = "pserver",
+    trainers: int = 2,
+    servers: int = 2,
+    sync: bool = True,
+    **config: Any,
+) -> Job:
     main, startup = programs(build)
     return make_job(main, startup, mode, trainers, servers, sync, DistributeTranspilerConfig.make(**config))
 
@@ -56,10 +64,16 @@ def mlp() -> None:
 
 def table(is_sparse: bool = True) -> Callable[[], None]:
     """26 ids of a sample in a table of 10000 x 16, then 16 -> 1."""
+
     def build() -> None:
         ids = fluid.data("ids", [None, 26], "int64")
-        rows = fluid.embedding(ids, [10000, 16], is_sparse=is_sparse, param_attr=fluid.ParamAttr(name="table"))
-        fluid.optimizer.SGD(0.1).minimize(square_error(fluid.layers.fc(fluid.layers.reduce_sum(rows, dim=1), 1)))
+        rows = fluid.embedding(
+            ids, [10000, 16], is_sparse=is_sparse, param_attr=fluid.ParamAttr(name="table")
+        )
+        fluid.optimizer.SGD(0.1).minimize(
+            square_error(fluid.layers.fc(fluid.layers.reduce_sum(rows, dim=1), 1))
+        )
+
     return build
 
 
@@ -76,24 +90,40 @@ def test_example_with_servers() -> None:
     assert (second.bytes_out, second.bytes_in, second.messages) == (4_008_000, 4_008_000, 12)
     assert second.seconds == pytest.approx(9.216e-3) and found.bottleneck == "pserver1"
     assert trainer.seconds == pytest.approx(9.208008e-3 + 1.28192e-3)
-    assert found.flops == 128_192_000 and (found.facts.forward_flops, found.facts.backward_flops) == (64_064_000, 64_128_000)
+    assert found.flops == 128_192_000 and (found.facts.forward_flops, found.facts.backward_flops) == (
+        64_064_000,
+        64_128_000,
+    )
     assert found.step_s == pytest.approx(10.49792e-3)
     assert trainer.activations == 4_256_000
     assert [(item.sender, item.receiver, item.bytes, item.messages) for item in found.links] == [
-        ("trainer0", "pserver0", 2_000_004, 6), ("pserver0", "trainer0", 2_000_004, 6),
-        ("trainer0", "pserver1", 2_004_000, 6), ("pserver1", "trainer0", 2_004_000, 6)]
+        ("trainer0", "pserver0", 2_000_004, 6),
+        ("pserver0", "trainer0", 2_000_004, 6),
+        ("trainer0", "pserver1", 2_004_000, 6),
+        ("pserver1", "trainer0", 2_004_000, 6),
+    ]
 
 
 def test_example_without_servers() -> None:
     found = plan(job_of(two_fc, "grad_allreduce", 4), LINK, batch=32, flops=1e11)
-    row, = found.table()
+    (row,) = found.table()
     assert (row.role, row.bytes_out, row.messages) == ("trainer0..3", 6_006_006, 18)
     assert found.step_s == pytest.approx(9.087926e-3)
 
 
 def test_the_docs_say_these_numbers() -> None:
     bold = re.findall(r"\*\*([\d.,]+)\*\*", DOCS.read_text(encoding="utf8"))
-    assert bold == ["4,004,004", "12", "9.216", "128,192,000", "10.49792", "4,256,000", "6,006,006", "18", "9.087926"]
+    assert bold == [
+        "4,004,004",
+        "12",
+        "9.216",
+        "128,192,000",
+        "10.49792",
+        "4,256,000",
+        "6,006,006",
+        "18",
+        "9.087926",
+    ]
 
 
 # ---------------------------------------------------------------------- memory
@@ -103,24 +133,27 @@ def test_adam_on_servers() -> None:
     elements = 784 * 256 + 256 + 256 * 10 + 10
     assert sum(row.parameters for row in found.rows[1:]) == elements * 4
     assert sum(row.state for row in found.rows[1:]) == 2 * elements * 4 + 5 * 8
-    assert found.rows[0].state == 0 and found.rows[0].parameters == elements * 4 + 4        # and a learning rate
+    assert found.rows[0].state == 0 and found.rows[0].parameters == elements * 4 + 4  # and a learning rate
 
 
 def test_adam_without_servers() -> None:
-    row, = plan(job_of(mlp, "grad_allreduce"), LINK, batch=64).table()
+    (row,) = plan(job_of(mlp, "grad_allreduce"), LINK, batch=64).table()
     elements = 784 * 256 + 256 + 256 * 10 + 10
     assert row.state == 2 * elements * 4 + 4 * 8
-    snapshots, = plan(job_of(mlp, "local_sgd"), LINK, batch=64).table()
+    (snapshots,) = plan(job_of(mlp, "local_sgd"), LINK, batch=64).table()
     assert snapshots.state - row.state == elements * 4
 
 
 def test_rows_are_what_the_programs_hold() -> None:
     job = job_of(mlp, servers=3)
     found = rows_of(plan(job, LINK, batch=64))
-    for role in job.roles[job.trainers:]:
+    for role in job.roles[job.trainers :]:
         programs = job.programs(role)
-        held = [var for var in programs.startup.global_block().vars.values()
-                if any(var.name in op.output_arg_names for op in programs.startup.global_block().ops)]
+        held = [
+            var
+            for var in programs.startup.global_block().vars.values()
+            if any(var.name in op.output_arg_names for op in programs.startup.global_block().ops)
+        ]
         row = found[role.name]
         rates = sum(4 for var in held if "learning_rate" in var.name)
         assert row.parameters + row.state + rates == sum(math.prod(var.shape) * 4 for var in held)
@@ -143,7 +176,8 @@ def test_bytes_are_what_the_program_sends(build: Callable[[], None], sync: bool)
 def test_activations_grow_with_the_batch() -> None:
     main, _ = programs(two_fc)
     small, large = (peak_activations(main, Sizes(batch)) for batch in (32, 3200))
-    # x and a gradient of its size a sample, and each parameter's gradient until its update; in the larger one an earlier op holds more
+    # x and a gradient of its size a sample, and each parameter's gradient until its update; in the larger one
+    # an earlier op holds more
     assert small == 2 * 128_000 + 4_000_000 + 4_000 + 4
     assert 2 * 12_800_000 + 4_004_004 <= large <= 4 * 12_800_000 + 4_004_004
 
@@ -153,6 +187,7 @@ def test_flops_of_a_convolution() -> None:
     def build() -> None:
         image = fluid.data("image", [None, 3, 8, 8])
         fluid.layers.conv2d(image, 16, 3, padding=1, groups=1, bias_attr=False)
+
     main, _ = programs(build)
     conv = next(op for op in main.global_block().ops if op.type == "conv2d")
     assert flops_of(conv, Sizes(4)) == 2 * (4 * 16 * 8 * 8) * (3 * 3 * 3)
@@ -162,25 +197,28 @@ def test_flops_of_stacked_matrices() -> None:
     def build() -> None:
         x, y = fluid.data("x", [None, 5, 7]), fluid.data("y", [None, 9, 7])
         fluid.layers.matmul(x, y, transpose_y=True)
+
     main, _ = programs(build)
     assert flops_of(main.global_block().ops[0], Sizes(3)) == 3 * 2 * 5 * 7 * 9
 
 
 # ---------------------------------------------------------------------- sparse tables
 def test_sparse_table_on_servers() -> None:
-    """32 x 26 = 832 rows of 16 floats: each goes out as 8 bytes of id, and 64 + 8 of gradient, and comes in as 64."""
-    dense = 16 * 4 + 4                                            # fc 16 -> 1
+    """32 x 26 = 832 rows of 16 floats: each goes out as 8 bytes of id, and 64 + 8 of gradient, and comes
+    in as 64.
+    """
+    dense = 16 * 4 + 4  # fc 16 -> 1
     row = plan(job_of(table()), LINK, batch=32).table()[0]
     assert row.bytes_out == pytest.approx(832 * (8 + 64 + 8) + dense)
     assert row.bytes_in == pytest.approx(832 * 64 + dense)
-    assert row.messages == 2 * 2 + 2 * 2 + 2 * 2                  # two shards, two dense parameters, barriers of two servers
-    assert row.parameters == dense + 4                            # the table stays on the servers
+    assert row.messages == 2 * 2 + 2 * 2 + 2 * 2  # two shards, two dense parameters, barriers of two servers
+    assert row.parameters == dense + 4  # the table stays on the servers
 
 
 def test_sparse_gradients_are_gathered() -> None:
-    row, = plan(job_of(table(), "nccl2", 4), LINK, batch=32).table()
+    (row,) = plan(job_of(table(), "nccl2", 4), LINK, batch=32).table()
     assert row.bytes_out == pytest.approx(3 * 832 * (64 + 8) + 2 * 3 / 4 * (16 * 4 + 4))
-    dense, = plan(job_of(table(False), "nccl2", 4), LINK, batch=32).table()
+    (dense,) = plan(job_of(table(False), "nccl2", 4), LINK, batch=32).table()
     assert dense.bytes_out == pytest.approx(2 * 3 / 4 * (10000 * 16 * 4 + 16 * 4 + 4))
 
 
@@ -188,34 +226,46 @@ def test_sequences_count_their_steps() -> None:
     def build() -> None:
         ids = fluid.data("ids", [None, 1], "int64", lod_level=1)
         rows = fluid.embedding(ids, [10000, 16], is_sparse=True)
-        fluid.optimizer.SGD(0.1).minimize(square_error(fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), 1)))
+        fluid.optimizer.SGD(0.1).minimize(
+            square_error(fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), 1))
+        )
+
     job = job_of(build)
     assert [plan(job, LINK, batch=32, sequence=steps).facts.tensors[0].rows for steps in (1, 20)] == [32, 640]
 
 
 # ---------------------------------------------------------------------- modes
 def test_buckets_save_messages() -> None:
-    alone, together = (plan(job_of(mlp, "grad_allreduce", 8, bucket_bytes=size), LINK).table()[0] for size in (0, 1 << 20))
+    alone, together = (
+        plan(job_of(mlp, "grad_allreduce", 8, bucket_bytes=size), LINK).table()[0] for size in (0, 1 << 20)
+    )
     assert alone.bytes_out == pytest.approx(together.bytes_out)
     assert (alone.messages, together.messages) == (4 * 14, 14)
 
 
 def test_hierarchical_all_reduce() -> None:
-    """Eight ranks in groups of four: the leader takes part in a reduction, an all-reduce of two, a broadcast."""
-    row, = plan(job_of(two_fc, "nccl2", 8, use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4), LINK).table()
+    """Eight ranks in groups of four: the leader takes part in a reduction, an all-reduce of two, a
+    broadcast.
+    """
+    (row,) = plan(
+        job_of(two_fc, "nccl2", 8, use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4),
+        LINK,
+    ).table()
     assert row.bytes_out == pytest.approx(4_004_004 * (1 + 2 * 1 / 2 + 1)) and row.messages == 3 * (3 + 2 + 3)
 
 
 def test_asynchronous_steps_overlap() -> None:
     found = plan(job_of(two_fc, sync=False), LINK, compute_s=0.1)
     assert found.step_s == 0.1
-    assert found.table()[0].messages == 8                         # no barriers
+    assert found.table()[0].messages == 8  # no barriers
     idle = plan(job_of(two_fc, sync=False), LINK)
     assert idle.step_s == pytest.approx(max(8 * 1e-4 + 4_004_004 / 1e9, 2 * (4 * 1e-4 + 2_004_000 / 1e9)))
 
 
 def test_geo_exchanges_now_and_then() -> None:
-    row = plan(job_of(two_fc, "geo_sgd", sync=False, geo_sgd_mode=True, geo_sgd_need_push_nums=10), LINK).table()[0]
+    row = plan(
+        job_of(two_fc, "geo_sgd", sync=False, geo_sgd_mode=True, geo_sgd_need_push_nums=10), LINK
+    ).table()[0]
     assert row.bytes_out == pytest.approx(4_004_004 / 10) and row.messages == pytest.approx(8 / 10)
 
 
@@ -231,12 +281,17 @@ def test_an_idle_server_costs_barriers_only() -> None:
 
 
 def test_scaling_agrees_with_the_plan_of_each_job() -> None:
-    lines = {(line.mode, line.trainers): line for line in plan(job_of(two_fc), LINK, flops=1e11).scaling((2, 5, 16), servers=2)}
+    lines = {
+        (line.mode, line.trainers): line
+        for line in plan(job_of(two_fc), LINK, flops=1e11).scaling((2, 5, 16), servers=2)
+    }
     for mode, sync in (("pserver", True), ("pserver", False), ("grad_allreduce", True), ("local_sgd", True)):
         for count in (2, 5, 16):
             alone = plan(job_of(two_fc, mode, count, sync=sync), LINK, flops=1e11)
             line = lines[mode if sync else "async", count]
-            assert line.seconds == pytest.approx(alone.step_s) and line.bytes_out == pytest.approx(alone.table()[0].bytes_out)
+            assert line.seconds == pytest.approx(alone.step_s) and line.bytes_out == pytest.approx(
+                alone.table()[0].bytes_out
+            )
             assert line.samples_per_s == pytest.approx(count * 32 / alone.step_s)
 
 
@@ -264,12 +319,17 @@ found = plan(make_job(fluid.default_main_program(), fluid.default_startup_progra
 lines = found.scaling()
 print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.table()), len(lines))
 """
-    seconds, megabytes, rows, lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    seconds, megabytes, rows, lines = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert float(seconds) < 5 and float(megabytes) < 1024
     assert (int(rows), int(lines)) == (1001, 78)
 
 
-@pytest.mark.parametrize("arguments", [{"batch": 0}, {"sequence": 0}, {"flops": -1.0}, {"compute_s": -1.0}, {"flops": 1.0, "compute_s": 1.0}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"batch": 0}, {"sequence": 0}, {"flops": -1.0}, {"compute_s": -1.0}, {"flops": 1.0, "compute_s": 1.0}],
+)
 def test_mistakes(arguments: dict[str, Any]) -> None:
     with pytest.raises(TranspilerError):
         plan(job_of(two_fc), LINK, **arguments)

@@ -1,4 +1,7 @@
-"""Every role's program, in every mode and with every option, against what PaddlePaddle 1.8.5's transpilers made."""
+"""Every role's program, in every mode and with every option, against what PaddlePaddle 1.8.5's transpilers
+made.
+"""
+
 from __future__ import annotations
 
 import functools
@@ -65,14 +68,24 @@ def role_differences(name: str, source: Callable[[Any, dict[str, bytes]], Any]) 
 def expected(table: dict[str, str], key: str, *values: str) -> Any:
     """A parameter of a test; one that must fail where the table has a reason."""
     reason = known.lookup(table, key)
-    marks = [pytest.mark.xfail(strict=True, raises=(AssertionError, TranspilerError), reason=reason)] if reason else []
+    marks = (
+        [pytest.mark.xfail(strict=True, raises=(AssertionError, TranspilerError), reason=reason)]
+        if reason
+        else []
+    )
     return pytest.param(*values, marks=marks, id=key)
 
 
 def test_every_case_is_recorded() -> None:
-    """And says the same in processes with different hash seeds, but for the order in which tables are declared empty."""
+    """And says the same in processes with different hash seeds, but for the order in which tables are
+    declared empty.
+    """
     assert sorted(CASES) == RECORDED
-    unstable = {name: recording(name)["unstable"].decode().splitlines() for name in RECORDED if "unstable" in recording(name)}
+    unstable = {
+        name: recording(name)["unstable"].decode().splitlines()
+        for name in RECORDED
+        if "unstable" in recording(name)
+    }
     assert not [line for lines in unstable.values() for line in lines if "(fake_init)" not in line]
 
 
@@ -88,8 +101,12 @@ def with_new_sources() -> list[str]:
 @pytest.mark.parametrize("name", [expected(known.SOURCES_DIFFER, name, name) for name in with_new_sources()])
 def test_source(name: str) -> None:
     """What is transpiled is the same to begin with."""
-    programs = dict(zip(("source.main", "source.startup"), transpiled_roles.build(fluid, CASES[name]), strict=True))
-    lines = [line for role, program in programs.items() for line in compare(role, program, recording(name)[role])]
+    programs = dict(
+        zip(("source.main", "source.startup"), transpiled_roles.build(fluid, CASES[name]), strict=True)
+    )
+    lines = [
+        line for role, program in programs.items() for line in compare(role, program, recording(name)[role])
+    ]
     assert not lines, report(lines)
 
 
@@ -102,8 +119,14 @@ def test_files_survive(name: str) -> None:
             assert not lines, report(lines)
 
 
-@pytest.mark.parametrize("name, source", [expected(known.DIFFERENT, f"{name}/{source}", name, source)
-                                          for name in TRANSPILED for source in SOURCES])
+@pytest.mark.parametrize(
+    "name, source",
+    [
+        expected(known.DIFFERENT, f"{name}/{source}", name, source)
+        for name in TRANSPILED
+        for source in SOURCES
+    ],
+)
 def test_roles(name: str, source: str) -> None:
     lines = role_differences(name, SOURCES[source])
     assert not lines, report(lines)

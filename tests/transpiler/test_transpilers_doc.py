@@ -1,4 +1,5 @@
 """The Python in docs/TRANSPILERS.md runs, and prints what the text beside it says."""
+
 from __future__ import annotations
 
 import contextlib

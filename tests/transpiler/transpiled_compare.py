@@ -1,4 +1,7 @@
-"""What two programs differ in, read off their ProgramDesc messages: op by op, variable by variable, one line each."""
+"""What two programs differ in, read off their ProgramDesc messages: op by op, variable by variable, one
+line each.
+"""
+
 from __future__ import annotations
 
 import difflib
@@ -13,17 +16,35 @@ from collections.abc import Iterator
 from typing import Any
 
 # Attributes that say nothing about what the program computes or who talks to whom:
-IGNORED = frozenset([
-    "op_callstack",                                # where the op was built
-    "op_device",                                   # no transpiler reads or writes it
-    "use_mkldnn", "use_cudnn", "use_quantizer", "mkldnn_data_type", "is_test_grad",      # which library computes it
-])
-MADE_UP = frozenset(["gen_nccl_id", "c_gen_nccl_id"])        # the recorder's prototypes know no types of attributes
-UNORDERED = frozenset(["grad_to_block_id"])        # 1.8.5 makes this list from a set: in any order
+IGNORED = frozenset(
+    [
+        "op_callstack",  # where the op was built
+        "op_device",  # no transpiler reads or writes it
+        "use_mkldnn",
+        "use_cudnn",
+        "use_quantizer",
+        "mkldnn_data_type",
+        "is_test_grad",  # which library computes it
+    ]
+)
+MADE_UP = frozenset(["gen_nccl_id", "c_gen_nccl_id"])  # the recorder's prototypes know no types of attributes
+UNORDERED = frozenset(["grad_to_block_id"])  # 1.8.5 makes this list from a set: in any order
 STAMPS: dict[str, Any] = {"op_role": 0, "op_role_var": [], "op_namescope": "/"}
 # in the order of the enumeration AttrType, and where the message holds each
-VALUE_OF = {"INT": "i", "FLOAT": "f", "STRING": "s", "INTS": "ints", "FLOATS": "floats", "STRINGS": "strings", "BOOLEAN": "b",
-            "BOOLEANS": "bools", "BLOCK": "block_idx", "LONG": "l", "BLOCKS": "blocks_idx", "LONGS": "longs"}
+VALUE_OF = {
+    "INT": "i",
+    "FLOAT": "f",
+    "STRING": "s",
+    "INTS": "ints",
+    "FLOATS": "floats",
+    "STRINGS": "strings",
+    "BOOLEAN": "b",
+    "BOOLEANS": "bools",
+    "BLOCK": "block_idx",
+    "LONG": "l",
+    "BLOCKS": "blocks_idx",
+    "LONGS": "longs",
+}
 KINDS = list(VALUE_OF)
 CONTROL = "__control_var@"
 SNAPSHOT = "@SNAPSHOT"
@@ -46,14 +67,16 @@ def read(path: str) -> dict[str, bytes]:
     files, start = {}, 0
     for line in index.splitlines():
         name, size = line.split()
-        files[name] = stream[start:start + int(size)]
+        files[name] = stream[start : start + int(size)]
         start += int(size)
     return files
 
 
 # ------------------------------------------------------------------------------------------------ attributes
 def load_protos() -> Any:
-    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "op_protos.json.gz")
+    path = os.path.join(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "op_protos.json.gz"
+    )
     with gzip.open(path, "rt") as source:
         return json.load(source)
 
@@ -67,11 +90,13 @@ def text(value: Any) -> str:
 
 
 def default_of(op_type: str, attr: str) -> Any:
-    """(type, value) of an attribute that nobody set; None where there is none. A gradient op has its forward op's."""
+    """(type, value) of an attribute that nobody set; None where there is none. A gradient op has its
+    forward op's.
+    """
     if attr in STAMPS:
         return STAMPS[attr]
     while op_type not in PROTOS and op_type.endswith("_grad"):
-        op_type = op_type[:-len("_grad")]
+        op_type = op_type[: -len("_grad")]
     entry = PROTOS.get(op_type, {"attrs": {}})["attrs"].get(attr)
     return None if entry is None or entry[1] == "required" else entry[1]
 
@@ -85,7 +110,11 @@ def attr_value(attr: Any) -> Any:
 
 def attrs_of(op: Any) -> dict[str, tuple[str, Any]]:
     """Name -> (type, value); name scopes without their numbers, which count up through a whole process."""
-    found = {text(attr.name): (KINDS[attr.type], attr_value(attr)) for attr in op.attrs if text(attr.name) not in IGNORED}
+    found = {
+        text(attr.name): (KINDS[attr.type], attr_value(attr))
+        for attr in op.attrs
+        if text(attr.name) not in IGNORED
+    }
     if "op_namescope" in found:
         kind, scope = found["op_namescope"]
         found["op_namescope"] = kind, re.sub(r"_\d+/", "/", scope)
@@ -107,10 +136,16 @@ def same_value(left: Any, right: Any) -> bool:
 def number_control_variables(program: Any) -> Any:
     """Rename, in place, the variables that only tie sends to barriers; 1.8.5 names them by random numbers.
 
-    They are numbered in the order in which ops name them. One that no op names says nothing (1.8.5 declares one in
-    asynchronous trainers, for the barrier that they do not have): it goes.
+    They are numbered in the order in which ops name them. One that no op names says nothing (1.8.5 declares
+    one in asynchronous trainers, for the barrier that they do not have): it goes.
     """
-    slots = [slot for block in program.blocks for op in block.ops for kind in (op.outputs, op.inputs) for slot in kind]
+    slots = [
+        slot
+        for block in program.blocks
+        for op in block.ops
+        for kind in (op.outputs, op.inputs)
+        for slot in kind
+    ]
     names = [text(name) for slot in slots for name in slot.arguments]
     mine = list(dict.fromkeys(name for name in names if name.startswith(CONTROL)))
     new = {name: f"{CONTROL}{index}" for index, name in enumerate(mine)}
@@ -118,13 +153,17 @@ def number_control_variables(program: Any) -> Any:
     def renamed(name: Any) -> Any:
         found = new.get(text(name))
         return name if found is None else found.encode() if isinstance(name, bytes) else found
+
     for slot in slots:
         if any(text(name) in new for name in slot.arguments):
             slot.arguments[:] = [renamed(name) for name in slot.arguments]
     for block in program.blocks:
         for index in reversed(range(len(block.vars))):
             block.vars[index].name = renamed(block.vars[index].name)
-            if text(block.vars[index].name).startswith(CONTROL) and text(block.vars[index].name) not in new.values():
+            if (
+                text(block.vars[index].name).startswith(CONTROL)
+                and text(block.vars[index].name) not in new.values()
+            ):
                 del block.vars[index]
     return program
 
@@ -139,7 +178,9 @@ def op_differences(where: str, mine: Any, theirs: Any) -> Iterator[str]:
     yield from attr_differences(where, text(theirs.type), attrs_of(mine), attrs_of(theirs))
 
 
-def attr_differences(where: str, op_type: str, ours: dict[str, Any], paddles: dict[str, Any]) -> Iterator[str]:
+def attr_differences(
+    where: str, op_type: str, ours: dict[str, Any], paddles: dict[str, Any]
+) -> Iterator[str]:
     for name in sorted(set(ours) | set(paddles)):
         default = None, default_of(op_type, name)
         (kind, left), (wanted, right) = ours.get(name, default), paddles.get(name, default)
@@ -175,7 +216,9 @@ def sequence_differences(where: str, mine: list[Any], theirs: list[Any]) -> Iter
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
             for left, right in zip(range(a, b), range(c, d)):
-                yield from op_differences(f"{where}, op {right} ({keys[1][right]})", mine[left], theirs[right])
+                yield from op_differences(
+                    f"{where}, op {right} ({keys[1][right]})", mine[left], theirs[right]
+                )
             continue
         for left in range(a, b):
             yield f"{where}, op {left}: Paddle has no {line_of(mine[left])} here"
@@ -192,7 +235,7 @@ def facts_of(var: Any) -> dict[str, Any]:
         desc = getattr(var.type, TENSORS[kind])
         tensor = desc.tensor if hasattr(desc, "tensor") else desc
         facts.update(shape=[max(dim, -1) for dim in tensor.dims], lod_level=getattr(desc, "lod_level", 0))
-        if tensor.dims or tensor.data_type:              # nobody said what a control variable holds: 0, which is bool
+        if tensor.dims or tensor.data_type:  # nobody said what a control variable holds: 0, which is bool
             facts["dtype"] = tensor.data_type
     return facts
 
@@ -211,11 +254,13 @@ def declared_outside(program: Any, block: Any) -> dict[str, dict[str, Any]]:
 
 
 def var_differences(where: str, mine: Any, theirs: Any, outer: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """What is declared; 1.8.5 repeats in some sub-blocks what an `outer` block declares, which says nothing new."""
+    """What is declared; 1.8.5 repeats in some sub-blocks what an `outer` block declares, which says
+    nothing new.
+    """
     ours, paddles = declared(mine), declared(theirs)
     paddles = {name: facts for name, facts in paddles.items() if name in ours or outer.get(name) != facts}
     for name in [name for name in paddles if name.endswith(SNAPSHOT)]:
-        for each in (name, name[:-len(SNAPSHOT)]):      # 1.8.5 says of neither what it holds: bool
+        for each in (name, name[: -len(SNAPSHOT)]):  # 1.8.5 says of neither what it holds: bool
             paddles.get(each, {}).pop("dtype", None)
     for name in sorted(set(ours) | set(paddles)):
         if name not in ours:
@@ -230,7 +275,9 @@ def var_differences(where: str, mine: Any, theirs: Any, outer: dict[str, dict[st
 
 
 def differences(role: str, mine: Any, theirs: Any) -> Iterator[str]:
-    """Where `mine` differs from `theirs`, two ProgramDesc messages whose control variables are numbered here."""
+    """Where `mine` differs from `theirs`, two ProgramDesc messages whose control variables are numbered
+    here.
+    """
     for program in (mine, theirs):
         number_control_variables(program)
     if len(mine.blocks) != len(theirs.blocks):

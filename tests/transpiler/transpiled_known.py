@@ -1,4 +1,7 @@
-"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises; docs/TRANSPILERS.md says it in words."""
+"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises;
+docs/TRANSPILERS.md says it in words.
+"""
+
 from __future__ import annotations
 
 import re
@@ -15,12 +18,14 @@ DIFFERENT = {
     r"odd_large_id/.*": "refused: no such trainer",
     r"odd_same_servers/.*": "refused: one endpoint twice",
     r"(grad_allreduce|local_sgd|single_process_multi_thread)_forward/.*": "refused: nothing to reduce",
-    r"(grad_allreduce|single_process_multi_thread)_two_optimizers/.*": "1.8.5 updates before gradients have arrived",
+    r"(grad_allreduce|single_process_multi_thread)_two_optimizers/.*": "1.8.5 updates before gradients have "
+    "arrived",
     r".*_scoped/built": "the name scope of the loss's gradient",
 }
 # sources that differ although they are built alike
 SOURCES_DIFFER = {
-    r"(?!.*_decay).*distributed.*": "1.8.5's minimize gives the rows of a distributed table an `sgd` of their own",
+    r"(?!.*_decay).*distributed.*": "1.8.5's minimize gives the rows of a distributed table an `sgd` of "
+    "their own",
     r".*_scoped": "the name scope of the loss's gradient",
 }
 # where 1.8.5 raises: None where we make programs, or what our error says

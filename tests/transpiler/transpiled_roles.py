@@ -1,4 +1,7 @@
-"""From a case and its source programs to the programs of every role; the same code under Paddle and under FluidLite."""
+"""From a case and its source programs to the programs of every role; the same code under Paddle and under
+FluidLite.
+"""
+
 from __future__ import annotations
 
 import importlib
@@ -6,8 +9,8 @@ from typing import Any, Callable, Dict, Tuple  # noqa: UP035
 
 from transpiled_cases import Case
 
-Source = Callable[[], Tuple[Any, Any]]          # main and startup program, new ones each time  # noqa: UP006
-Programs = Dict[str, Any]                       # "trainer0.main", "pserver1.startup", ...  # noqa: UP006
+Source = Callable[[], Tuple[Any, Any]]  # main and startup program, new ones each time  # noqa: UP006
+Programs = Dict[str, Any]  # "trainer0.main", "pserver1.startup", ...  # noqa: UP006
 
 
 def build(fluid: Any, case: Case) -> tuple[Any, Any]:
@@ -30,15 +33,29 @@ def package_of(fluid: Any) -> str:
 
 
 def overview(programs: Programs) -> str:
-    """What programs say of themselves that no ProgramDesc holds: which variables each server holds, whole or in part."""
+    """What programs say of themselves that no ProgramDesc holds: which variables each server holds, whole
+    or in part.
+    """
     lines = []
     for role, program in sorted(programs.items()):
         held = program._parameters_on_pservers
-        facts = program._is_distributed, program._is_chief, program._distributed_lookup_table, list(program._endpoints)
+        facts = (
+            program._is_distributed,
+            program._is_chief,
+            program._distributed_lookup_table,
+            list(program._endpoints),
+        )
         lines.append(f"{role} {facts} {program._ps_endpoint}")
-        for var in held.get_distributed_vars_by_ep(program._ps_endpoint) if held is not None and role.endswith(".main") else ():
-            lines.append(f"{role} holds {var.slice.name} {list(var.slice.shape)} of {var.origin.name} {list(var.origin.shape)}: "
-                         f"{var.is_slice} {var.block_id} {var.offset} {var.vtype} {var.endpoint}")
+        for var in (
+            held.get_distributed_vars_by_ep(program._ps_endpoint)
+            if held is not None and role.endswith(".main")
+            else ()
+        ):
+            lines.append(
+                f"{role} holds {var.slice.name} {list(var.slice.shape)} of {var.origin.name} "
+                f"{list(var.origin.shape)}: "
+                f"{var.is_slice} {var.block_id} {var.offset} {var.vtype} {var.endpoint}"
+            )
     return "\n".join(sorted(lines))
 
 
@@ -54,10 +71,13 @@ def make_config(fluid: Any, case: Case) -> Any:
 
 def servers_of(fluid: Any, case: Case, source: Source, make: Callable[[], Any]) -> Programs:
     """Trainers and servers, by whatever `make` makes; each begins with fresh names, as a process does."""
+
     def transpiled(trainer: int, endpoint: str = case.servers[0]) -> tuple[Any, Any]:
         main, startup = source()
         transpiler = make()
-        transpiler.transpile(trainer, main, case.endpoints, case.trainers, case.sync, startup, current_endpoint=endpoint)
+        transpiler.transpile(
+            trainer, main, case.endpoints, case.trainers, case.sync, startup, current_endpoint=endpoint
+        )
         return transpiler, startup
 
     found: Programs = {}
@@ -69,7 +89,9 @@ def servers_of(fluid: Any, case: Case, source: Source, make: Callable[[], Any]) 
     for index, endpoint in enumerate(case.servers):
         with fluid.unique_name.guard():
             transpiler, startup = transpiled(0, endpoint)
-            found[f"pserver{index}.main"], found[f"pserver{index}.startup"] = server_of(transpiler, endpoint, startup, case.pairs)
+            found[f"pserver{index}.main"], found[f"pserver{index}.startup"] = server_of(
+                transpiler, endpoint, startup, case.pairs
+            )
     return found
 
 
@@ -91,7 +113,9 @@ def geo(fluid: Any, case: Case, source: Source) -> Programs:
     return servers_of(fluid, case, source, lambda: from_module.GeoSgdTranspiler(make_config(fluid, case)))
 
 
-def trainers_of(fluid: Any, case: Case, source: Source, transpile: Callable[[int, str, Any, Any], Any]) -> Programs:
+def trainers_of(
+    fluid: Any, case: Case, source: Source, transpile: Callable[[int, str, Any, Any], Any]
+) -> Programs:
     """Trainers only: both source programs are edited in place, under fresh names."""
     found: Programs = {}
     for rank in case.ids:
@@ -108,13 +132,25 @@ def configured(mode: str) -> Callable[[Any, Case, Source], Programs]:
             config = make_config(fluid, case)
             config.mode = mode
             transpiler = fluid.DistributeTranspiler(config)
-            transpiler.transpile(rank, main, trainers=case.endpoints, sync_mode=case.sync, startup_program=startup,
-                                 current_endpoint=endpoint)
+            transpiler.transpile(
+                rank,
+                main,
+                trainers=case.endpoints,
+                sync_mode=case.sync,
+                startup_program=startup,
+                current_endpoint=endpoint,
+            )
+
         return trainers_of(fluid, case, source, transpile)
+
     return run
 
 
-CLASSES = {"grad_allreduce": "GradAllReduce", "local_sgd": "LocalSGD", "single_process_multi_thread": "SingleProcessMultiThread"}
+CLASSES = {
+    "grad_allreduce": "GradAllReduce",
+    "local_sgd": "LocalSGD",
+    "single_process_multi_thread": "SingleProcessMultiThread",
+}
 
 
 def by_class(fluid: Any, case: Case, source: Source) -> Programs:
@@ -124,8 +160,14 @@ def by_class(fluid: Any, case: Case, source: Source) -> Programs:
     def transpile(rank: int, endpoint: str, main: Any, startup: Any) -> None:
         transpiler = make(case.rings) if case.rings else make()
         transpiler.transpile(startup, main, rank, case.endpoints, endpoint, False)
+
     return trainers_of(fluid, case, source, transpile)
 
 
 MODES: Dict[str, Callable[[Any, Case, Source], Programs]] = {  # noqa: UP006
-    "pserver": pserver, "geo": geo, "nccl2": configured("nccl2"), "collective": configured("collective"), "class": by_class}
+    "pserver": pserver,
+    "geo": geo,
+    "nccl2": configured("nccl2"),
+    "collective": configured("collective"),
+    "class": by_class,
+}

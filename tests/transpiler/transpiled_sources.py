@@ -1,9 +1,11 @@
 """Programs whose transpilation is recorded: networks, and what trains them.
 
-The same source builds under PaddlePaddle 1.8.5 (which records) and under FluidLite (which is compared), so nothing here
-may import either: `fluid` always comes in as an argument. Runs on Python 3.7. Sizes are large only as numbers: a slice
-has at least 8192 elements, and so the parameters that shall have slices have more than twice as many.
+The same source builds under PaddlePaddle 1.8.5 (which records) and under FluidLite (which is compared), so
+nothing here may import either: `fluid` always comes in as an argument. Runs on Python 3.7. Sizes are large
+only as numbers: a slice has at least 8192 elements, and so the parameters that shall have slices have more
+than twice as many.
 """
+
 from __future__ import annotations
 
 from typing import Any, Callable  # noqa: UP035
@@ -52,7 +54,9 @@ def shared_fc(fluid: Any) -> Any:
 
 def frozen_fc(fluid: Any) -> Any:
     """A parameter that nobody trains."""
-    hidden = fluid.layers.fc(fluid.data("x", [None, 200]), 100, param_attr=fluid.ParamAttr(name="frozen", trainable=False))
+    hidden = fluid.layers.fc(
+        fluid.data("x", [None, 200]), 100, param_attr=fluid.ParamAttr(name="frozen", trainable=False)
+    )
     return error_of(fluid, fluid.layers.fc(hidden, 1))
 
 
@@ -71,7 +75,10 @@ def scoped_fc(fluid: Any) -> Any:
 
 def regularised_fc(fluid: Any) -> Any:
     """A decay for each weight and none for the biases."""
-    l1, l2 = (fluid.ParamAttr(regularizer=kind(1e-3)) for kind in (fluid.regularizer.L1Decay, fluid.regularizer.L2Decay))
+    l1, l2 = (
+        fluid.ParamAttr(regularizer=kind(1e-3))
+        for kind in (fluid.regularizer.L1Decay, fluid.regularizer.L2Decay)
+    )
     hidden = fluid.layers.fc(fluid.data("x", [None, 200]), 100, param_attr=l1)
     return error_of(fluid, fluid.layers.fc(hidden, 1, param_attr=l2))
 
@@ -98,7 +105,9 @@ def convolved(fluid: Any) -> Any:
 
 
 def repeated(fluid: Any) -> Any:
-    """A loop: the trainer's program has sub-blocks. One parameter in it: 1.8.5 lists those of a loop in any order."""
+    """A loop: the trainer's program has sub-blocks. One parameter in it: 1.8.5 lists those of a loop in
+    any order.
+    """
     x = fluid.layers.fc(fluid.layers.data("x", [5, 4, 8], append_batch_size=False), 8, num_flatten_dims=2)
     start = fluid.layers.fc(fluid.layers.data("start", [4, 8], append_batch_size=False), 8)
     rnn = fluid.layers.StaticRNN()
@@ -113,10 +122,14 @@ def repeated(fluid: Any) -> Any:
 
 def words(sparse: bool = True, distributed: bool = False, size: int = 1000, **options: Any) -> Net:
     """A table, its rows summed up."""
+
     def net(fluid: Any) -> Any:
         ids = fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
-        rows = fluid.layers.embedding(ids, [size, 16], is_sparse=sparse, is_distributed=distributed, **options)
+        rows = fluid.layers.embedding(
+            ids, [size, 16], is_sparse=sparse, is_distributed=distributed, **options
+        )
         return error_of(fluid, fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), 1))
+
     return net
 
 
@@ -129,35 +142,45 @@ def words_of_v2(fluid: Any) -> Any:
 
 def two_tables(distributed: bool = False, names: tuple[str, str] = ("left", "right")) -> Net:
     """Two tables, or with one name for both, one that is read twice."""
+
     def net(fluid: Any) -> Any:
         pooled = []
         for word, name in zip(("a", "b"), names):
             ids = fluid.layers.data(word, [1], dtype="int64", lod_level=1)
-            rows = fluid.layers.embedding(ids, [2000, 16], is_sparse=True, is_distributed=distributed, param_attr=name)
+            rows = fluid.layers.embedding(
+                ids, [2000, 16], is_sparse=True, is_distributed=distributed, param_attr=name
+            )
             pooled.append(fluid.layers.sequence_pool(rows, "sum"))
         return error_of(fluid, fluid.layers.fc(fluid.layers.concat(pooled, axis=1), 1))
+
     return net
 
 
 def sampled(kind: str) -> Net:
     """Losses over many classes, with sparse gradients."""
+
     def net(fluid: Any) -> Any:
         x, label = fluid.layers.fc(fluid.data("x", [None, 8]), 16), fluid.data("label", [None, 1], "int64")
         if kind == "nce":
             cost = fluid.layers.nce(x, label, 1000, num_neg_samples=5, is_sparse=True)
         else:
             path, code = fluid.data("path", [None, 4], "int64"), fluid.data("code", [None, 4], "int64")
-            cost = fluid.layers.hsigmoid(x, label, 1000, path_table=path, path_code=code, is_custom=True, is_sparse=True)
+            cost = fluid.layers.hsigmoid(
+                x, label, 1000, path_table=path, path_code=code, is_custom=True, is_sparse=True
+            )
         return fluid.layers.mean(cost)
+
     return net
 
 
 # ------------------------------------------------------------------------------------------------ training
 def trained(make: Make, net: Net = two_fc) -> Build:
     """A builder of `net` and of the optimizer that `make` makes."""
+
     def build(fluid: Any) -> None:
         loss = net(fluid)
         make(fluid).minimize(loss)
+
     return build
 
 
@@ -180,25 +203,34 @@ def schedule(name: str, *values: Any, **options: Any) -> Make:
 
 def warm(inner: Any) -> Make:
     """Warm-up to a number, or to a schedule."""
-    return lambda fluid: fluid.layers.linear_lr_warmup(inner(fluid) if callable(inner) else inner, 50, 0.0, 0.1)
+    return lambda fluid: fluid.layers.linear_lr_warmup(
+        inner(fluid) if callable(inner) else inner, 50, 0.0, 0.1
+    )
 
 
 def decayed(kind: str, name: str = "SGD", *values: Any) -> Make:
-    return lambda fluid: getattr(fluid.optimizer, name)(0.1, *values, regularization=getattr(fluid.regularizer, kind)(1e-4))
+    return lambda fluid: getattr(fluid.optimizer, name)(
+        0.1, *values, regularization=getattr(fluid.regularizer, kind)(1e-4)
+    )
 
 
 def clipped(kind: str, *limits: float, **options: Any) -> Make:
     """SGD that clips gradients, as 1.7 and later do it: an argument of the optimizer."""
-    return lambda fluid: fluid.optimizer.SGD(0.1, grad_clip=getattr(fluid.clip, kind)(*limits), **{
-        name: make(fluid) for name, make in options.items()})
+    return lambda fluid: fluid.optimizer.SGD(
+        0.1,
+        grad_clip=getattr(fluid.clip, kind)(*limits),
+        **{name: make(fluid) for name, make in options.items()},
+    )
 
 
 def clipped_before(kind: str, *limits: float) -> Build:
     """SGD that clips gradients, as it was said of old: of the program."""
+
     def build(fluid: Any) -> None:
         loss = two_fc(fluid)
         fluid.clip.set_gradient_clip(getattr(fluid.clip, kind)(*limits))
         fluid.optimizer.SGD(0.1).minimize(loss)
+
     return build
 
 

@@ -1,4 +1,7 @@
-"""What the static check reads off the programs of a job: who sends which variable where, what a server holds and updates."""
+"""What the static check reads off the programs of a job: who sends which variable where, what a server
+holds and updates.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,20 +17,34 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.roles import Programs, Role
 
-__all__ = ["Findings", "Finding", "Piece", "Server", "Site", "Trainer", "declared", "only", "pairs", "read_server", "read_trainer", "row_count",
-           "update_of", "writes"]
+__all__ = [
+    "Findings",
+    "Finding",
+    "Piece",
+    "Server",
+    "Site",
+    "Trainer",
+    "declared",
+    "only",
+    "pairs",
+    "read_server",
+    "read_trainer",
+    "row_count",
+    "update_of",
+    "writes",
+]
 
 MOST_SUGGESTIONS = 20
-GEO = 3                                       # the value of listen_and_serv's distributed_mode in geo-SGD jobs
+GEO = 3  # the value of listen_and_serv's distributed_mode in geo-SGD jobs
 
 
 class Site(NamedTuple):
     """One op of one role's program."""
 
     role: Role
-    program: str                              # "main" or "startup"
+    program: str  # "main" or "startup"
     block: int
-    number: int                               # position in the block
+    number: int  # position in the block
     op: Operator
 
     def __str__(self) -> str:
@@ -37,7 +54,9 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: the rule (a key of `RULES`), the role, the op where one is to blame, and the values found."""
+    """Something wrong: the rule (a key of `RULES`), the role, the op where one is to blame, and the values
+    found.
+    """
 
     rule: str
     role: Role
@@ -65,7 +84,9 @@ class Findings:
         self.items.setdefault((rule, role.name, message), Finding(rule, role, message, site))
 
     def near(self, name: str, known: Iterable[str]) -> str:
-        """The nearest name, for the first findings: looking for it costs more than all the rest of the check."""
+        """The nearest name, for the first findings: looking for it costs more than all the rest of the
+        check.
+        """
         return did_you_mean(name, known) if len(self.items) < MOST_SUGGESTIONS else ""
 
 
@@ -76,7 +97,7 @@ class Piece(NamedTuple):
     local: str
     remote: str
     endpoint: str
-    shape: tuple[int, ...] | None             # None where the trainer does not declare the piece itself
+    shape: tuple[int, ...] | None  # None where the trainer does not declare the piece itself
     dtype: VarType | None
     sparse: bool
 
@@ -90,14 +111,14 @@ class Trainer:
     sent: list[Piece] = field(default_factory=list)
     fetched: list[Piece] = field(default_factory=list)
     received_at_start: list[Piece] = field(default_factory=list)
-    looked_up: list[Piece] = field(default_factory=list)          # rows of sparse tables that stay on the servers
-    barriers: list[Site] = field(default_factory=list)            # of the main program
+    looked_up: list[Piece] = field(default_factory=list)  # rows of sparse tables that stay on the servers
+    barriers: list[Site] = field(default_factory=list)  # of the main program
     barriers_at_start: list[Site] = field(default_factory=list)
     splits: list[Site] = field(default_factory=list)
-    joins: list[Site] = field(default_factory=list)               # concat ops, of both programs
-    badly_mapped: list[Site] = field(default_factory=list)        # ops whose endpoints do not fit their variables
-    initialised: set[str] = field(default_factory=set)            # what the startup program writes
-    local: set[str] = field(default_factory=set)                  # what is handed to the trainer's own communicator
+    joins: list[Site] = field(default_factory=list)  # concat ops, of both programs
+    badly_mapped: list[Site] = field(default_factory=list)  # ops whose endpoints do not fit their variables
+    initialised: set[str] = field(default_factory=set)  # what the startup program writes
+    local: set[str] = field(default_factory=set)  # what is handed to the trainer's own communicator
 
     @property
     def block(self) -> Block:
@@ -125,14 +146,14 @@ class Server:
     listen: Site
     endpoint: str
     fanin: int
-    expected: list[str]                       # listen_and_serv's X: what arrives each step
-    gradients: dict[str, int]                 # the gradient (or delta) that a block is run for -> the block
-    blocks: list[int]                         # optimize_blocks
-    held: dict[str, Variable]                 # what its startup program initialises
-    readers: dict[str, tuple[Site, ...]]      # variable -> ops of its blocks that read it
+    expected: list[str]  # listen_and_serv's X: what arrives each step
+    gradients: dict[str, int]  # the gradient (or delta) that a block is run for -> the block
+    blocks: list[int]  # optimize_blocks
+    held: dict[str, Variable]  # what its startup program initialises
+    readers: dict[str, tuple[Site, ...]]  # variable -> ops of its blocks that read it
     writers: dict[str, tuple[Site, ...]]
     geo: bool
-    bad_entries: list[str] = field(default_factory=list)          # of grad_to_block_id
+    bad_entries: list[str] = field(default_factory=list)  # of grad_to_block_id
 
     @property
     def block(self) -> Block:
@@ -141,7 +162,11 @@ class Server:
 
     def accepts(self, name: str) -> bool:
         """Whether the server takes in a variable of that name."""
-        return name in self.expected_set or (self.geo and name in self.gradients) or (name in self.held and name in self.readers)
+        return (
+            name in self.expected_set
+            or (self.geo and name in self.gradients)
+            or (name in self.held and name in self.readers)
+        )
 
     @property
     def expected_set(self) -> frozenset[str]:
@@ -175,7 +200,13 @@ def row_count(shape: Iterable[int] | None) -> int:
 
 def writes(program: Program) -> set[str]:
     """Names that any op of `program` writes."""
-    return {name for block in program.blocks for op in block.ops for name in op.output_arg_names if name != EMPTY_VAR}
+    return {
+        name
+        for block in program.blocks
+        for op in block.ops
+        for name in op.output_arg_names
+        if name != EMPTY_VAR
+    }
 
 
 def pairs(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -233,7 +264,8 @@ def _read_main(trainer: Trainer, site: Site) -> None:
 def _sent(site: Site) -> list[Piece] | None:
     """What a send op sends where; None where names, sections and endpoints differ in number.
 
-    With `sections` the op itself cuts its one variable into rows; one variable and many endpoints means a copy to each.
+    With `sections` the op itself cuts its one variable into rows; one variable and many endpoints means a
+    copy to each.
     """
     op, names = site.op, site.op.inputs["X"]
     endpoints, sections = _endpoints(op), [int(rows) for rows in op.attrs.get("sections", ())]
@@ -243,37 +275,56 @@ def _sent(site: Site) -> list[Piece] | None:
             return None
         whole = _piece(site, names[0], names[0], "")
         tail = (whole.shape or ())[1:]
-        return [whole._replace(remote=name, endpoint=endpoint, shape=(rows, *tail))
-                for name, endpoint, rows in zip(remote, endpoints, sections, strict=True)]
+        return [
+            whole._replace(remote=name, endpoint=endpoint, shape=(rows, *tail))
+            for name, endpoint, rows in zip(remote, endpoints, sections, strict=True)
+        ]
     if len(names) == 1 and endpoints:
         return [_piece(site, names[0], (remote or names)[0], endpoint) for endpoint in endpoints]
     return _zipped(site, names, names, endpoints)
 
 
 def _received(site: Site) -> list[Piece] | None:
-    """What a recv op fetches from where; with `recv_varnames` the op itself joins the pieces into its one variable."""
+    """What a recv op fetches from where; with `recv_varnames` the op itself joins the pieces into its one
+    variable.
+    """
     op, names = site.op, site.op.outputs.get("Out", [])
     joined = [str(name) for name in op.attrs.get("recv_varnames", ())]
     if joined and joined != names:
         if len(names) != 1 or len(joined) != len(_endpoints(op)):
             return None
         whole = _piece(site, names[0], names[0], "")
-        return [whole._replace(remote=name, endpoint=endpoint, shape=whole.shape if len(joined) == 1 else None)
-                for name, endpoint in zip(joined, _endpoints(op), strict=True)]
+        return [
+            whole._replace(remote=name, endpoint=endpoint, shape=whole.shape if len(joined) == 1 else None)
+            for name, endpoint in zip(joined, _endpoints(op), strict=True)
+        ]
     return _zipped(site, names, [str(name) for name in op.attrs.get("varnames", ())] or names, _endpoints(op))
 
 
 def _looked_up(site: Site) -> list[Piece] | None:
     """The shards of the table whose rows a look-up fetches."""
     op = site.op
-    tables, heights = [str(name) for name in op.attrs["table_names"]], [int(rows) for rows in op.attrs.get("height_sections", ())]
+    tables, heights = (
+        [str(name) for name in op.attrs["table_names"]],
+        [int(rows) for rows in op.attrs.get("height_sections", ())],
+    )
     endpoints = [str(endpoint) for endpoint in op.attrs.get("endpoints") or op.attrs.get("epmap") or ()]
     table = (op.inputs.get("W") or op.inputs.get("Weight") or [""])[0]
     if not len(tables) == len(heights) == len(endpoints):
         return None
     var = declared(op.block, table)
-    return [Piece(site, table, name, endpoint, None if var is None else (rows, *var.shape[1:]), None if var is None else var._dtype, False)
-            for name, endpoint, rows in zip(tables, endpoints, heights, strict=True)]
+    return [
+        Piece(
+            site,
+            table,
+            name,
+            endpoint,
+            None if var is None else (rows, *var.shape[1:]),
+            None if var is None else var._dtype,
+            False,
+        )
+        for name, endpoint, rows in zip(tables, endpoints, heights, strict=True)
+    ]
 
 
 def _endpoints(op: Operator) -> list[str]:
@@ -289,25 +340,56 @@ def _zipped(site: Site, local: list[str], remote: list[str], endpoints: list[str
 def _piece(site: Site, local: str, remote: str, endpoint: str) -> Piece:
     var = declared(site.op.block, local)
     shape, dtype = (None, None) if var is None else (var.shape or None, var._dtype)
-    return Piece(site, local, remote, endpoint, shape, dtype, var is not None and var.type == VarType.SELECTED_ROWS)
+    return Piece(
+        site, local, remote, endpoint, shape, dtype, var is not None and var.type == VarType.SELECTED_ROWS
+    )
 
 
 # ---------------------------------------------------------------------- servers
 def read_server(role: Role, programs: Programs) -> Server | None:
     """Collect what a server's programs say; None where the main program does not listen."""
     block = programs.main.global_block()
-    listen = next((Site(role, "main", 0, number, op) for number, op in enumerate(block.ops) if op.type == "listen_and_serv"), None)
+    listen = next(
+        (
+            Site(role, "main", 0, number, op)
+            for number, op in enumerate(block.ops)
+            if op.type == "listen_and_serv"
+        ),
+        None,
+    )
     if listen is None:
         return None
     attrs = listen.op.attrs
-    gradients = {name: int(number) for name, number in pairs(attrs.get("grad_to_block_id", ())) if number.isdecimal()}
-    bad = [str(entry) for (_, number), entry in
-           zip(pairs(attrs.get("grad_to_block_id", ())), attrs.get("grad_to_block_id", ()), strict=True) if not number.isdecimal()]
-    held = {name: var for name in sorted(writes(programs.startup))
-            if (var := declared(block, name) or declared(programs.startup.global_block(), name)) is not None}
-    server = Server(role, programs, listen, str(attrs.get("endpoint", "")), int(attrs.get("Fanin", 0)),
-                    list(listen.op.inputs.get("X", ())), gradients, [int(block.idx) for block in attrs.get("optimize_blocks", ())],
-                    held, {}, {}, attrs.get("distributed_mode") == GEO, bad)
+    gradients = {
+        name: int(number) for name, number in pairs(attrs.get("grad_to_block_id", ())) if number.isdecimal()
+    }
+    bad = [
+        str(entry)
+        for (_, number), entry in zip(
+            pairs(attrs.get("grad_to_block_id", ())), attrs.get("grad_to_block_id", ()), strict=True
+        )
+        if not number.isdecimal()
+    ]
+    held = {
+        name: var
+        for name in sorted(writes(programs.startup))
+        if (var := declared(block, name) or declared(programs.startup.global_block(), name)) is not None
+    }
+    server = Server(
+        role,
+        programs,
+        listen,
+        str(attrs.get("endpoint", "")),
+        int(attrs.get("Fanin", 0)),
+        list(listen.op.inputs.get("X", ())),
+        gradients,
+        [int(block.idx) for block in attrs.get("optimize_blocks", ())],
+        held,
+        {},
+        {},
+        attrs.get("distributed_mode") == GEO,
+        bad,
+    )
     for site in server.sites():
         if site.block:
             _note(server.readers, site, site.op.inputs)

@@ -1,4 +1,7 @@
-"""The static check inside one program: every op reads what is declared and has been written, or initialised, by then."""
+"""The static check inside one program: every op reads what is declared and has been written, or
+initialised, by then.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -15,14 +18,23 @@ from fluidlite.transpiler.roles import Role
 __all__ = ["check_flow", "fed_names", "never_written"]
 
 # Kinds that ops make on the way, or that hold no value of the program's
-_WITHOUT_VALUE = frozenset((
-    VarType.LOD_TENSOR_ARRAY, VarType.STEP_SCOPES, VarType.LOD_RANK_TABLE, VarType.READER, VarType.RAW, VarType.FEED_MINIBATCH,
-    VarType.FETCH_LIST))
+_WITHOUT_VALUE = frozenset(
+    (
+        VarType.LOD_TENSOR_ARRAY,
+        VarType.STEP_SCOPES,
+        VarType.LOD_RANK_TABLE,
+        VarType.READER,
+        VarType.RAW,
+        VarType.FEED_MINIBATCH,
+        VarType.FETCH_LIST,
+    )
+)
 _FORWARD = (OpRole.Forward, OpRole.Loss)
 
 
 def fed_names(program: Program) -> set[str]:
-    """Variables that are fed: those declared as data, and all that a forward op reads and nothing writes in a program that was parsed.
+    """Variables that are fed: those declared as data, and all that a forward op reads and nothing writes in a
+    program that was parsed.
 
     A parsed program does not say which variables are data.
     """
@@ -46,11 +58,19 @@ def _persistable(program: Program, name: str) -> bool:
     return any(block.vars[name].persistable for block in program.blocks if name in block.vars)
 
 
-def check_flow(found: Findings, role: Role, label: str, program: Program, initial: Collection[str], fed: Collection[str] = ()) -> None:
+def check_flow(
+    found: Findings,
+    role: Role,
+    label: str,
+    program: Program,
+    initial: Collection[str],
+    fed: Collection[str] = (),
+) -> None:
     """Check definition before use in the order in which the blocks' ops stand.
 
-    `initial` are the names that have a value when the run starts; `fed` those that each step is given. A trainer's blocks that
-    no op runs are left out (Paddle's trainers keep those of a schedule that went to the servers); a server runs some by number.
+    `initial` are the names that have a value when the run starts; `fed` those that each step is given. A
+    trainer's blocks that no op runs are left out (Paddle's trainers keep those of a schedule that went to the
+    servers); a server runs some by number.
     """
     flow = _Flow(found, role, label, program, initial, fed)
     for block in program.blocks[:1] if role.kind == "trainer" else program.blocks:
@@ -60,15 +80,27 @@ def check_flow(found: Findings, role: Role, label: str, program: Program, initia
 class _Flow:
     """Walks the ops and remembers the variables that have been written."""
 
-    def __init__(self, found: Findings, role: Role, label: str, program: Program, initial: Collection[str], fed: Collection[str]) -> None:
+    def __init__(
+        self,
+        found: Findings,
+        role: Role,
+        label: str,
+        program: Program,
+        initial: Collection[str],
+        fed: Collection[str],
+    ) -> None:
         self.found, self.role, self.label = found, role, label
         self.initial, self.fed = initial, fed
         # Servers of large jobs read a thousand gradients of each parameter: these need no further look
         self.given = set(initial).union(fed).intersection(program.global_block().vars)
-        self.written: set[int] = set()                         # ids of Variables
+        self.written: set[int] = set()  # ids of Variables
         self.visited: set[int] = set()
-        self.ever = {id(op.block._find_var_recursive(name)) for block in program.blocks for op in block.ops
-                     for name in op.output_arg_names}
+        self.ever = {
+            id(op.block._find_var_recursive(name))
+            for block in program.blocks
+            for op in block.ops
+            for name in op.output_arg_names
+        }
 
     def block(self, block: Block) -> None:
         """Check the ops of `block` and of the blocks that they run."""
@@ -78,7 +110,9 @@ class _Flow:
         for number, op in enumerate(block.ops):
             site = Site(self.role, self.label, block.idx, number, op)
             for slot, names in op.inputs.items():
-                if not self.given.issuperset(names) or (block.idx and not block.vars.keys().isdisjoint(names)):
+                if not self.given.issuperset(names) or (
+                    block.idx and not block.vars.keys().isdisjoint(names)
+                ):
                     for name in names:
                         self.read(site, slot, name)
             for inner in op.sub_blocks():
@@ -95,20 +129,37 @@ class _Flow:
         if var is None:
             gradient = slot.endswith(GRAD_SUFFIX) and op.type.endswith("_grad")
             if not (gradient or name in self.fed):
-                self.found.add("undeclared", site, f"it reads {name!r}, which no block declares"
-                                                   f"{self.found.near(name, op.block.visible_names())}")
-        elif not (id(var) in self.written or name in self.initial or name in self.fed or var.type in _WITHOUT_VALUE
-                  or self.made_by_owner(op, var)):
+                self.found.add(
+                    "undeclared",
+                    site,
+                    f"it reads {name!r}, which no block declares"
+                    f"{self.found.near(name, op.block.visible_names())}",
+                )
+        elif not (
+            id(var) in self.written
+            or name in self.initial
+            or name in self.fed
+            or var.type in _WITHOUT_VALUE
+            or self.made_by_owner(op, var)
+        ):
             late = "before anything writes it" if id(var) in self.ever else "which nothing writes"
             if var.persistable:
-                self.found.add("uninitialised", site, f"it reads {name!r} {late}; the startup program neither initialises nor receives it"
-                                                      f"{self.found.near(name, self.initial)}")
+                self.found.add(
+                    "uninitialised",
+                    site,
+                    f"it reads {name!r} {late}; the startup program neither initialises nor receives it"
+                    f"{self.found.near(name, self.initial)}",
+                )
             else:
                 self.found.add("undefined", site, f"it reads {name!r} {late}")
 
     def made_by_owner(self, op: Operator, var: Variable) -> bool:
-        """Whether control flow makes the variable: what a body writes, or a step's slice that its op puts in."""
-        return (var.name in op.output_arg_names and bool(op.sub_blocks())) or (var.block.idx > 0 and id(var) not in self.ever)
+        """Whether control flow makes the variable: what a body writes, or a step's slice that its op puts
+        in.
+        """
+        return (var.name in op.output_arg_names and bool(op.sub_blocks())) or (
+            var.block.idx > 0 and id(var) not in self.ever
+        )
 
     def write(self, site: Site, name: str) -> None:
         """Note what an op writes."""
@@ -116,5 +167,9 @@ class _Flow:
         if var is not None:
             self.written.add(id(var))
         elif name != EMPTY_VAR:
-            self.found.add("undeclared", site, f"it writes {name!r}, which no block declares"
-                                               f"{self.found.near(name, site.op.block.visible_names())}")
+            self.found.add(
+                "undeclared",
+                site,
+                f"it writes {name!r}, which no block declares"
+                f"{self.found.near(name, site.op.block.visible_names())}",
+            )

@@ -1,4 +1,7 @@
-"""The static check of waiting: barriers, the order of a step, and cycles of roles that wait for each other."""
+"""The static check of waiting: barriers, the order of a step, and cycles of roles that wait for each
+other.
+"""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -33,11 +36,20 @@ def check_barriers(cluster: Cluster) -> None:
     """Every trainer passes the same barriers of every server, and sends before and fetches behind them."""
     for trainer in cluster.trainers:
         if trainer.received_at_start:
-            _check_counts(cluster, trainer, trainer.barriers_at_start, "fetch_barrier", 1, "the startup program")
+            _check_counts(
+                cluster, trainer, trainer.barriers_at_start, "fetch_barrier", 1, "the startup program"
+            )
         if cluster.geo:
             continue
         wanted = 1 if cluster.sync else 0
-        _check_counts(cluster, trainer, [site for site in trainer.barriers if not _relaxed(site)], "send_barrier", wanted, "the main program")
+        _check_counts(
+            cluster,
+            trainer,
+            [site for site in trainer.barriers if not _relaxed(site)],
+            "send_barrier",
+            wanted,
+            "the main program",
+        )
         if cluster.sync:
             _check_counts(cluster, trainer, trainer.barriers, "fetch_barrier", 1, "the main program")
             _check_control(cluster.found, trainer)
@@ -48,13 +60,25 @@ def _relaxed(site: Site) -> bool:
     return bool(site.op.attrs.get("half_async"))
 
 
-def _check_counts(cluster: Cluster, trainer: Trainer, sites: Sequence[Site], kind: str, wanted: int, where: str) -> None:
-    counts = Counter(str(endpoint) for site in sites if site.op.type == kind for endpoint in site.op.attrs.get("endpoints", ()))
+def _check_counts(
+    cluster: Cluster, trainer: Trainer, sites: Sequence[Site], kind: str, wanted: int, where: str
+) -> None:
+    counts = Counter(
+        str(endpoint)
+        for site in sites
+        if site.op.type == kind
+        for endpoint in site.op.attrs.get("endpoints", ())
+    )
     blame = next((site for site in sites if site.op.type == kind), trainer.role)
     for endpoint, server in cluster.servers.items():
         if counts[endpoint] != wanted:
-            cluster.found.add("barrier", blame, f"{where} passes {counts[endpoint]} {kind} of {server.role.name} at {endpoint} a run, and the "
-                                                f"server waits for {wanted}")
+            cluster.found.add(
+                "barrier",
+                blame,
+                f"{where} passes {counts[endpoint]} {kind} of {server.role.name} at {endpoint} a run, and "
+                f"the "
+                f"server waits for {wanted}",
+            )
 
 
 def _check_control(found: Findings, trainer: Trainer) -> None:
@@ -65,12 +89,19 @@ def _check_control(found: Findings, trainer: Trainer) -> None:
     for site in dict.fromkeys(piece.site.number for piece in trainer.sent):
         op = trainer.block.ops[site]
         if waited and op.output_arg_names and not waited.issuperset(op.output_arg_names):
-            found.add("control", Site(trainer.role, "main", 0, site, op), f"no send_barrier waits for {op.output_arg_names[0]!r}")
+            found.add(
+                "control",
+                Site(trainer.role, "main", 0, site, op),
+                f"no send_barrier waits for {op.output_arg_names[0]!r}",
+            )
     for site in dict.fromkeys(piece.site.number for piece in trainer.fetched):
         op = trainer.block.ops[site]
         if op.input_arg_names and passed and not passed.intersection(op.input_arg_names):
-            found.add("control", Site(trainer.role, "main", 0, site, op), f"it waits for {op.input_arg_names[0]!r}, which no send_barrier "
-                                                                          "gives")
+            found.add(
+                "control",
+                Site(trainer.role, "main", 0, site, op),
+                f"it waits for {op.input_arg_names[0]!r}, which no send_barrier gives",
+            )
 
 
 def _check_step(found: Findings, trainer: Trainer, sync: bool) -> None:
@@ -81,32 +112,60 @@ def _check_step(found: Findings, trainer: Trainer, sync: bool) -> None:
         last = next((site for site in trainer.barriers if site.op.type == "fetch_barrier"), None)
         for site in sends if first is not None else ():
             if first is not None and site.number > first.number:
-                found.add("order", site, f"it sends behind the send_barrier (op {first.number}): the servers would apply the step without it")
+                found.add(
+                    "order",
+                    site,
+                    f"it sends behind the send_barrier (op {first.number}): the servers would apply the step "
+                    f"without it",
+                )
         for piece in trainer.fetched if last is not None else ():
             if last is not None and piece.site.number > last.number:
-                found.add("order", piece.site, f"it fetches {piece.remote!r} behind the fetch_barrier (op {last.number})")
+                found.add(
+                    "order",
+                    piece.site,
+                    f"it fetches {piece.remote!r} behind the fetch_barrier (op {last.number})",
+                )
         for piece in trainer.fetched if first is not None else ():
             if first is not None and piece.site.number < first.number:
-                found.add("order", piece.site, f"it fetches {piece.remote!r} in front of the send_barrier (op {first.number})")
+                found.add(
+                    "order",
+                    piece.site,
+                    f"it fetches {piece.remote!r} in front of the send_barrier (op {first.number})",
+                )
     for site in trainer.joins:
-        late = [name for name in site.op.input_arg_names if site.program == "main" and fetches.get(name, -1) > site.number]
+        late = [
+            name
+            for name in site.op.input_arg_names
+            if site.program == "main" and fetches.get(name, -1) > site.number
+        ]
         if late:
             found.add("order", site, f"it joins {late[0]!r} before op {fetches[late[0]]} fetches it")
     written = {name: site for site in trainer.sites("main") for name in site.op.output_arg_names}
     for piece in trainer.sent:
         writer = written.get(piece.local)
         if writer is not None and writer.number > piece.site.number:
-            found.add("order", piece.site, f"it sends {piece.local!r} before op {writer.number} ({writer.op.type}) writes it")
+            found.add(
+                "order",
+                piece.site,
+                f"it sends {piece.local!r} before op {writer.number} ({writer.op.type}) writes it",
+            )
 
 
 # ---------------------------------------------------------------------- the wait-for graph of one step
 def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
-    """Who must be done before whom in one step of a parameter-server job: an edge u -> v where v waits for u."""
+    """Who must be done before whom in one step of a parameter-server job: an edge u -> v where v waits for
+    u.
+    """
     graph = nx.DiGraph()
     places: dict[Node, Site] = {}
-    applied = {endpoint: Event(f"{server.role.name}'s update", server.role) for endpoint, server in cluster.servers.items()}
+    applied = {
+        endpoint: Event(f"{server.role.name}'s update", server.role)
+        for endpoint, server in cluster.servers.items()
+    }
     for trainer in cluster.trainers:
-        sites = {piece.site.number: piece.site for piece in trainer.sent + trainer.fetched + trainer.looked_up}
+        sites = {
+            piece.site.number: piece.site for piece in trainer.sent + trainer.fetched + trainer.looked_up
+        }
         sites.update((site.number, site) for site in trainer.barriers)
         _chain(graph, places, [sites[number] for number in sorted(sites)])
         if not cluster.sync:
@@ -125,18 +184,24 @@ def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
     return graph, places
 
 
-def _fetch_barriers(graph: nx.DiGraph, trainer: Trainer, servers: Mapping[str, Server], applied: Mapping[str, Event]) -> None:
+def _fetch_barriers(
+    graph: nx.DiGraph, trainer: Trainer, servers: Mapping[str, Server], applied: Mapping[str, Event]
+) -> None:
     for site in trainer.barriers:
         for endpoint in site.op.attrs.get("endpoints", ()) if site.op.type == "fetch_barrier" else ():
             if endpoint in applied:
                 graph.add_edge(applied[endpoint], _node(site))
-                graph.add_edge(_node(site), Event(f"{servers[endpoint].role.name}'s end of the step", servers[endpoint].role))
+                graph.add_edge(
+                    _node(site),
+                    Event(f"{servers[endpoint].role.name}'s end of the step", servers[endpoint].role),
+                )
 
 
 def step_of_ranks(ranks: Mapping[Role, Sequence[tuple[int, Site]]]) -> tuple[nx.DiGraph, dict[Node, Site]]:
     """The same for collectives: `ranks` gives each rank's (ring, op) in program order.
 
-    The k-th op of a ring is one event of all ranks: each enters it when its op in front is done, and none leaves it before all are in.
+    The k-th op of a ring is one event of all ranks: each enters it when its op in front is done, and none
+    leaves it before all are in.
     """
     graph = nx.DiGraph()
     places: dict[Node, Site] = {}
@@ -177,7 +242,11 @@ def check_cycles(found: Findings, graph: nx.DiGraph, places: Mapping[Node, Site]
             chain = cycle[start:] + cycle[:start]
             blame = places.get(chain[0])
             lines = " <- waited for by ".join(_describe(node, places) for node in chain)
-            found.add("deadlock", blame or next(iter(places.values())), f"a circle of waits: {lines} <- waited for by the first")
+            found.add(
+                "deadlock",
+                blame or next(iter(places.values())),
+                f"a circle of waits: {lines} <- waited for by the first",
+            )
 
 
 def _describe(node: Node, places: Mapping[Node, Site]) -> str:
@@ -185,5 +254,3 @@ def _describe(node: Node, places: Mapping[Node, Site]) -> str:
     if site is None:
         return str(node)
     return f"{site.role.name}'s op {site.number} {site.op.type!r} ({site.op.where})"
-
-

@@ -1,4 +1,7 @@
-"""The static check of collective jobs: rings, the same sequence of collectives on every rank, each gradient reduced once."""
+"""The static check of collective jobs: rings, the same sequence of collectives on every rank, each
+gradient reduced once.
+"""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -14,12 +17,23 @@ from fluidlite.transpiler.roles import Programs, Role
 __all__ = ["Rank", "check_ranks", "is_collective", "read_rank", "sequence"]
 
 _REDUCTIONS = ("c_allreduce_", "c_reduce_", "allreduce")
-_COLLECTIVES = (*_REDUCTIONS, "c_broadcast", "c_allgather", "c_reducescatter", "c_scatter", "broadcast", "barrier")
+_COLLECTIVES = (
+    *_REDUCTIONS,
+    "c_broadcast",
+    "c_allgather",
+    "c_reducescatter",
+    "c_scatter",
+    "broadcast",
+    "barrier",
+)
 
 
 def is_collective(op: Operator) -> bool:
     """Whether all ranks of a ring must meet in the op."""
-    return (op.type.startswith(_COLLECTIVES) and "ring_id" in op.attrs) or op.type in ("allreduce", "broadcast")
+    return (op.type.startswith(_COLLECTIVES) and "ring_id" in op.attrs) or op.type in (
+        "allreduce",
+        "broadcast",
+    )
 
 
 @dataclass
@@ -30,23 +44,32 @@ class Rank:
     programs: Programs
     main: list[Site] = field(default_factory=list)
     startup: list[Site] = field(default_factory=list)
-    rings: dict[int, Site] = field(default_factory=dict)          # ring -> the op of the startup program that makes it
-    shared: bool = False                                          # one process drives all devices: their number is not in the program
-    params: dict[str, str] = field(default_factory=dict)          # parameter -> gradient, as the backward pass names them
-    passes: dict[str, int] = field(default_factory=dict)          # gradient -> how many backward passes make it (one a loss)
-    parts: dict[str, list[str]] = field(default_factory=dict)     # buffer -> the gradients that are views of it
+    rings: dict[int, Site] = field(
+        default_factory=dict
+    )  # ring -> the op of the startup program that makes it
+    shared: bool = False  # one process drives all devices: their number is not in the program
+    params: dict[str, str] = field(
+        default_factory=dict
+    )  # parameter -> gradient, as the backward pass names them
+    passes: dict[str, int] = field(
+        default_factory=dict
+    )  # gradient -> how many backward passes make it (one a loss)
+    parts: dict[str, list[str]] = field(default_factory=dict)  # buffer -> the gradients that are views of it
 
 
 def read_rank(role: Role, programs: Programs) -> Rank:
     """Collect what a rank's programs say, in one pass over each."""
     rank = Rank(role, programs)
-    for into, label, program in ((rank.main, "main", programs.main), (rank.startup, "startup", programs.startup)):
+    for into, label, program in (
+        (rank.main, "main", programs.main),
+        (rank.startup, "startup", programs.startup),
+    ):
         into.extend(Site(role, label, 0, number, op) for number, op in enumerate(program.global_block().ops))
     for site in rank.startup:
         if site.op.type in ("c_comm_init", "c_comm_init_all"):
             rank.rings.setdefault(int(site.op.attrs.get("ring_id", 0)), site)
             rank.shared |= site.op.type == "c_comm_init_all"
-    made: set[str] = set()                     # in the present backward pass
+    made: set[str] = set()  # in the present backward pass
     for site in rank.main:
         names = site.op.role_vars
         if site.op.role & OpRole.Optimize:
@@ -88,36 +111,67 @@ def _check_communicators(found: Findings, rank: Rank, count: int) -> None:
     for site in rank.startup:
         attrs, kind = site.op.attrs, site.op.type
         if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
-            found.add("trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}")
+            found.add(
+                "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"
+            )
         if kind == "c_comm_init":
             ring = int(attrs.get("ring_id", 0))
             if attrs.get("nranks") != count:
-                found.add("nranks", site, f"ring {ring} has {attrs.get('nranks')} ranks, and the job has {count} trainers")
+                found.add(
+                    "nranks",
+                    site,
+                    f"ring {ring} has {attrs.get('nranks')} ranks, and the job has {count} trainers",
+                )
             if ring in seen:
                 found.add("ring", site, f"ring {ring} is made twice")
             seen[ring] = site
         elif kind == "c_gen_nccl_id" and "endpoint" in attrs:
-            _check_peers(found, site, [str(attrs.get("endpoint")), *map(str, attrs.get("other_endpoints", ()))], endpoint, count)
+            _check_peers(
+                found,
+                site,
+                [str(attrs.get("endpoint")), *map(str, attrs.get("other_endpoints", ()))],
+                endpoint,
+                count,
+            )
         elif kind == "gen_nccl_id":
             _check_nccl2(found, site, index, endpoint, count)
 
 
 def _check_peers(found: Findings, site: Site, endpoints: list[str], endpoint: str, count: int) -> None:
     if endpoint and endpoints[0] != endpoint:
-        found.add("endpoints", site, f"it has the endpoint {endpoints[0]!r} in the program of the trainer at {endpoint!r}")
+        found.add(
+            "endpoints",
+            site,
+            f"it has the endpoint {endpoints[0]!r} in the program of the trainer at {endpoint!r}",
+        )
     if len(set(endpoints)) != count or len(endpoints) != count:
-        found.add("nranks", site, f"it names {len(set(endpoints))} different endpoints {endpoints[:8]}, and the job has {count} trainers")
+        found.add(
+            "nranks",
+            site,
+            f"it names {len(set(endpoints))} different endpoints {endpoints[:8]}, and the job has {count} "
+            f"trainers",
+        )
 
 
 def _check_nccl2(found: Findings, site: Site, index: int, endpoint: str, count: int) -> None:
     attrs = site.op.attrs
     trainers = list(map(str, attrs.get("trainers", ())))
     if attrs.get("trainer_id") != index:
-        found.add("trainer-id", site, f"it has trainer_id {attrs.get('trainer_id')} in the program of trainer {index}")
+        found.add(
+            "trainer-id",
+            site,
+            f"it has trainer_id {attrs.get('trainer_id')} in the program of trainer {index}",
+        )
     if len(set(trainers)) != count or len(trainers) != count:
-        found.add("nranks", site, f"it names {len(set(trainers))} different trainers, and the job has {count}")
+        found.add(
+            "nranks", site, f"it names {len(set(trainers))} different trainers, and the job has {count}"
+        )
     elif endpoint and trainers[index] != endpoint:
-        found.add("endpoints", site, f"trainer {index} is at {trainers[index]!r} in its list, and the role's endpoint is {endpoint!r}")
+        found.add(
+            "endpoints",
+            site,
+            f"trainer {index} is at {trainers[index]!r} in its list, and the role's endpoint is {endpoint!r}",
+        )
     inner = int(attrs.get("hierarchical_allreduce_inter_nranks", 0))
     if attrs.get("use_hierarchical_allreduce") and (inner < 2 or count % inner):
         found.add("nranks", site, f"groups of {inner} do not divide {count} trainers")
@@ -130,20 +184,35 @@ def _check_rings(found: Findings, rank: Rank) -> None:
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
         if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type.startswith("c_"))):
-            found.add("ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}")
+            found.add(
+                "ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}"
+            )
         elif made is not None and site.program == "startup" and made.number > site.number:
-            found.add("ring", site, f"ring {ring} is used before op {made.number} of the startup program makes it")
+            found.add(
+                "ring", site, f"ring {ring} is used before op {made.number} of the startup program makes it"
+            )
 
 
 def _same_communicators(found: Findings, first: Rank, rank: Rank) -> None:
     def facts(site: Site) -> dict[str, Any]:
-        names = ("trainers", "nccl_comm_num", "use_hierarchical_allreduce", "hierarchical_allreduce_inter_nranks")
+        names = (
+            "trainers",
+            "nccl_comm_num",
+            "use_hierarchical_allreduce",
+            "hierarchical_allreduce_inter_nranks",
+        )
         return {name: site.op.attrs.get(name) for name in names}
-    for one, other in zip((site for site in first.startup if site.op.type == "gen_nccl_id"),
-                          (site for site in rank.startup if site.op.type == "gen_nccl_id"), strict=False):
+
+    for one, other in zip(
+        (site for site in first.startup if site.op.type == "gen_nccl_id"),
+        (site for site in rank.startup if site.op.type == "gen_nccl_id"),
+        strict=False,
+    ):
         for name, value in facts(other).items():
             if value != facts(one)[name]:
-                found.add("nranks", other, f"{name} is {value!r} here and {facts(one)[name]!r} on {first.role.name}")
+                found.add(
+                    "nranks", other, f"{name} is {value!r} here and {facts(one)[name]!r} on {first.role.name}"
+                )
 
 
 # ---------------------------------------------------------------------- the same on every rank
@@ -153,11 +222,19 @@ def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site]
             site = one or two
             assert site is not None
             missing = role if two is None else (first[0].role if first else role)
-            found.add("collective-order", two or role, f"{missing.name} has no counterpart of {site.role.name}'s op {site.number} "
-                                                       f"{_call(site.op)} in its {site.program} program")
+            found.add(
+                "collective-order",
+                two or role,
+                f"{missing.name} has no counterpart of {site.role.name}'s op {site.number} "
+                f"{_call(site.op)} in its {site.program} program",
+            )
             return
         if _call(one.op) != _call(two.op):
-            found.add("collective-order", two, f"{_call(two.op)} here meets {_call(one.op)}, op {one.number} of {one.role.name}")
+            found.add(
+                "collective-order",
+                two,
+                f"{_call(two.op)} here meets {_call(one.op)}, op {one.number} of {one.role.name}",
+            )
             return
         for what, here, there in _differences(two.op, one.op):
             found.add("collective-args", two, f"{what} is {here} here and {there} on {one.role.name}")
@@ -188,7 +265,11 @@ def _same_steps(found: Findings, first: Rank, rank: Rank) -> None:
     """Ranks without collectives of their own (nccl2) reduce what the backward pass makes, in its order."""
     for one, two in zip_longest(first.params.items(), rank.params.items()):
         if one != two:
-            found.add("collective-order", rank.role, f"its backward pass makes {two} where {first.role.name}'s makes {one}")
+            found.add(
+                "collective-order",
+                rank.role,
+                f"its backward pass makes {two} where {first.role.name}'s makes {one}",
+            )
             return
 
 
@@ -210,7 +291,11 @@ def _check_reductions(found: Findings, rank: Rank, count: int) -> None:
     for name in wanted:
         sites, times = reduced.get(name, []), 1 if local else rank.passes[name]
         if len(sites) != times:
-            found.add("reduce", sites[-1] if sites else rank.role, f"{name!r} is reduced {len(sites)} times a step, and not {times}")
+            found.add(
+                "reduce",
+                sites[-1] if sites else rank.role,
+                f"{name!r} is reduced {len(sites)} times a step, and not {times}",
+            )
     if local:
         _check_snapshots(found, rank, reduced, count)
     else:
@@ -223,17 +308,23 @@ def _distributed(rank: Rank, param: str) -> bool:
     return bool(getattr(var, "is_distributed", False))
 
 
-def _check_order(found: Findings, rank: Rank, gradients: Mapping[str, str], reduced: Mapping[str, list[Site]]) -> None:
+def _check_order(
+    found: Findings, rank: Rank, gradients: Mapping[str, str], reduced: Mapping[str, list[Site]]
+) -> None:
     """A gradient is complete when it is reduced, and reduced when it is applied."""
-    waiting: dict[str, Site] = {}              # complete gradients that are not yet reduced -> their last writer
-    done: dict[str, Site] = {}                 # reduced, and not yet applied -> the reduction
+    waiting: dict[str, Site] = {}  # complete gradients that are not yet reduced -> their last writer
+    done: dict[str, Site] = {}  # reduced, and not yet applied -> the reduction
     numbers = {name: {site.number: site for site in sites} for name, sites in reduced.items()}
     for site in rank.main:
         if site.op.type in ("coalesce_tensor", "c_sync_calc_stream", "c_sync_comm_stream"):
             continue
         for name in site.op.input_arg_names if site.op.role & OpRole.Optimize else ():
             if name in waiting:
-                found.add("reduce", site, f"it applies {name!r} before any op reduces what op {waiting[name].number} wrote")
+                found.add(
+                    "reduce",
+                    site,
+                    f"it applies {name!r} before any op reduces what op {waiting[name].number} wrote",
+                )
             done.pop(name, None)
         for name in [part for whole in site.op.output_arg_names for part in rank.parts.get(whole, [whole])]:
             if site.number in numbers.get(name, ()):
@@ -241,7 +332,9 @@ def _check_order(found: Findings, rank: Rank, gradients: Mapping[str, str], redu
                 done[name] = site
             elif name in gradients and site.op.role & OpRole.Backward:
                 if name in done:
-                    found.add("reduce", site, f"it writes {name!r} behind op {done[name].number}, which reduces it")
+                    found.add(
+                        "reduce", site, f"it writes {name!r} behind op {done[name].number}, which reduces it"
+                    )
                 waiting[name] = site
 
 
@@ -249,8 +342,12 @@ def _check_loss_scale(found: Findings, rank: Rank, count: int) -> None:
     """The loss's gradient is divided by the number of ranks once, so that the sum is the mean."""
     if rank.shared or count == 1:
         return
-    losses = {name: site for site in rank.main for name in site.op.output_arg_names
-              if site.op.role == OpRole.Backward | OpRole.Loss and site.op.type != "scale"}
+    losses = {
+        name: site
+        for site in rank.main
+        for name in site.op.output_arg_names
+        if site.op.role == OpRole.Backward | OpRole.Loss and site.op.type != "scale"
+    }
     scales = Counter[str]()
     for site in rank.main:
         name = (site.op.inputs.get("X") or [""])[0]
@@ -258,26 +355,60 @@ def _check_loss_scale(found: Findings, rank: Rank, count: int) -> None:
             scales[name] += 1
             factor = float(site.op.attrs.get("scale", 1.0))
             if abs(factor * count - 1) > 1e-5:
-                found.add("average", site, f"it scales {name!r} by {factor:g}, and 1 / {count} ranks is {1 / count:g}")
+                found.add(
+                    "average",
+                    site,
+                    f"it scales {name!r} by {factor:g}, and 1 / {count} ranks is {1 / count:g}",
+                )
     for name, site in losses.items():
         if scales[name] != 1:
-            found.add("average", site, f"{name!r} is divided by the number of ranks {scales[name]} times, and not once")
+            found.add(
+                "average",
+                site,
+                f"{name!r} is divided by the number of ranks {scales[name]} times, and not once",
+            )
 
 
 def _check_snapshots(found: Findings, rank: Rank, reduced: Mapping[str, list[Site]], count: int) -> None:
-    """Local SGD: the difference from the snapshot is averaged, taken off the snapshot, and the snapshot renewed."""
+    """Local SGD: the difference from the snapshot is averaged, taken off the snapshot, and the snapshot
+    renewed.
+    """
     for param, sites in reduced.items():
         at = sites[0].number
-        before = [site for site in rank.main[:at] if param in site.op.output_arg_names and site.op.type == "elementwise_sub"]
+        before = [
+            site
+            for site in rank.main[:at]
+            if param in site.op.output_arg_names and site.op.type == "elementwise_sub"
+        ]
         if not before:
-            found.add("snapshot", sites[0], f"no op in front takes {param!r} off its snapshot: the parameters themselves would be summed")
+            found.add(
+                "snapshot",
+                sites[0],
+                f"no op in front takes {param!r} off its snapshot: the parameters themselves would be summed",
+            )
             continue
         snapshot = only(before[-1].op.inputs, "X")
-        behind = [site for site in rank.main[at + 1:] if param in site.op.input_arg_names or param in site.op.output_arg_names]
-        scale = next((site for site in behind if site.op.type == "scale" and site.op.output_arg_names == [param]), None)
-        if not rank.shared and count > 1 and (scale is None or abs(float(scale.op.attrs.get("scale", 1.0)) * count - 1) > 1e-5):
-            found.add("average", scale or sites[0], f"the summed difference of {param!r} is not divided by {count} ranks")
-        if not any(site.op.type == "elementwise_sub" and only(site.op.inputs, "X") == snapshot for site in behind):
+        behind = [
+            site
+            for site in rank.main[at + 1 :]
+            if param in site.op.input_arg_names or param in site.op.output_arg_names
+        ]
+        scale = next(
+            (site for site in behind if site.op.type == "scale" and site.op.output_arg_names == [param]), None
+        )
+        if (
+            not rank.shared
+            and count > 1
+            and (scale is None or abs(float(scale.op.attrs.get("scale", 1.0)) * count - 1) > 1e-5)
+        ):
+            found.add(
+                "average",
+                scale or sites[0],
+                f"the summed difference of {param!r} is not divided by {count} ranks",
+            )
+        if not any(
+            site.op.type == "elementwise_sub" and only(site.op.inputs, "X") == snapshot for site in behind
+        ):
             found.add("snapshot", sites[0], f"no op behind takes the averaged difference off {snapshot!r}")
         if not any(site.op.type == "assign" and site.op.output_arg_names == [snapshot] for site in behind):
             found.add("snapshot", sites[0], f"{snapshot!r} is not renewed from {param!r}")
@@ -285,12 +416,22 @@ def _check_snapshots(found: Findings, rank: Rank, reduced: Mapping[str, list[Sit
 
 
 def _check_first_snapshot(found: Findings, rank: Rank, param: str, snapshot: str) -> None:
-    taken = [site for site in rank.startup if snapshot in site.op.output_arg_names and param in site.op.input_arg_names]
-    broadcast = [site for site in rank.startup if site.op.type == "c_broadcast" and param in site.op.output_arg_names]
+    taken = [
+        site
+        for site in rank.startup
+        if snapshot in site.op.output_arg_names and param in site.op.input_arg_names
+    ]
+    broadcast = [
+        site for site in rank.startup if site.op.type == "c_broadcast" and param in site.op.output_arg_names
+    ]
     if not taken:
         found.add("snapshot", rank.role, f"the startup program takes no snapshot {snapshot!r} of {param!r}")
     elif broadcast and broadcast[-1].number > taken[-1].number:
-        found.add("snapshot", taken[-1], f"it takes the snapshot of {param!r} before op {broadcast[-1].number} broadcasts it")
+        found.add(
+            "snapshot",
+            taken[-1],
+            f"it takes the snapshot of {param!r} before op {broadcast[-1].number} broadcasts it",
+        )
 
 
 # ---------------------------------------------------------------------- broadcasts and streams
@@ -298,29 +439,41 @@ def _check_broadcasts(found: Findings, rank: Rank, count: int) -> None:
     """Every trained parameter comes from one root, so that all ranks begin alike."""
     if rank.shared or not rank.rings:
         return
-    sent = Counter(name for site in rank.startup if site.op.type == "c_broadcast" for name in site.op.output_arg_names)
+    sent = Counter(
+        name for site in rank.startup if site.op.type == "c_broadcast" for name in site.op.output_arg_names
+    )
     roots = {int(site.op.attrs.get("root", 0)) for site in rank.startup if site.op.type == "c_broadcast"}
     for name in [param for param in rank.params if not _distributed(rank, param)]:
         if sent[name] != 1:
-            found.add("broadcast", rank.role, f"the startup program broadcasts {name!r} {sent[name]} times, and not once")
+            found.add(
+                "broadcast",
+                rank.role,
+                f"the startup program broadcasts {name!r} {sent[name]} times, and not once",
+            )
     for root in roots:
         if not 0 <= root < count or len(roots) > 1:
-            found.add("broadcast", rank.role, f"parameters are broadcast from the ranks {sorted(roots)} of {count}")
+            found.add(
+                "broadcast", rank.role, f"parameters are broadcast from the ranks {sorted(roots)} of {count}"
+            )
             break
     for site in rank.startup:
         if site.op.type == "c_broadcast" and site.op.input_arg_names != site.op.output_arg_names:
-            found.add("broadcast", site, f"it broadcasts {site.op.input_arg_names} into {site.op.output_arg_names}")
+            found.add(
+                "broadcast", site, f"it broadcasts {site.op.input_arg_names} into {site.op.output_arg_names}"
+            )
 
 
 def _check_streams(found: Findings, rank: Rank) -> None:
     """A collective on its own stream starts behind c_sync_calc_stream and is done at c_sync_comm_stream."""
-    if any(site.op.type == "c_sync_calc_stream" for site in rank.main) or any(site.op.type == "c_sync_comm_stream" for site in rank.main):
+    if any(site.op.type == "c_sync_calc_stream" for site in rank.main) or any(
+        site.op.type == "c_sync_comm_stream" for site in rank.main
+    ):
         _walk_streams(found, rank, rank.main)
 
 
 def _walk_streams(found: Findings, rank: Rank, sites: Sequence[Site]) -> None:
-    unsynced: set[str] = set()                 # written since the last c_sync_calc_stream
-    flying: dict[str, tuple[int, Site]] = {}   # reduced, and not yet waited for
+    unsynced: set[str] = set()  # written since the last c_sync_calc_stream
+    flying: dict[str, tuple[int, Site]] = {}  # reduced, and not yet waited for
     for site in sites:
         op = site.op
         if op.type == "c_sync_calc_stream":
@@ -332,13 +485,18 @@ def _walk_streams(found: Findings, rank: Rank, sites: Sequence[Site]) -> None:
             names = [part for name in op.input_arg_names for part in (name, *rank.parts.get(name, ()))]
             early = [name for name in names if name in unsynced]
             if early:
-                found.add("sync", site, f"it starts on {early[0]!r} with no c_sync_calc_stream since it was written")
+                found.add(
+                    "sync", site, f"it starts on {early[0]!r} with no c_sync_calc_stream since it was written"
+                )
             flying.update((name, (int(op.attrs.get("ring_id", 0)), site)) for name in names)
         else:
             early = [name for name in op.input_arg_names if name in flying]
             if early and op.type != "coalesce_tensor":
                 ring, other = flying.pop(early[0])
-                found.add("sync", site, f"it reads {early[0]!r} with no c_sync_comm_stream of ring {ring} since op {other.number} reduced it")
+                found.add(
+                    "sync",
+                    site,
+                    f"it reads {early[0]!r} with no c_sync_comm_stream of ring {ring} since op "
+                    f"{other.number} reduced it",
+                )
             unsynced.update(op.output_arg_names)
-
-

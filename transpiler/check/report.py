@@ -1,10 +1,22 @@
-"""A static check over the programs of all roles of a job: what would hang, be lost, or be computed wrongly, before it is run."""
+"""A static check over the programs of all roles of a job: what would hang, be lost, or be computed
+wrongly, before it is run.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fluidlite.transpiler.check.facts import Finding, Findings, Server, Site, Trainer, read_server, read_trainer, writes
+from fluidlite.transpiler.check.facts import (
+    Finding,
+    Findings,
+    Server,
+    Site,
+    Trainer,
+    read_server,
+    read_trainer,
+    writes,
+)
 from fluidlite.transpiler.check.flow import check_flow, fed_names, never_written
 from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_of_ranks, step_of_servers
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
@@ -56,7 +68,9 @@ RULES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Report:
-    """What the check found; `looked_at` are the roles whose programs were read, `ops` the number of their ops."""
+    """What the check found; `looked_at` are the roles whose programs were read, `ops` the number of their
+    ops.
+    """
 
     findings: tuple[Finding, ...]
     looked_at: tuple[Role, ...]
@@ -82,8 +96,8 @@ class Report:
 def check(job: Job | Mapping[Role, Programs], trainers: int | None = None) -> Report:
     """Check the programs of all roles against each other; time grows linearly with the ops that are read.
 
-    Of a `Job`'s trainers the first two and the last are read, since they differ in their numbers only; of a mapping all are.
-    `trainers` is their number where the mapping does not hold all of them.
+    Of a `Job`'s trainers the first two and the last are read, since they differ in their numbers only; of a
+    mapping all are. `trainers` is their number where the mapping does not hold all of them.
     """
     if isinstance(job, Job):
         picked = {role: job.programs(role) for role in _sample(job)}
@@ -115,7 +129,11 @@ class _Check:
             if server is None:
                 self.found.add("listen", role, "its main program has no listen_and_serv op in block 0")
             elif server.endpoint in found:
-                self.found.add("endpoints", server.listen, f"{found[server.endpoint].role.name} listens at {server.endpoint!r} too")
+                self.found.add(
+                    "endpoints",
+                    server.listen,
+                    f"{found[server.endpoint].role.name} listens at {server.endpoint!r} too",
+                )
             else:
                 found[server.endpoint] = server
         return found
@@ -131,7 +149,12 @@ class _Check:
             self.check_servers()
         else:
             self.check_collectives()
-        ops = sum(len(block.ops) for item in self.programs.values() for program in (item.main, item.startup) for block in program.blocks)
+        ops = sum(
+            len(block.ops)
+            for item in self.programs.values()
+            for program in (item.main, item.startup)
+            for block in program.blocks
+        )
         return Report(tuple(self.found.items.values()), tuple(self.programs), ops, self.pieces)
 
     def check_numbers(self) -> None:
@@ -149,31 +172,59 @@ class _Check:
         program, startup = trainer.programs.main, trainer.programs.startup
         check_flow(self.found, trainer.role, "startup", startup, (), trainer.local)
         # What the original job lacks too (a variable fed, or set through the scope) is the user's to give
-        fed = fed_names(program) if self.job is None else never_written(self.job.main) - writes(self.job.startup)
+        fed = (
+            fed_names(program)
+            if self.job is None
+            else never_written(self.job.main) - writes(self.job.startup)
+        )
         check_flow(self.found, trainer.role, "main", program, trainer.initialised, fed | trainer.local)
 
     def check_servers(self) -> None:
         """The rules of parameter-server jobs."""
         for server in self.servers.values():
             check_flow(self.found, server.role, "startup", server.programs.startup, ())
-            check_flow(self.found, server.role, "main", server.programs.main, server.held.keys(),
-                       server.expected_set | server.gradients.keys() | {"@TRAINER_ID@"})
+            check_flow(
+                self.found,
+                server.role,
+                "main",
+                server.programs.main,
+                server.held.keys(),
+                server.expected_set | server.gradients.keys() | {"@TRAINER_ID@"},
+            )
         present = {trainer.role.index for trainer in self.trainers}
-        cluster = Cluster(self.found, self.trainers, self.servers, self.count, tuple(i for i in range(self.count) if i not in present),
-                          self.is_sync(), any(server.geo for server in self.servers.values()))
+        cluster = Cluster(
+            self.found,
+            self.trainers,
+            self.servers,
+            self.count,
+            tuple(i for i in range(self.count) if i not in present),
+            self.is_sync(),
+            any(server.geo for server in self.servers.values()),
+        )
         check_cluster(cluster)
         check_slices(cluster)
         check_barriers(cluster)
         check_cycles(self.found, *step_of_servers(cluster))
-        self.pieces = sum(len(trainer.sent) + len(trainer.fetched) + len(trainer.looked_up) for trainer in self.trainers)
+        self.pieces = sum(
+            len(trainer.sent) + len(trainer.fetched) + len(trainer.looked_up) for trainer in self.trainers
+        )
 
     def is_sync(self) -> bool:
-        """Whether the trainers take each step together: a barrier says so, or that gradients arrive under each trainer's name."""
+        """Whether the trainers take each step together: a barrier says so, or that gradients arrive under
+        each trainer's name.
+        """
         if self.job is not None:
             return self.job.sync_mode and self.job.mode == "pserver"
-        barriers = any(site.op.type == "send_barrier" and not site.op.attrs.get("half_async")
-                       for trainer in self.trainers for site in trainer.barriers)
-        return barriers or any(server.gradients.keys() - server.expected_set for server in self.servers.values() if not server.geo)
+        barriers = any(
+            site.op.type == "send_barrier" and not site.op.attrs.get("half_async")
+            for trainer in self.trainers
+            for site in trainer.barriers
+        )
+        return barriers or any(
+            server.gradients.keys() - server.expected_set
+            for server in self.servers.values()
+            if not server.geo
+        )
 
     def check_collectives(self) -> None:
         """The rules of jobs without servers."""
@@ -185,5 +236,3 @@ class _Check:
                 steps[rank.role] = sequence(getattr(rank, label))
                 self.pieces += len(steps[rank.role])
             check_cycles(self.found, *step_of_ranks(steps))
-
-

@@ -1,10 +1,23 @@
-"""The static check of slices: whole rows that tile their parameter, and come back in the order in which they were cut."""
+"""The static check of slices: whole rows that tile their parameter, and come back in the order in which
+they were cut.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count, update_of
+from fluidlite.transpiler.check.facts import (
+    Findings,
+    Piece,
+    Server,
+    Site,
+    Trainer,
+    declared,
+    only,
+    row_count,
+    update_of,
+)
 from fluidlite.transpiler.check.servers import Cluster
 from fluidlite.transpiler.roles import Job, Role, Slice
 
@@ -16,9 +29,16 @@ def check_slices(cluster: Cluster) -> None:
     for trainer in cluster.trainers:
         for site in trainer.splits:
             _check_split(cluster.found, site)
-        places = {(piece.site.program, piece.local): number for number, piece in enumerate(trainer.fetched + trainer.received_at_start)}
+        places = {
+            (piece.site.program, piece.local): number
+            for number, piece in enumerate(trainer.fetched + trainer.received_at_start)
+        }
         for site in trainer.joins:
-            order = [places[site.program, name] for name in site.op.input_arg_names if (site.program, name) in places]
+            order = [
+                places[site.program, name]
+                for name in site.op.input_arg_names
+                if (site.program, name) in places
+            ]
             if order:
                 _check_join(cluster.found, site, order)
         _check_runtime_cuts(cluster, trainer)
@@ -38,11 +58,20 @@ def _check_split(found: Findings, site: Site) -> None:
     if whole is None:
         return
     if row_count(whole.shape) not in (-1, sum(sections)):
-        found.add("slices", site, f"the sections {sections} are {sum(sections)} rows, and {whole.name!r} has {row_count(whole.shape)}")
+        found.add(
+            "slices",
+            site,
+            f"the sections {sections} are {sum(sections)} rows, and {whole.name!r} has "
+            f"{row_count(whole.shape)}",
+        )
     for name, rows in zip(outs, sections, strict=True):
         var = declared(op.block, name)
         if var is not None and var.shape and var.shape != (rows, *whole.shape[1:]):
-            found.add("slices", site, f"{name!r} is {list(var.shape)}, and the section is {[rows, *whole.shape[1:]]}")
+            found.add(
+                "slices",
+                site,
+                f"{name!r} is {list(var.shape)}, and the section is {[rows, *whole.shape[1:]]}",
+            )
         if var is not None and (var.type == VarType.SELECTED_ROWS) != (whole.type == VarType.SELECTED_ROWS):
             found.add("dtype", site, f"{name!r} is {var.type}, and {whole.name!r} is {whole.type}")
 
@@ -61,7 +90,12 @@ def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
     shapes = [part.shape for part in parts if part is not None]
     rows = sum(map(row_count, shapes))
     if rows != row_count(whole.shape) or any(shape[1:] != whole.shape[1:] for shape in shapes):
-        found.add("slices", site, f"the slices {list(map(list, shapes))} have {rows} rows, and {whole.name!r} is {list(whole.shape)}")
+        found.add(
+            "slices",
+            site,
+            f"the slices {list(map(list, shapes))} have {rows} rows, and {whole.name!r} is "
+            f"{list(whole.shape)}",
+        )
     for part in parts:
         if part is not None and part._dtype != whole._dtype:
             found.add("dtype", site, f"{part.name!r} is {part._dtype}, and {whole.name!r} is {whole._dtype}")
@@ -93,8 +127,12 @@ def _rows_held(cluster: Cluster, piece: Piece) -> int:
 def _same_rows(found: Findings, group: Sequence[Piece], rows: list[int]) -> None:
     whole = declared(group[0].site.op.block, group[0].local)
     if whole is not None and -1 not in rows and row_count(whole.shape) not in (-1, sum(rows)):
-        found.add("slices", group[0].site, f"the slices of {whole.name!r} have {rows} rows, together {sum(rows)}, and it has "
-                                           f"{row_count(whole.shape)}")
+        found.add(
+            "slices",
+            group[0].site,
+            f"the slices of {whole.name!r} have {rows} rows, together {sum(rows)}, and it has "
+            f"{row_count(whole.shape)}",
+        )
 
 
 def _check_tables(found: Findings, trainer: Trainer) -> None:
@@ -103,7 +141,9 @@ def _check_tables(found: Findings, trainer: Trainer) -> None:
 
 
 def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
-    """What is sent as a parameter's gradient must update what is fetched as that parameter (sends and recvs name it in op_role_var)."""
+    """What is sent as a parameter's gradient must update what is fetched as that parameter (sends and
+    recvs name it in op_role_var).
+    """
     fetched = {(piece.remote, piece.endpoint): piece for piece in trainer.fetched}
     for piece in trainer.sent:
         server = cluster.server(piece)
@@ -113,16 +153,24 @@ def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
             continue
         wanted, found = piece.site.op.role_vars[0], back.site.op.role_vars[0]
         if wanted != found:
-            cluster.found.add("pairing", piece.site, f"{piece.remote!r} is the gradient of {wanted!r}, and {server.role.name} updates "
-                                                     f"{param!r} with it, which is fetched as {found!r}")
+            cluster.found.add(
+                "pairing",
+                piece.site,
+                f"{piece.remote!r} is the gradient of {wanted!r}, and {server.role.name} updates "
+                f"{param!r} with it, which is fetched as {found!r}",
+            )
 
 
 def _check_order(cluster: Cluster, trainer: Trainer) -> None:
     """The k-th slice of the gradient must update the k-th slice of the parameter."""
     orders = {tuple(site.op.inputs.get("X", ())): site for site in trainer.joins if site.program == "main"}
     place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}
-    at_start = {name: (number, site) for site in trainer.joins if site.program == "startup"
-                for number, name in enumerate(site.op.inputs.get("X", ()))}
+    at_start = {
+        name: (number, site)
+        for site in trainer.joins
+        if site.program == "startup"
+        for number, name in enumerate(site.op.inputs.get("X", ()))
+    }
     local = {(piece.remote, piece.endpoint): piece.local for piece in trainer.fetched}
     for group in _by_site(trainer.sent):
         if len(group) < 2 or len({piece.local for piece in group}) != len(group):
@@ -133,8 +181,12 @@ def _check_order(cluster: Cluster, trainer: Trainer) -> None:
             name = local.get((param, piece.endpoint)) if param is not None else None
             for seats in (place, at_start):
                 if name in seats and seats[name][0] != number:
-                    cluster.found.add("slices", seats[name][1], f"{name!r} is joined as slice {seats[name][0]}, and its gradient "
-                                                                f"{piece.local!r} is slice {number}")
+                    cluster.found.add(
+                        "slices",
+                        seats[name][1],
+                        f"{name!r} is joined as slice {seats[name][0]}, and its gradient "
+                        f"{piece.local!r} is slice {number}",
+                    )
 
 
 def _param_of(server: Server, arrival: str) -> str | None:
@@ -146,13 +198,17 @@ def _param_of(server: Server, arrival: str) -> str | None:
     number = server.gradients.get(gradient)
     if number is None or not 0 < number < len(server.programs.main.blocks):
         return None
-    params = {update[0] for op in server.programs.main.blocks[number].ops if (update := update_of(op)) is not None}
+    params = {
+        update[0] for op in server.programs.main.blocks[number].ops if (update := update_of(op)) is not None
+    }
     return params.pop() if len(params) == 1 else None
 
 
 # ---------------------------------------------------------------------- a job's own table
 def check_placement(found: Findings, job: Job, servers: Mapping[str, Server]) -> None:
-    """The job's slices must tile each parameter of the original program, on servers that exist and hold them."""
+    """The job's slices must tile each parameter of the original program, on servers that exist and hold
+    them.
+    """
     groups: dict[str, list[Slice]] = {}
     for part in job.slices:
         groups.setdefault(part.param, []).append(part)
@@ -163,12 +219,20 @@ def check_placement(found: Findings, job: Job, servers: Mapping[str, Server]) ->
             _check_tiles(found, blame, sorted(parts, key=lambda part: part.first_row), var.shape)
         for part in parts:
             if part.endpoint not in job.endpoints:
-                found.add("endpoints", blame, f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is no server of the job")
+                found.add(
+                    "endpoints",
+                    blame,
+                    f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is no server of the job",
+                )
             server = servers.get(part.endpoint)
             held = None if server is None else server.held.get(part.param_name)
             if server is not None and (held is None or held.shape != part.shape):
-                found.add("slices", server.role, f"it should hold {part.param_name!r} {list(part.shape)}, and holds "
-                                                 f"{'none' if held is None else list(held.shape)}")
+                found.add(
+                    "slices",
+                    server.role,
+                    f"it should hold {part.param_name!r} {list(part.shape)}, and holds "
+                    f"{'none' if held is None else list(held.shape)}",
+                )
 
 
 def _check_tiles(found: Findings, blame: Role, parts: Sequence[Slice], shape: tuple[int, ...]) -> None:
@@ -176,13 +240,24 @@ def _check_tiles(found: Findings, blame: Role, parts: Sequence[Slice], shape: tu
     for part in parts:
         if part.first_row != row:
             what = "overlap" if part.first_row < row else "leave a hole"
-            found.add("slices", blame, f"the slices of {part.param!r} {what}: slice {part.index} begins at row {part.first_row}, "
-                                       f"and the ones before it end at row {row}")
+            found.add(
+                "slices",
+                blame,
+                f"the slices of {part.param!r} {what}: slice {part.index} begins at row {part.first_row}, "
+                f"and the ones before it end at row {row}",
+            )
         if part.shape[1:] != shape[1:] or part.count != len(parts):
-            found.add("slices", blame, f"slice {part.index} of {part.count} of {part.param!r} is {list(part.shape)}, and the parameter "
-                                       f"{list(shape)} has {len(parts)} slices of whole rows")
+            found.add(
+                "slices",
+                blame,
+                f"slice {part.index} of {part.count} of {part.param!r} is {list(part.shape)}, and the "
+                f"parameter "
+                f"{list(shape)} has {len(parts)} slices of whole rows",
+            )
         row = part.first_row + row_count(part.shape)
     if row != row_count(shape):
-        found.add("slices", blame, f"the slices of {parts[0].param!r} end at row {row}, and it has {row_count(shape)} rows")
-
-
+        found.add(
+            "slices",
+            blame,
+            f"the slices of {parts[0].param!r} end at row {row}, and it has {row_count(shape)} rows",
+        )

@@ -1,4 +1,7 @@
-"""What a plan is made of: sizes of a program's values, its FLOPs, its peak of activations, and what training moves."""
+"""What a plan is made of: sizes of a program's values, its FLOPs, its peak of activations, and what
+training moves.
+"""
+
 from __future__ import annotations
 
 import math
@@ -16,12 +19,14 @@ from fluidlite.transpiler.check.facts import update_of
 
 __all__ = ["ROW_ID_BYTES", "Facts", "Sizes", "Tensor", "flops_of", "peak_activations", "read_facts"]
 
-ROW_ID_BYTES = 8                              # the int64 that goes with each row of a sparse gradient
+ROW_ID_BYTES = 8  # the int64 that goes with each row of a sparse gradient
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a value is at run time: -1 in front is `batch` samples (times `sequence` steps where there is a level of detail)."""
+    """How large a value is at run time: -1 in front is `batch` samples (times `sequence` steps where there
+    is a level of detail).
+    """
 
     batch: int
     sequence: int = 1
@@ -29,7 +34,10 @@ class Sizes:
     def shape(self, var: Variable) -> tuple[int, ...]:
         """The shape with its unknown dimensions filled in; further unknown ones are `sequence`."""
         front = self.batch * (self.sequence if var.lod_level else 1)
-        return tuple(dim if dim >= 0 else (front if place == 0 else self.sequence) for place, dim in enumerate(var.shape))
+        return tuple(
+            dim if dim >= 0 else (front if place == 0 else self.sequence)
+            for place, dim in enumerate(var.shape)
+        )
 
     def count(self, var: Variable) -> int:
         """The number of elements."""
@@ -48,11 +56,11 @@ class Tensor(NamedTuple):
     name: str
     shape: tuple[int, ...]
     bytes: int
-    state_rows: int                           # bytes of state that are cut with the parameter
-    state_fixed: int                          # bytes of state that each slice has its own copy of
-    update_ops: int                           # ops of role Optimize that are there for it
-    rows: int                                 # rows that a step touches; 0 for a dense gradient
-    lookups: int                              # ops that look rows up
+    state_rows: int  # bytes of state that are cut with the parameter
+    state_fixed: int  # bytes of state that each slice has its own copy of
+    update_ops: int  # ops of role Optimize that are there for it
+    rows: int  # rows that a step touches; 0 for a dense gradient
+    lookups: int  # ops that look rows up
 
     @property
     def sparse(self) -> bool:
@@ -75,8 +83,10 @@ class Facts:
     """What the original program says about a step of one trainer."""
 
     tensors: tuple[Tensor, ...]
-    other_bytes: int                          # persistable values that no optimizer updates: running means, counters, frozen parameters
-    schedule_ops: int                         # ops of the learning rate's schedule
+    other_bytes: (
+        int  # persistable values that no optimizer updates: running means, counters, frozen parameters
+    )
+    schedule_ops: int  # ops of the learning rate's schedule
     forward_flops: int
     backward_flops: int
 
@@ -97,13 +107,23 @@ def read_facts(program: Program, sizes: Sizes) -> Facts:
             helpers[op.role_vars[0]] = helpers.get(op.role_vars[0], 0) + 1
         if op.type in ("lookup_table", "lookup_table_v2"):
             lookups.setdefault(op.inputs["W"][0], []).append(op)
-    tensors = tuple(_tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes) for name, op in updates.items())
+    tensors = tuple(
+        _tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes)
+        for name, op in updates.items()
+    )
     trained = {name for op in updates.values() for name in (op.inputs["Param"][0], *_state_names(block, op))}
-    other = sum(sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained)
+    other = sum(
+        sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained
+    )
     schedule = sum(bool(op.role & OpRole.LRSched) for op in block.ops)
     counted = [(op.role, flops_of(op, sizes)) for op in block.ops]
-    return Facts(tensors, other, schedule, sum(flops for role, flops in counted if not role & OpRole.Backward),
-                 sum(flops for role, flops in counted if role & OpRole.Backward))
+    return Facts(
+        tensors,
+        other,
+        schedule,
+        sum(flops for role, flops in counted if not role & OpRole.Backward),
+        sum(flops for role, flops in counted if role & OpRole.Backward),
+    )
 
 
 def _state_names(block: Block, op: Operator) -> Iterator[str]:
@@ -115,7 +135,9 @@ def _state_names(block: Block, op: Operator) -> Iterator[str]:
                     yield name
 
 
-def _tensor(block: Block, name: str, op: Operator, update_ops: int, lookups: Iterable[Operator], sizes: Sizes) -> Tensor:
+def _tensor(
+    block: Block, name: str, op: Operator, update_ops: int, lookups: Iterable[Operator], sizes: Sizes
+) -> Tensor:
     param = block.var(name)
     rows_of_state = fixed = 0
     for other in _state_names(block, op):
@@ -124,7 +146,9 @@ def _tensor(block: Block, name: str, op: Operator, update_ops: int, lookups: Ite
             rows_of_state += sizes.bytes(var)
         else:
             fixed += sizes.bytes(var)
-    sparse = [lookup for lookup in lookups if lookup.attrs.get("is_sparse") or lookup.attrs.get("is_distributed")]
+    sparse = [
+        lookup for lookup in lookups if lookup.attrs.get("is_sparse") or lookup.attrs.get("is_distributed")
+    ]
     rows = sum(_ids(lookup, sizes) for lookup in sparse)
     return Tensor(name, param.shape, sizes.bytes(param), rows_of_state, fixed, update_ops, rows, len(sparse))
 
@@ -136,7 +160,8 @@ def _ids(lookup: Operator, sizes: Sizes) -> int:
 
 # ---------------------------------------------------------------------- FLOPs
 def flops_of(op: Operator, sizes: Sizes) -> int:
-    """Multiplications and additions of a matrix product, convolution or recurrence; 0 for the rest, which memory bounds.
+    """Multiplications and additions of a matrix product, convolution or recurrence; 0 for the rest, which
+    memory bounds.
 
     A gradient op costs as much as its forward op for each gradient that it makes.
     """
@@ -146,8 +171,11 @@ def flops_of(op: Operator, sizes: Sizes) -> int:
         return 0
     made = 1
     if forward != op.type:
-        made = sum(bool(names) and names != [EMPTY_VAR] for slot, names in op.outputs.items()
-                   if slot.removesuffix(GRAD_SUFFIX) in ("X", "Y", "Input", "Filter", "Weight"))
+        made = sum(
+            bool(names) and names != [EMPTY_VAR]
+            for slot, names in op.outputs.items()
+            if slot.removesuffix(GRAD_SUFFIX) in ("X", "Y", "Input", "Filter", "Weight")
+        )
     return made * rule(op, sizes)
 
 
@@ -161,7 +189,7 @@ def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
 def _mul(op: Operator, sizes: Sizes) -> int:
     """2 x rows x depth x columns of the matrices that X and Y are flattened to."""
     x, y = _shape(op, "X", sizes), _shape(op, "Y", sizes)
-    columns = math.prod(y[int(op.attrs.get("y_num_col_dims", 1)):])
+    columns = math.prod(y[int(op.attrs.get("y_num_col_dims", 1)) :])
     return 2 * math.prod(x) * columns
 
 
@@ -176,7 +204,9 @@ def _matmul(op: Operator, sizes: Sizes) -> int:
 
 
 def _conv(op: Operator, sizes: Sizes) -> int:
-    """2 x elements of the output x elements of the filter that each needs (input channels of its group x window)."""
+    """2 x elements of the output x elements of the filter that each needs (input channels of its group x
+    window).
+    """
     return 2 * math.prod(_shape(op, "Output", sizes)) * math.prod(_shape(op, "Filter", sizes)[1:])
 
 
@@ -191,8 +221,16 @@ def _recurrence(op: Operator, sizes: Sizes) -> int:
 
 
 _FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
-    "mul": _mul, "matmul": _matmul, "matmul_v2": _matmul, "conv2d": _conv, "depthwise_conv2d": _conv, "conv3d": _conv,
-    "conv2d_transpose": _conv_transpose, "conv3d_transpose": _conv_transpose, "lstm": _recurrence, "gru": _recurrence,
+    "mul": _mul,
+    "matmul": _matmul,
+    "matmul_v2": _matmul,
+    "conv2d": _conv,
+    "depthwise_conv2d": _conv,
+    "conv3d": _conv,
+    "conv2d_transpose": _conv_transpose,
+    "conv3d_transpose": _conv_transpose,
+    "lstm": _recurrence,
+    "gru": _recurrence,
 }
 
 
@@ -200,20 +238,22 @@ _FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
 def peak_activations(program: Program, sizes: Sizes) -> int:
     """The largest sum of bytes that are alive at one op: from the first write (or the feed) to the last use.
 
-    Each output has a buffer of its own, but for the slices of a gradient, which are views; values of sub-blocks live as long as
-    the op that runs them.
+    Each output has a buffer of its own, but for the slices of a gradient, which are views; values of
+    sub-blocks live as long as the op that runs them.
     """
     block = program.global_block()
     uses = [list(dict.fromkeys(_names(op))) for op in block.ops]
     last = {name: number for number, names in enumerate(uses) for name in names}
-    views = {name: op.inputs["X"][0] for op in block.ops if op.type == "split_byref" for name in op.outputs["Out"]}
+    views = {
+        name: op.inputs["X"][0] for op in block.ops if op.type == "split_byref" for name in op.outputs["Out"]
+    }
     for name, whole in views.items():
         last[whole] = max(last[whole], last[name])
     ending: dict[int, list[str]] = {}
     for name, number in last.items():
         ending.setdefault(number, []).append(name)
     written = {name for op in block.ops for name in op.output_arg_names}
-    rows: dict[str, int] = {}                 # of the sparse gradients made so far
+    rows: dict[str, int] = {}  # of the sparse gradients made so far
     alive = {name: _held(block, name, sizes, rows) for name in last if name not in written}
     now = peak = sum(alive.values())
     for number, op in enumerate(block.ops):
@@ -236,7 +276,9 @@ def _names(op: Operator) -> Iterator[str]:
 
 
 def _count_rows(block: Block, op: Operator, sizes: Sizes, rows: dict[str, int]) -> None:
-    """A look-up's gradient has a row an id; other sparse values have their inputs' rows, cut as the table is cut."""
+    """A look-up's gradient has a row an id; other sparse values have their inputs' rows, cut as the table
+    is cut.
+    """
     for name in op.output_arg_names:
         var = block._find_var_recursive(name)
         if var is None or var.type != VarType.SELECTED_ROWS:

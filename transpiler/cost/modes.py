@@ -1,11 +1,23 @@
-"""The step of every mode for other numbers of trainers: what a job would cost if it were transpiled otherwise."""
+"""The step of every mode for other numbers of trainers: what a job would cost if it were transpiled
+otherwise.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
-from fluidlite.transpiler.cost.plan import Load, Scale, geo_steps, loads_of_servers, reduce_all, ring, step_seconds, total
+from fluidlite.transpiler.cost.plan import (
+    Load,
+    Scale,
+    geo_steps,
+    loads_of_servers,
+    reduce_all,
+    ring,
+    step_seconds,
+    total,
+)
 from fluidlite.transpiler.roles import Job, make_job
 
 if TYPE_CHECKING:
@@ -14,16 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["SCALED", "scaling"]
 
 SCALED = ("pserver", "async", "geo_sgd", "grad_allreduce", "hierarchical", "local_sgd")
-"""The modes of `Plan.scaling`; `nccl2` moves what grad_allreduce moves, in groups (`hierarchical`) where its configuration says so."""
-GROUP = 8                                     # ranks of a group of the hierarchical all-reduce where the job does not say
+"""The modes of `Plan.scaling`; `nccl2` moves what grad_allreduce moves, in groups (`hierarchical`) where
+its configuration says so.
+"""
+GROUP = 8  # ranks of a group of the hierarchical all-reduce where the job does not say
 
 
-def scaling(plan: Plan, trainers: Sequence[int], modes: Sequence[str] | None, servers: int | None) -> Iterator[Scale]:
+def scaling(
+    plan: Plan, trainers: Sequence[int], modes: Sequence[str] | None, servers: int | None
+) -> Iterator[Scale]:
     """A line for each mode and number of trainers; see `Plan.scaling`."""
     names = tuple(modes or SCALED)
     for name in names:
         if name not in SCALED:
-            raise TranspilerError(f"no mode {name!r}{did_you_mean(name, SCALED)} (modes: {', '.join(SCALED)})")
+            raise TranspilerError(
+                f"no mode {name!r}{did_you_mean(name, SCALED)} (modes: {', '.join(SCALED)})"
+            )
     if any(count < 1 for count in trainers):
         raise TranspilerError(f"trainers should be positive numbers, not {list(trainers)}")
     job = plan.job
@@ -33,7 +51,14 @@ def scaling(plan: Plan, trainers: Sequence[int], modes: Sequence[str] | None, se
         step = _with_servers(plan, name, servers) if name in SCALED[:3] else _with_ring(plan, name)
         for count in trainers:
             seconds, load = step(count)
-            yield Scale(name, count, seconds, load.out, load.into, count * plan.sizes.batch / seconds if seconds else 0.0)
+            yield Scale(
+                name,
+                count,
+                seconds,
+                load.out,
+                load.into,
+                count * plan.sizes.batch / seconds if seconds else 0.0,
+            )
 
 
 def _with_servers(plan: Plan, mode: str, servers: int) -> Callable[[int], tuple[float, Load]]:
@@ -63,4 +88,5 @@ def _with_ring(plan: Plan, mode: str) -> Callable[[int], tuple[float, Load]]:
             group = inner if mode == "hierarchical" and count > inner and count % inner == 0 else 0
             load = reduce_all(plan.facts, count, group)
         return plan.compute_s + plan.link.seconds(load, mode), load
+
     return step

@@ -1,8 +1,10 @@
-"""What a job costs before it is run: bytes and messages on each link, memory of each role, and the time of a step.
+"""What a job costs before it is run: bytes and messages on each link, memory of each role, and the time of a
+step.
 
-docs/PLAN.md states the model and works an example. Everything is computed from the original program, the job's slices and one
-trainer's program: a plan of 10,000 trainers and 1,000 servers makes one program.
+docs/PLAN.md states the model and works an example. Everything is computed from the original program, the
+job's slices and one trainer's program: a plan of 10,000 trainers and 1,000 servers makes one program.
 """
+
 from __future__ import annotations
 
 import math
@@ -23,7 +25,8 @@ TRAINERS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 5000, 10000)
 
 @dataclass(frozen=True)
 class Link:
-    """A network port: each message takes `latency_s` seconds and its bytes at `bytes_per_s`, one message after another.
+    """A network port: each message takes `latency_s` seconds and its bytes at `bytes_per_s`, one message
+    after another.
 
     The defaults are a cloud machine's 10 Gb/s Ethernet with a remote call of 50 us.
     """
@@ -33,10 +36,15 @@ class Link:
 
     def __post_init__(self) -> None:
         if not (self.latency_s >= 0 and self.bytes_per_s > 0):
-            raise TranspilerError(f"a link needs a latency of 0 s or more and a positive speed, not {self.latency_s} s, {self.bytes_per_s} B/s")
+            raise TranspilerError(
+                f"a link needs a latency of 0 s or more and a positive speed, not {self.latency_s} s, "
+                f"{self.bytes_per_s} B/s"
+            )
 
     def one_way(self, load: Load) -> float:
-        """The time of a load that must go out before anything comes in: a synchronous step pushes, then pulls."""
+        """The time of a load that must go out before anything comes in: a synchronous step pushes, then
+        pulls.
+        """
         return load.messages * self.latency_s + (load.out + load.into) / self.bytes_per_s
 
     def both_ways(self, load: Load) -> float:
@@ -49,13 +57,15 @@ class Link:
 
 
 class Load(NamedTuple):
-    """What crosses one port in a step: bytes out, bytes in, messages (requests that carry values, and barriers)."""
+    """What crosses one port in a step: bytes out, bytes in, messages (requests that carry values, and
+    barriers).
+    """
 
     out: float = 0.0
     into: float = 0.0
     messages: float = 0.0
 
-    def __add__(self, other: object) -> Load:                                    # type: ignore[override]
+    def __add__(self, other: object) -> Load:  # type: ignore[override]
         assert isinstance(other, Load)
         return Load(self.out + other.out, self.into + other.into, self.messages + other.messages)
 
@@ -92,7 +102,9 @@ class Row(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """One line of `Plan.scaling()`: `seconds` a step, bytes that one trainer sends and receives, samples a second of all trainers."""
+    """One line of `Plan.scaling()`: `seconds` a step, bytes that one trainer sends and receives, samples a
+    second of all trainers.
+    """
 
     mode: str
     trainers: int
@@ -109,9 +121,9 @@ class Plan:
     Attributes
     ----------
     step_s: estimated seconds of a step. compute_s: those of one trainer's forward and backward pass alone.
-    flops: multiplications and additions of one trainer's matrix products and convolutions, forward and backward.
-    links: what goes from trainer0 to each server and back, or to its neighbour in the ring; other trainers do the same.
-    bottleneck: the role whose port is busy longest.
+    flops: multiplications and additions of one trainer's matrix products and convolutions, forward and
+    backward. links: what goes from trainer0 to each server and back, or to its neighbour in the ring; other
+    trainers do the same. bottleneck: the role whose port is busy longest.
     """
 
     job: Job
@@ -133,24 +145,38 @@ class Plan:
         """A row for the trainers, who are alike (`trainer0..9`), and one for each server."""
         return self.rows
 
-    def scaling(self, trainers: Sequence[int] = TRAINERS, modes: Sequence[str] | None = None, servers: int | None = None) -> tuple[Scale, ...]:
+    def scaling(
+        self,
+        trainers: Sequence[int] = TRAINERS,
+        modes: Sequence[str] | None = None,
+        servers: int | None = None,
+    ) -> tuple[Scale, ...]:
         """The estimated step of every mode for other numbers of trainers, each with the same batch.
 
-        `servers` (default: the job's, or as many as trainers where it has none, 64 at most) stays the same for all.
+        `servers` (default: the job's, or as many as trainers where it has none, 64 at most) stays the same
+        for all.
         """
         from fluidlite.transpiler.cost.modes import scaling
+
         return tuple(scaling(self, trainers, modes, servers))
 
 
-def plan(job: Job, link: Link | None = None, batch: int = 32, sequence: int = 1, compute_s: float | None = None,
-         flops: float | None = None) -> Plan:
+def plan(
+    job: Job,
+    link: Link | None = None,
+    batch: int = 32,
+    sequence: int = 1,
+    compute_s: float | None = None,
+    flops: float | None = None,
+) -> Plan:
     """The cost of one step of `job`, in which each trainer takes `batch` samples.
 
     Parameters
     ----------
     link: the speed of each machine's port.
     sequence: mean steps of a sample where the data has a level of detail.
-    compute_s: seconds of a forward and backward pass of one trainer; or `flops`, how many multiplications and additions a trainer
+    compute_s: seconds of a forward and backward pass of one trainer; or `flops`, how many multiplications and
+    additions a trainer
         does in a second, from which it is estimated. Without either, communication alone counts.
     """
     _check_arguments(batch, sequence, compute_s, flops)
@@ -176,8 +202,8 @@ def _check_arguments(batch: int, sequence: int, compute_s: float | None, flops: 
 def exchange(part: Slice, tensor: Tensor) -> Load:
     """What one trainer exchanges with the server of a slice in one step: the gradient out, the parameter in.
 
-    A sparse table's gradient has a row, and its number, for each id of the batch (none twice: an upper bound), spread evenly over
-    the slices; each look-up sends its ids and gets their rows.
+    A sparse table's gradient has a row, and its number, for each id of the batch (none twice: an upper
+    bound), spread evenly over the slices; each look-up sends its ids and gets their rows.
     """
     if not tensor.sparse:
         size = part.shape[0] * tensor.row_bytes
@@ -195,13 +221,19 @@ def exchange_of_geo(part: Slice, tensor: Tensor, every: int) -> Load:
     return Load(size, size, 2).times(1 / every)
 
 
-def loads_of_servers(slices: Iterable[Slice], facts: Facts, endpoints: Sequence[str], mode: str, every: int) -> dict[str, Load]:
-    """What one trainer exchanges with each server in a step, seen from the trainer; synchronous steps pass two barriers each."""
+def loads_of_servers(
+    slices: Iterable[Slice], facts: Facts, endpoints: Sequence[str], mode: str, every: int
+) -> dict[str, Load]:
+    """What one trainer exchanges with each server in a step, seen from the trainer; synchronous steps pass
+    two barriers each.
+    """
     tensors = {tensor.name: tensor for tensor in facts.tensors}
     found = {endpoint: Load(messages=2.0 if mode == "pserver" else 0.0) for endpoint in endpoints}
     for part in slices:
         tensor = tensors[part.param]
-        found[part.endpoint] += exchange_of_geo(part, tensor, every) if mode == "geo_sgd" else exchange(part, tensor)
+        found[part.endpoint] += (
+            exchange_of_geo(part, tensor, every) if mode == "geo_sgd" else exchange(part, tensor)
+        )
     return found
 
 
@@ -217,8 +249,8 @@ def total(loads: Iterable[Load]) -> Load:
 def ring(kind: str, size: float, count: int) -> Load:
     """What one rank sends and receives in a collective of `size` bytes over a ring of `count` ranks.
 
-    An all-reduce sends 2 (n - 1) messages of 1/n of the bytes; a reduce-scatter or all-gather half of that; a broadcast or a
-    reduction passes everything on once, in pieces: n - 1 messages.
+    An all-reduce sends 2 (n - 1) messages of 1/n of the bytes; a reduce-scatter or all-gather half of that; a
+    broadcast or a reduction passes everything on once, in pieces: n - 1 messages.
     """
     if count < 2:
         return Load()
@@ -233,8 +265,14 @@ def ring(kind: str, size: float, count: int) -> Load:
 
 
 def hierarchical(size: float, count: int, inner: int) -> Load:
-    """The leader's part of an all-reduce in groups of `inner`: reduced in the group, all-reduced among leaders, broadcast in the group."""
-    return ring("c_reduce", size, inner) + ring("c_allreduce", size, count // inner) + ring("c_broadcast", size, inner)
+    """The leader's part of an all-reduce in groups of `inner`: reduced in the group, all-reduced among
+    leaders, broadcast in the group.
+    """
+    return (
+        ring("c_reduce", size, inner)
+        + ring("c_allreduce", size, count // inner)
+        + ring("c_broadcast", size, inner)
+    )
 
 
 def sparse_gather(tensor: Tensor, count: int) -> Load:
@@ -244,10 +282,16 @@ def sparse_gather(tensor: Tensor, count: int) -> Load:
 
 def reduce_all(facts: Facts, count: int, inner: int = 0) -> Load:
     """One all-reduce for each parameter."""
+
     def load(tensor: Tensor) -> Load:
         if tensor.sparse:
             return sparse_gather(tensor, count)
-        return hierarchical(tensor.bytes, count, inner) if inner > 1 else ring("c_allreduce", tensor.bytes, count)
+        return (
+            hierarchical(tensor.bytes, count, inner)
+            if inner > 1
+            else ring("c_allreduce", tensor.bytes, count)
+        )
+
     return total(load(tensor) for tensor in facts.tensors)
 
 
@@ -263,14 +307,33 @@ class _Draft:
     compute_s: float
 
     def finished(self, step_s: float, bottleneck: str, links: Iterable[Traffic], rows: Iterable[Row]) -> Plan:
-        return Plan(self.job, self.facts, self.sizes, self.link, self.compute_s, step_s, bottleneck, tuple(links), tuple(rows))
+        return Plan(
+            self.job,
+            self.facts,
+            self.sizes,
+            self.link,
+            self.compute_s,
+            step_s,
+            bottleneck,
+            tuple(links),
+            tuple(rows),
+        )
 
     def trainer_row(self, load: Load, parameters: int, state: int, mode: str) -> Row:
         program = self.job.trainer(0).main
         name = "trainer0" if self.job.trainers == 1 else f"trainer0..{self.job.trainers - 1}"
         ops = sum(len(block.ops) for block in program.blocks)
-        return Row(name, ops, parameters + self.facts.other_bytes, state, peak_activations(program, self.sizes), load.out, load.into,
-                   load.messages, self.compute_s + self.link.seconds(load, mode))
+        return Row(
+            name,
+            ops,
+            parameters + self.facts.other_bytes,
+            state,
+            peak_activations(program, self.sizes),
+            load.out,
+            load.into,
+            load.messages,
+            self.compute_s + self.link.seconds(load, mode),
+        )
 
     def with_servers(self) -> Plan:
         """Parameter servers: the trainers' ports and the busiest server's port bound the step."""
@@ -283,13 +346,26 @@ class _Draft:
         state = sum(tensor.state for tensor in self.facts.tensors) if geo else 0
         rows = [self.trainer_row(mine, held, state, mode), *self.server_rows(loads, mode)]
         busiest = max(rows, key=lambda row: row.seconds - (self.compute_s if row is rows[0] else 0.0))
-        links = [item for role in job.roles if role.kind != "trainer" for item in self.both_ways(role, loads[role.endpoint])]
+        links = [
+            item
+            for role in job.roles
+            if role.kind != "trainer"
+            for item in self.both_ways(role, loads[role.endpoint])
+        ]
         port = self.link.seconds(mine, mode)
-        return self.finished(step_seconds(mode, self.compute_s, port, max(row.seconds for row in rows[1:])), busiest.role, links, rows)
+        return self.finished(
+            step_seconds(mode, self.compute_s, port, max(row.seconds for row in rows[1:])),
+            busiest.role,
+            links,
+            rows,
+        )
 
     @staticmethod
     def both_ways(role: Role, load: Load) -> Iterable[Traffic]:
-        return (Traffic("trainer0", role.name, load.out, load.messages), Traffic(role.name, "trainer0", load.into, load.messages))
+        return (
+            Traffic("trainer0", role.name, load.out, load.messages),
+            Traffic(role.name, "trainer0", load.into, load.messages),
+        )
 
     def server_rows(self, loads: dict[str, Load], mode: str) -> list[Row]:
         tensors = {tensor.name: tensor for tensor in self.facts.tensors}
@@ -297,22 +373,37 @@ class _Draft:
         for part in self.job.slices:
             held[part.endpoint].append(part)
         rows = []
-        for role in self.job.roles[self.job.trainers:]:
+        for role in self.job.roles[self.job.trainers :]:
             parts = held[role.endpoint]
             load = loads[role.endpoint].turned().times(self.job.trainers)
-            rows.append(Row(role.name, self.server_ops(parts, tensors), sum(part.shape[0] * tensors[part.param].row_bytes for part in parts),
-                            self.server_state(parts, tensors), 0, load.out, load.into, load.messages,
-                            self.link.seconds(load, mode)))
+            rows.append(
+                Row(
+                    role.name,
+                    self.server_ops(parts, tensors),
+                    sum(part.shape[0] * tensors[part.param].row_bytes for part in parts),
+                    self.server_state(parts, tensors),
+                    0,
+                    load.out,
+                    load.into,
+                    load.messages,
+                    self.link.seconds(load, mode),
+                )
+            )
         return rows
 
     def server_state(self, parts: Iterable[Slice], tensors: dict[str, Tensor]) -> int:
         if self.job.mode == "geo_sgd":
             return 0
-        return sum(tensors[part.param].state_rows * part.shape[0] // tensors[part.param].shape[0] + tensors[part.param].state_fixed
-                   for part in parts)
+        return sum(
+            tensors[part.param].state_rows * part.shape[0] // tensors[part.param].shape[0]
+            + tensors[part.param].state_fixed
+            for part in parts
+        )
 
     def server_ops(self, parts: Sequence[Slice], tensors: dict[str, Tensor]) -> int:
-        """listen_and_serv, the learning rate's schedule, and a block a slice: sum and scale where all trainers wait, and the update."""
+        """listen_and_serv, the learning rate's schedule, and a block a slice: sum and scale where all
+        trainers wait, and the update.
+        """
         if self.job.mode == "geo_sgd":
             return 1 + len(parts)
         joined = 2 if self.job.sync_mode and self.job.trainers > 1 else 0
@@ -320,15 +411,31 @@ class _Draft:
         return 1 + schedule + sum(joined + tensors[part.param].update_ops for part in parts)
 
     def with_ring(self) -> Plan:
-        """Collective modes: what one rank's program reduces, or each gradient where the executor reduces (nccl2)."""
+        """Collective modes: what one rank's program reduces, or each gradient where the executor reduces
+        (nccl2).
+        """
         job, count = self.job, self.job.trainers
         block, config = job.trainer(0).main.global_block(), job.config
         ops = [op for op in block.ops if is_collective(op)]
-        parts = {op.outputs["FusedOutput"][0]: op.outputs["Output"] for op in block.ops if op.type == "coalesce_tensor"}
-        inner = int(config.hierarchical_allreduce_inter_nranks or 0) if config.use_hierarchical_allreduce else 0
-        load = total(ring(op.type, self.moved(op, parts), count) for op in ops) if ops else reduce_all(self.facts, count, inner)
-        row = self.trainer_row(load, sum(tensor.bytes for tensor in self.facts.tensors),
-                               sum(tensor.state for tensor in self.facts.tensors) + self.snapshots(), job.mode)
+        parts = {
+            op.outputs["FusedOutput"][0]: op.outputs["Output"]
+            for op in block.ops
+            if op.type == "coalesce_tensor"
+        }
+        inner = (
+            int(config.hierarchical_allreduce_inter_nranks or 0) if config.use_hierarchical_allreduce else 0
+        )
+        load = (
+            total(ring(op.type, self.moved(op, parts), count) for op in ops)
+            if ops
+            else reduce_all(self.facts, count, inner)
+        )
+        row = self.trainer_row(
+            load,
+            sum(tensor.bytes for tensor in self.facts.tensors),
+            sum(tensor.state for tensor in self.facts.tensors) + self.snapshots(),
+            job.mode,
+        )
         port = self.link.seconds(load, job.mode)
         neighbour = Traffic("trainer0", f"trainer{1 % count}", load.out, load.messages)
         return self.finished(self.compute_s + port, row.role, (neighbour,) if count > 1 else (), (row,))

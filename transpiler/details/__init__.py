@@ -1,4 +1,5 @@
 """What fluid's transpilers are made of, under fluid's names."""
+
 from __future__ import annotations
 
 from fluidlite.show.code import block_to_code, program_to_code
@@ -9,5 +10,17 @@ from fluidlite.transpiler.details.program_utils import delete_ops, find_op_by_in
 from fluidlite.transpiler.details.ufind import UnionFind
 from fluidlite.transpiler.details.vars_distributed import VarDistributed, VarsDistributed, VarStruct
 
-__all__ = ["UnionFind", "VarDistributed", "VarStruct", "VarsDistributed", "block_to_code", "delete_ops", "find_op_by_input_arg",
-           "find_op_by_output_arg", "op_to_code", "program_to_code", "variable_to_code", "wait_server_ready"]
+__all__ = [
+    "UnionFind",
+    "VarDistributed",
+    "VarStruct",
+    "VarsDistributed",
+    "block_to_code",
+    "delete_ops",
+    "find_op_by_input_arg",
+    "find_op_by_output_arg",
+    "op_to_code",
+    "program_to_code",
+    "variable_to_code",
+    "wait_server_ready",
+]

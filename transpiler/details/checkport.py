@@ -1,4 +1,5 @@
 """Waiting until servers listen."""
+
 from __future__ import annotations
 
 import socket
@@ -11,7 +12,9 @@ __all__ = ["wait_server_ready"]
 
 
 def wait_server_ready(endpoints: Sequence[str], timeout: float = 600.0, pause: float = 0.1) -> None:
-    """Return when all endpoints accept connections; TranspilerError, with those that do not, after `timeout` seconds."""
+    """Return when all endpoints accept connections; TranspilerError, with those that do not, after
+    `timeout` seconds.
+    """
     end = time.monotonic() + timeout
     missing = list(endpoints)
     while True:

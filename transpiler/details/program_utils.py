@@ -1,4 +1,5 @@
 """Looking for ops and taking them out, under fluid's names."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable

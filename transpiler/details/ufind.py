@@ -1,4 +1,5 @@
 """Union-find, under fluid's name."""
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable

@@ -1,4 +1,7 @@
-"""Which server holds which part of which variable, as fluid's programs carry it (`program._parameters_on_pservers`)."""
+"""Which server holds which part of which variable, as fluid's programs carry it
+(`program._parameters_on_pservers`).
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -32,8 +35,16 @@ class VarDistributed:
     vtype: "Param", "Optimizer" or "RemotePrefetch".
     """
 
-    def __init__(self, origin_var: Any, slice_var: Any, is_slice: bool | None = None, block_id: int | None = None,
-                 offset: int | None = None, vtype: str | None = None, endpoint: str | None = None) -> None:
+    def __init__(
+        self,
+        origin_var: Any,
+        slice_var: Any,
+        is_slice: bool | None = None,
+        block_id: int | None = None,
+        offset: int | None = None,
+        vtype: str | None = None,
+        endpoint: str | None = None,
+    ) -> None:
         self.origin, self.slice = _struct(origin_var), _struct(slice_var)
         self.is_slice = not self.equal(self.origin, self.slice) if is_slice is None else is_slice
         self.block_id = _block_of(self.slice.name) if block_id is None else block_id
@@ -46,8 +57,11 @@ class VarDistributed:
         return _struct(var1) == _struct(var2)
 
     def __str__(self) -> str:
-        return (f"origin var: {self.origin}, slice var: {self.slice}, is_slice: {self.is_slice}, block_id: {self.block_id}, "
-                f"offset: {self.offset}, vtype: {self.vtype}, endpoint: {self.endpoint}")
+        return (
+            f"origin var: {self.origin}, slice var: {self.slice}, is_slice: {self.is_slice}, block_id: "
+            f"{self.block_id}, "
+            f"offset: {self.offset}, vtype: {self.vtype}, endpoint: {self.endpoint}"
+        )
 
 
 def _struct(var: Any) -> VarStruct:
@@ -67,19 +81,37 @@ class VarsDistributed:
     def __init__(self) -> None:
         self.distributed_vars: list[VarDistributed] = []
 
-    def add_distributed_var(self, origin_var: Any, slice_var: Any, is_slice: bool | None = None, block_id: int | None = None,
-                            offset: int | None = None, vtype: str | None = None, endpoint: str | None = None) -> None:
+    def add_distributed_var(
+        self,
+        origin_var: Any,
+        slice_var: Any,
+        is_slice: bool | None = None,
+        block_id: int | None = None,
+        offset: int | None = None,
+        vtype: str | None = None,
+        endpoint: str | None = None,
+    ) -> None:
         """Note down one part."""
-        self.distributed_vars.append(VarDistributed(origin_var, slice_var, is_slice, block_id, offset, vtype, endpoint))
+        self.distributed_vars.append(
+            VarDistributed(origin_var, slice_var, is_slice, block_id, offset, vtype, endpoint)
+        )
 
     def get_distributed_var_by_slice(self, var_name: str) -> VarDistributed | None:
         """The part called `var_name`."""
         return next((part for part in self.distributed_vars if part.slice.name == var_name), None)
 
-    def get_distributed_var_by_origin_and_ep(self, origin_var_name: str, endpoint: str) -> VarDistributed | None:
+    def get_distributed_var_by_origin_and_ep(
+        self, origin_var_name: str, endpoint: str
+    ) -> VarDistributed | None:
         """The part of `origin_var_name` that `endpoint` holds."""
-        return next((part for part in self.distributed_vars
-                     if part.origin.name == origin_var_name and part.endpoint == endpoint), None)
+        return next(
+            (
+                part
+                for part in self.distributed_vars
+                if part.origin.name == origin_var_name and part.endpoint == endpoint
+            ),
+            None,
+        )
 
     def get_distributed_vars_by_vtypes(self, vtypes: Any, groupby: bool = False) -> Any:
         """The parts of these kinds, in one list or, with `groupby`, in a list for each whole variable."""
@@ -93,7 +125,11 @@ class VarsDistributed:
 
     def get_distributed_vars_by_ep(self, endpoint: str, vtype: str | None = None) -> list[VarDistributed]:
         """What `endpoint` holds, of one kind or of all."""
-        return [part for part in self.distributed_vars if part.endpoint == endpoint and vtype in (None, part.vtype)]
+        return [
+            part
+            for part in self.distributed_vars
+            if part.endpoint == endpoint and vtype in (None, part.vtype)
+        ]
 
     @staticmethod
     def equal(var1: Any, var2: Any) -> bool:

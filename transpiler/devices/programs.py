@@ -1,4 +1,5 @@
 """What each device runs of a program that is trained on several of them."""
+
 from __future__ import annotations
 
 import math
@@ -17,9 +18,20 @@ from fluidlite.transpiler.devices.strategies import BuildStrategy, GradientScale
 from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = ["Division", "divide", "has_backward", "kept_apart", "loss_gradients", "needs_all", "readers_of", "split_readers"]
+__all__ = [
+    "Division",
+    "divide",
+    "has_backward",
+    "kept_apart",
+    "loss_gradients",
+    "needs_all",
+    "readers_of",
+    "split_readers",
+]
 
-BUCKET_BYTES = 32 << 20           # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
+BUCKET_BYTES = (
+    32 << 20
+)  # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
 _LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
 
 
@@ -44,9 +56,11 @@ def loss_gradients(program: Program) -> list[str]:
 class Division:
     """How devices divide the training of a program among themselves."""
 
-    programs: tuple[Program, ...]                    # what each runs
-    shared: frozenset[str] = frozenset()             # persistable variables that all use in one place, each written by one device
-    closing: tuple[Program, ...] = ()                # the same programs, at whose end all `shared` variables are written
+    programs: tuple[Program, ...]  # what each runs
+    shared: frozenset[str] = (
+        frozenset()
+    )  # persistable variables that all use in one place, each written by one device
+    closing: tuple[Program, ...] = ()  # the same programs, at whose end all `shared` variables are written
 
     def programs_for(self, fetches: Iterable[str]) -> tuple[Program, ...]:
         """What each device runs when these variables are fetched."""
@@ -56,9 +70,10 @@ class Division:
 def divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
     """Divide a program among devices, which may have `one_memory`.
 
-    Every device has a part of each batch, and all get the same gradients. With ReduceStrategy.Reduce, each gets those of its
-    own parameters, updates these, and gives them to the others; in one memory it does so in any case, without giving anything.
-    A program that makes no gradients, or reduces them itself, stays as it is.
+    Every device has a part of each batch, and all get the same gradients. With ReduceStrategy.Reduce, each
+    gets those of its own parameters, updates these, and gives them to the others; in one memory it does so in
+    any case, without giving anything. A program that makes no gradients, or reduces them itself, stays as it
+    is.
     """
     ranks = devices * strategy.num_trainers
     main = _with_loss_gradient(program, strategy)
@@ -68,7 +83,9 @@ def divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: 
         return Division((main,) * devices)
     share = ranks if strategy.gradient_scale_strategy == GradientScaleStrategy.CoeffNumDevice else 1
     if talks_to_servers(main):
-        programs, received = trainer_programs(main, min(share, devices), devices, _bucket_bytes(strategy), one_memory)
+        programs, received = trainer_programs(
+            main, min(share, devices), devices, _bucket_bytes(strategy), one_memory
+        )
         return Division(tuple(programs), frozenset(received), tuple(programs))
     if strategy.reduce_strategy == ReduceStrategy.Reduce and devices > 1 and strategy.num_trainers == 1:
         return Division(tuple(_reduced_to_owners(main, share, devices)))
@@ -90,7 +107,9 @@ def _has_gradients(program: Program) -> bool:
 
 def _reduces(program: Program) -> bool:
     """Whether the program was transpiled: then it reduces its gradients by itself."""
-    return any(op.type.startswith("c_allreduce") and op.role & OpRole.Backward for op in program.global_block().ops)
+    return any(
+        op.type.startswith("c_allreduce") and op.role & OpRole.Backward for op in program.global_block().ops
+    )
 
 
 def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
@@ -107,7 +126,9 @@ def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
 def _with_synchronised_statistics(program: Program) -> Program:
     """The program with the statistics of each batch_norm taken over all devices."""
     new = program.clone()
-    for op in (op for block in new.blocks for op in block.ops if op.type in ("batch_norm", "batch_norm_grad")):
+    for op in (
+        op for block in new.blocks for op in block.ops if op.type in ("batch_norm", "batch_norm_grad")
+    ):
         op.type = f"sync_{op.type}"
         op.definition = registry.get(op.type)
     new.bump_version()
@@ -116,14 +137,21 @@ def _with_synchronised_statistics(program: Program) -> Program:
 
 # ---------------------------------------------------------------------- ReduceStrategy.Reduce
 def _reduced_to_owners(program: Program, share: int, devices: int) -> list[Program]:
-    """For each device a program that updates its own parameters from the sums of their gradients, and is given the others."""
+    """For each device a program that updates its own parameters from the sums of their gradients, and is
+    given the others.
+    """
     owners = _owners(program.global_block(), devices)
     return [_of_owner(program, share, owners, device) for device in range(devices)]
 
 
 def _owners(block: Block, devices: int) -> dict[str, int]:
     """Parameter -> the device that updates it: the largest first, each to the device with least to do."""
-    names = dict.fromkeys(op.role_vars[index] for op in block.ops if op.role & OpRole.Backward for index in range(0, len(op.role_vars), 2))
+    names = dict.fromkeys(
+        op.role_vars[index]
+        for op in block.ops
+        if op.role & OpRole.Backward
+        for index in range(0, len(op.role_vars), 2)
+    )
     sizes = {name: _bytes(block, name) for name in names}
     loads = [0] * devices
     found = {}
@@ -162,16 +190,28 @@ def _of_owner(program: Program, share: int, owners: dict[str, int], device: int)
 
 def _last_updates(block: Block, owners: dict[str, int]) -> dict[str, Operator]:
     """Parameter -> the optimizer op that writes it last."""
-    return {name: op for op in block.ops if op.role & OpRole.Optimize for name in op.output_arg_names if name in owners}
+    return {
+        name: op
+        for op in block.ops
+        if op.role & OpRole.Optimize
+        for name in op.output_arg_names
+        if name in owners
+    }
 
 
 def _foreign(block: Block, owners: dict[str, int], device: int) -> Iterator[Operator]:
-    """The updating ops that `device` leaves to others: those for their parameters that nothing else here depends on."""
+    """The updating ops that `device` leaves to others: those for their parameters that nothing else here
+    depends on.
+    """
     needed: set[str] = set()
     for op in reversed(block.ops):
         named = _parameter_of(op)
         updates = op.role & OpRole.Optimize and not op.role & OpRole.LRSched
-        if updates and owners.get(named, device) != device and needed.isdisjoint(set(op.output_arg_names) - owners.keys()):
+        if (
+            updates
+            and owners.get(named, device) != device
+            and needed.isdisjoint(set(op.output_arg_names) - owners.keys())
+        ):
             yield op
         else:
             needed.update(reads(op))
@@ -182,7 +222,9 @@ def _parameter_of(op: Operator) -> str:
     return op.role_vars[0] if op.role_vars else next(iter(op.inputs.get("Param", ())), "")
 
 
-def _readers(block: Block, gradient: str, owners: dict[str, int], foreign: Sequence[set[Operator]]) -> set[int]:
+def _readers(
+    block: Block, gradient: str, owners: dict[str, int], foreign: Sequence[set[Operator]]
+) -> set[int]:
     """The devices on which some op behind the backward pass reads a gradient."""
     users = [op for op in block.ops if gradient in op.input_arg_names and not op.role & OpRole.Backward]
     return {device for device, left in enumerate(foreign) if any(op not in left for op in users)}
@@ -198,33 +240,50 @@ def _gather(edits: Insertions, maker: Operator, gradient: str, devices: set[int]
 
 
 def _give_back(edits: Insertions, updates: dict[str, Operator], owners: dict[str, int]) -> None:
-    """Hand each parameter from its owner to the others: at the end, or behind its update where a later op reads it."""
+    """Hand each parameter from its owner to the others: at the end, or behind its update where a later op
+    reads it.
+    """
     ops = edits.block.ops
     position = {op: index for index, op in enumerate(ops)}
     for name, op in updates.items():
-        read_later = any(name in reads(later) for later in ops[position[op] + 1:])
-        put = edits.last if not read_later else lambda *args, anchor=op, **attrs: edits.behind(anchor, *args, **attrs)
+        read_later = any(name in reads(later) for later in ops[position[op] + 1 :])
+        put = (
+            edits.last
+            if not read_later
+            else lambda *args, anchor=op, **attrs: edits.behind(anchor, *args, **attrs)
+        )
         put("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=owners[name])
 
 
 # ---------------------------------------------------------------------- parameters in one memory
 def _updated_together(program: Program, devices: int) -> Division | None:
-    """Each device updates its share of the parameters, which all of them see; None where that cannot be told to be safe.
+    """Each device updates its share of the parameters, which all of them see; None where that cannot be told
+    to be safe.
 
-    It is safe when no op reads what an update writes, or writes what an update reads of its own parameter, between the first
-    update and the end of the step: everything before is over when the devices meet in front of the first update.
+    It is safe when no op reads what an update writes, or writes what an update reads of its own parameter,
+    between the first update and the end of the step: everything before is over when the devices meet in front
+    of the first update.
     """
     block = program.global_block()
     owners = _owners(block, devices)
     if any(getattr(block._find_var_recursive(name), "is_distributed", False) for name in owners):
-        return None                                    # each device has its own part of such a parameter
+        return None  # each device has its own part of such a parameter
     foreign = [set(_foreign(block, owners, device)) for device in range(devices)]
     updates = [op for op in block.ops if any(op in left for left in foreign)]
     shared = _persistables(program, (name for op in updates for name in writes(op)))
-    if not updates or len(list(waves(block))) != 1 or not owners.keys() <= shared or not _is_safe(block, owners, updates, shared):
+    if (
+        not updates
+        or len(list(waves(block))) != 1
+        or not owners.keys() <= shared
+        or not _is_safe(block, owners, updates, shared)
+    ):
         return None
-    programs = tuple(_of_device(program, left, updates[0], closing=False) for left in _positions(block, foreign))
-    closing = tuple(_of_device(program, left, updates[0], closing=True) for left in _positions(block, foreign))
+    programs = tuple(
+        _of_device(program, left, updates[0], closing=False) for left in _positions(block, foreign)
+    )
+    closing = tuple(
+        _of_device(program, left, updates[0], closing=True) for left in _positions(block, foreign)
+    )
     return Division(programs, frozenset(shared), closing)
 
 
@@ -249,7 +308,9 @@ def _positions(block: Block, foreign: Sequence[set[Operator]]) -> list[set[int]]
 
 
 def _of_device(program: Program, foreign: set[int], first: Operator, closing: bool) -> Program:
-    """The program without the updates of other devices; all meet before the first update, and at the end when it is `closing`."""
+    """The program without the updates of other devices; all meet before the first update, and at the end
+    when it is `closing`.
+    """
     new = program.clone()
     block = new.global_block()
     start = program.global_block().ops.index(first)
@@ -266,8 +327,12 @@ def _of_device(program: Program, foreign: set[int], first: Operator, closing: bo
 
 
 def _something_small(block: Block, start: int) -> str:
-    """What a barrier can be given: the gradient of the loss; for want of one that of a small parameter, for which it has to wait."""
-    pairs = [pair for op in block.ops[:start] for pair in zip(op.role_vars[::2], op.role_vars[1::2], strict=True)]
+    """What a barrier can be given: the gradient of the loss; for want of one that of a small parameter,
+    for which it has to wait.
+    """
+    pairs = [
+        pair for op in block.ops[:start] for pair in zip(op.role_vars[::2], op.role_vars[1::2], strict=True)
+    ]
     found = loss_gradients(block.program)
     return found[0] if found else min(pairs, key=lambda pair: _bytes(block, pair[0]))[1]
 
@@ -275,31 +340,44 @@ def _something_small(block: Block, start: int) -> str:
 # ---------------------------------------------------------------------- what is kept where
 def _persistables(program: Program, names: Iterable[str]) -> set[str]:
     block = program.global_block()
-    return {name for name in names if (var := block._find_var_recursive(name)) is not None and var.persistable}
+    return {
+        name for name in names if (var := block._find_var_recursive(name)) is not None and var.persistable
+    }
 
 
 def _used(program: Program) -> tuple[set[str], set[str]]:
     """The persistable variables that a program reads, and those that it writes."""
     ops = program.global_block().ops
-    return (_persistables(program, (name for op in ops for name in reads(op))),
-            _persistables(program, (name for op in ops for name in writes(op))))
+    return (
+        _persistables(program, (name for op in ops for name in reads(op))),
+        _persistables(program, (name for op in ops for name in writes(op))),
+    )
 
 
 def kept_apart(division: Division, one_memory: bool) -> list[list[str]]:
-    """For each device the persistable variables of which it has its own: those that it writes and another one uses too.
+    """For each device the persistable variables of which it has its own: those that it writes and another one
+    uses too.
 
     Devices with memories of their own have all that they use.
     """
     used = [_used(program) for program in division.programs]
     if not one_memory:
         return [sorted(read | written) for read, written in used]
-    return [sorted(name for name in written - division.shared
-                   if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device) or len(used) == 1)
-            for device, (_, written) in enumerate(used)]
+    return [
+        sorted(
+            name
+            for name in written - division.shared
+            if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device)
+            or len(used) == 1
+        )
+        for device, (_, written) in enumerate(used)
+    ]
 
 
 def split_readers(program: Program) -> tuple[Program | None, Program]:
-    """The part of a program that makes readers (None where it makes none), and the rest: the devices share the readers."""
+    """The part of a program that makes readers (None where it makes none), and the rest: the devices share
+    the readers.
+    """
     made = [op for op in program.global_block().ops if _makes_reader(program, op)]
     if not made:
         return None, program
@@ -318,4 +396,8 @@ def _makes_reader(program: Program, op: Operator) -> bool:
 
 def readers_of(program: Program) -> list[str]:
     """The variables that `read` ops of a program take batches from."""
-    return list(dict.fromkeys(name for op in program.global_block().ops if op.type == "read" for name in op.input("Reader")))
+    return list(
+        dict.fromkeys(
+            name for op in program.global_block().ops if op.type == "read" for name in op.input("Reader")
+        )
+    )

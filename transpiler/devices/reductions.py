@@ -1,7 +1,8 @@
-"""What the trainers of an "nccl2" job add to their main program: the reductions that fluid's runtime did behind its back.
+"""What the trainers of an "nccl2" job add to their main program: the reductions that fluid's runtime did
+behind its back.
 
-The job's startup program names communicators (`gen_nccl_id`); a plain run of its main program reduces nothing. What
-`CompiledProgram.with_data_parallel` runs instead is made here.
+The job's startup program names communicators (`gen_nccl_id`); a plain run of its main program reduces
+nothing. What `CompiledProgram.with_data_parallel` runs instead is made here.
 
 | rings | who | where the name is |
 |---|---|---|
@@ -9,6 +10,7 @@ The job's startup program names communicators (`gen_nccl_id`); a plain run of it
 | n ... 2n - 1 | the trainers of one group | Hierarchical_inter_NCCLID_0, ... |
 | 2n ... 3n - 1 | the first trainer of each group | Hierarchical_exter_NCCLID_0, ... |
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ __all__ = ["Trainers", "reduce_over_trainers"]
 
 @dataclass(frozen=True)
 class Trainers:
-    """Trainer `index` of `count`, with `rings` communicators; `group` > 0: gradients are reduced within groups of so many first."""
+    """Trainer `index` of `count`, with `rings` communicators; `group` > 0: gradients are reduced within
+    groups of so many first.
+    """
 
     index: int
     count: int
@@ -37,10 +41,15 @@ class Trainers:
 
     def __post_init__(self) -> None:
         if not 0 <= self.index < self.count or self.rings < 1:
-            raise TranspilerError(f"there is no trainer {self.index} of {self.count} with {self.rings} communicators")
+            raise TranspilerError(
+                f"there is no trainer {self.index} of {self.count} with {self.rings} communicators"
+            )
         if self.group and (self.group < 2 or self.count % self.group or self.count == self.group):
-            raise TranspilerError(f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the {self.count} trainers "
-                                  "into several groups")
+            raise TranspilerError(
+                f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the "
+                f"{self.count} trainers "
+                "into several groups"
+            )
 
     @property
     def leads(self) -> bool:
@@ -48,8 +57,11 @@ class Trainers:
         return bool(self.group) and self.index % self.group == 0
 
 
-def reduce_over_trainers(main: Program, trainers: Trainers, devices: int = 1, bucket_bytes: int = 0) -> Programs:
-    """`main` with its gradients averaged over the trainers, and what each runs once before: rings are joined, variables are trainer 0's.
+def reduce_over_trainers(
+    main: Program, trainers: Trainers, devices: int = 1, bucket_bytes: int = 0
+) -> Programs:
+    """`main` with its gradients averaged over the trainers, and what each runs once before: rings are joined,
+    variables are trainer 0's.
 
     Parameters
     ----------
@@ -64,7 +76,9 @@ def reduce_over_trainers(main: Program, trainers: Trainers, devices: int = 1, bu
 
 
 def _in_two_levels(block: Block, trainers: Trainers) -> None:
-    """Each all-reduce becomes a reduction to the leader of a group, one among leaders, and a broadcast within the group."""
+    """Each all-reduce becomes a reduction to the leader of a group, one among leaders, and a broadcast
+    within the group.
+    """
     edits, rings = Insertions(block), trainers.rings
     flat = [op for op in block.ops if op.type == "c_allreduce_sum"]
     for op in flat:
@@ -79,7 +93,9 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
 
 
 def _startup(main: Program, trainers: Trainers) -> Program:
-    """Rings are joined by the names that the startup program left in the scope, and persistable variables come from trainer 0."""
+    """Rings are joined by the names that the startup program left in the scope, and persistable variables
+    come from trainer 0.
+    """
     program = Program()
     block = program.global_block()
     edits = Insertions(block)
@@ -89,7 +105,13 @@ def _startup(main: Program, trainers: Trainers) -> Program:
         if group:
             _join(edits, f"Hierarchical_inter_NCCLID_{number}", trainers.index % group, group, rings + number)
         if trainers.leads:
-            _join(edits, f"Hierarchical_exter_NCCLID_{number}", trainers.index // group, trainers.count // group, 2 * rings + number)
+            _join(
+                edits,
+                f"Hierarchical_exter_NCCLID_{number}",
+                trainers.index // group,
+                trainers.count // group,
+                2 * rings + number,
+            )
     for name in _shared(main):
         var = main.global_block().vars[name]
         block.create_var(name=name, shape=var.shape, dtype=var.dtype, persistable=True)
@@ -104,13 +126,21 @@ def _join(edits: Insertions, name: str, rank: int, size: int, ring: int) -> None
 
 
 def _shared(main: Program) -> list[str]:
-    """The variables that the program reads before it writes them, and keeps: parameters and what optimizers remember."""
+    """The variables that the program reads before it writes them, and keeps: parameters and what
+    optimizers remember.
+    """
     written: set[str] = set()
     found: dict[str, None] = {}
     for op in main.global_block().ops:
         for name in op.input_arg_names:
             var = main.global_block().vars.get(name)
-            if var is not None and var.persistable and var.type == VarType.LOD_TENSOR and not var.is_data and name not in written:
+            if (
+                var is not None
+                and var.persistable
+                and var.type == VarType.LOD_TENSOR
+                and not var.is_data
+                and name not in written
+            ):
                 found[name] = None
         written.update(op.output_arg_names)
     return list(found)

@@ -1,4 +1,5 @@
 """The options of compiling and running a program, under fluid's names."""
+
 from __future__ import annotations
 
 import enum
@@ -39,7 +40,9 @@ class _Options:
             super().__setattr__(name, copy(value))
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{did_you_mean(name, self._DEFAULTS)}")
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{did_you_mean(name, self._DEFAULTS)}"
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._DEFAULTS:
@@ -56,16 +59,41 @@ class _Options:
         super().__setattr__(name, value)
 
 
-_PASSES = ("coalesce_grad_tensor_pass", "add_reader_dependency_pass", "all_reduce_mode_multi_devices_pass", "fuse_all_reduce_op_pass",
-           "all_reduce_deps_pass", "modify_op_lock_and_record_event_pass", "multi_devices_check_pass")
-_KNOWN_PASSES = frozenset((*_PASSES, "graph_viz_pass", "multi_batch_merge_pass", "reduce_mode_multi_devices_pass", "dist_multi_devices_pass",
-                           "sequential_execution_pass", "fuse_elewise_add_act_pass", "fuse_bn_act_pass", "sync_batch_norm_pass",
-                           "fuse_relu_depthwise_conv_pass", "multi_devices_print_pass", "lock_free_optimize_pass", "fuse_adam_op_pass",
-                           "fuse_sgd_op_pass", "fuse_momentum_op_pass", "backward_optimizer_op_deps_pass"))
+_PASSES = (
+    "coalesce_grad_tensor_pass",
+    "add_reader_dependency_pass",
+    "all_reduce_mode_multi_devices_pass",
+    "fuse_all_reduce_op_pass",
+    "all_reduce_deps_pass",
+    "modify_op_lock_and_record_event_pass",
+    "multi_devices_check_pass",
+)
+_KNOWN_PASSES = frozenset(
+    (
+        *_PASSES,
+        "graph_viz_pass",
+        "multi_batch_merge_pass",
+        "reduce_mode_multi_devices_pass",
+        "dist_multi_devices_pass",
+        "sequential_execution_pass",
+        "fuse_elewise_add_act_pass",
+        "fuse_bn_act_pass",
+        "sync_batch_norm_pass",
+        "fuse_relu_depthwise_conv_pass",
+        "multi_devices_print_pass",
+        "lock_free_optimize_pass",
+        "fuse_adam_op_pass",
+        "fuse_sgd_op_pass",
+        "fuse_momentum_op_pass",
+        "backward_optimizer_op_deps_pass",
+    )
+)
 
 
 class Pass:
-    """A step of compiling in fluid's words. Of those that a user can add, `graph_viz_pass` does something: it draws the program."""
+    """A step of compiling in fluid's words. Of those that a user can add, `graph_viz_pass` does something:
+    it draws the program.
+    """
 
     def __init__(self, name: str) -> None:
         if name not in _KNOWN_PASSES:
@@ -118,19 +146,39 @@ class PassBuilder:
 
 
 class BuildStrategy(_Options):
-    """Options of compiling, under fluid's names; those that a generated plan makes meaningless change nothing."""
+    """Options of compiling, under fluid's names; those that a generated plan makes meaningless change
+    nothing.
+    """
 
     ReduceStrategy = ReduceStrategy
     GradientScaleStrategy = GradientScaleStrategy
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "reduce_strategy": ReduceStrategy.AllReduce, "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
-        "num_trainers": 1, "trainer_id": 0, "trainers_endpoints": [], "is_distribution": False, "async_mode": False,
-        "nccl_comm_num": 1, "use_hierarchical_allreduce": False, "hierarchical_allreduce_inter_nranks": 0, "sync_batch_norm": False,
-        "fuse_elewise_add_act_ops": False, "fuse_bn_act_ops": False, "fuse_relu_depthwise_conv": False, "fuse_broadcast_ops": True,
-        "fuse_all_optimizer_ops": False, "fuse_all_reduce_ops": True, "enable_auto_fusion": False,
-        "memory_optimize": None, "enable_inplace": True, "cache_runtime_context": False, "remove_unnecessary_lock": True,
-        "enable_sequential_execution": False, "enable_backward_optimizer_op_deps": True,
-        "debug_graphviz_path": "", "mkldnn_enabled_op_types": set(),
+        "reduce_strategy": ReduceStrategy.AllReduce,
+        "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
+        "num_trainers": 1,
+        "trainer_id": 0,
+        "trainers_endpoints": [],
+        "is_distribution": False,
+        "async_mode": False,
+        "nccl_comm_num": 1,
+        "use_hierarchical_allreduce": False,
+        "hierarchical_allreduce_inter_nranks": 0,
+        "sync_batch_norm": False,
+        "fuse_elewise_add_act_ops": False,
+        "fuse_bn_act_ops": False,
+        "fuse_relu_depthwise_conv": False,
+        "fuse_broadcast_ops": True,
+        "fuse_all_optimizer_ops": False,
+        "fuse_all_reduce_ops": True,
+        "enable_auto_fusion": False,
+        "memory_optimize": None,
+        "enable_inplace": True,
+        "cache_runtime_context": False,
+        "remove_unnecessary_lock": True,
+        "enable_sequential_execution": False,
+        "enable_backward_optimizer_op_deps": True,
+        "debug_graphviz_path": "",
+        "mkldnn_enabled_op_types": set(),
     }
 
     def _finalize_strategy_and_create_passes(self) -> PassBuilder:
@@ -144,7 +192,11 @@ class BuildStrategy(_Options):
         """Where the user wants pictures of the program."""
         passes = self.__dict__.get("_passes")
         wanted = passes.all_passes() if passes is not None else []
-        more = [str(item.attributes["graph_viz_path"]) for item in wanted if item.type() == "graph_viz_pass" and item.has("graph_viz_path")]
+        more = [
+            str(item.attributes["graph_viz_path"])
+            for item in wanted
+            if item.type() == "graph_viz_pass" and item.has("graph_viz_path")
+        ]
         return ([self.debug_graphviz_path] if self.debug_graphviz_path else []) + more
 
 
@@ -152,12 +204,19 @@ class ExecutionStrategy(_Options):
     """Options of running, under fluid's names."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "num_threads": 0, "num_iteration_per_drop_scope": 100, "num_iteration_per_run": 1, "use_thread_barrier": False,
-        "allow_op_delay": False, "use_cuda": True, "use_experimental_executor": True, "_dry_run": False,
+        "num_threads": 0,
+        "num_iteration_per_drop_scope": 100,
+        "num_iteration_per_run": 1,
+        "use_thread_barrier": False,
+        "allow_op_delay": False,
+        "use_cuda": True,
+        "use_experimental_executor": True,
+        "_dry_run": False,
     }
 
 
-# options that say how Paddle's executor should do what a generated plan does anyway, or has no use for; their defaults ask for nothing
+# options that say how Paddle's executor should do what a generated plan does anyway, or has no use for; their
+# defaults ask for nothing
 _MEANINGLESS = {
     "enable_sequential_execution": "a plan runs its ops in program order",
     "remove_unnecessary_lock": "plans take no locks",
@@ -172,8 +231,10 @@ _MEANINGLESS = {
     "memory_optimize": "buffers are shared by liveness, always",
     "enable_backward_optimizer_op_deps": "a plan runs its ops in program order",
     "nccl_comm_num": "the devices meet for all reductions at once",
-    "use_hierarchical_allreduce": "the devices of a process are summed first, and then those of the processes, always",
-    "hierarchical_allreduce_inter_nranks": "the devices of a process are summed first, and then those of the processes, always",
+    "use_hierarchical_allreduce": "the devices of a process are summed first, and then those of the "
+    "processes, always",
+    "hierarchical_allreduce_inter_nranks": "the devices of a process are summed first, and then those of the "
+    "processes, always",
     "mkldnn_enabled_op_types": "there is one implementation of each op",
     "num_threads": "each device has one thread",
     "num_iteration_per_drop_scope": "buffers belong to the plan, and drop_local_exe_scopes() frees them",
@@ -185,5 +246,8 @@ _MEANINGLESS = {
 
 def ignored(strategy: BuildStrategy | ExecutionStrategy) -> dict[str, str]:
     """The options that were set to something but change nothing, each with the reason."""
-    return {name: reason for name, reason in _MEANINGLESS.items()
-            if name in strategy._DEFAULTS and getattr(strategy, name) != strategy._DEFAULTS[name]}
+    return {
+        name: reason
+        for name, reason in _MEANINGLESS.items()
+        if name in strategy._DEFAULTS and getattr(strategy, name) != strategy._DEFAULTS[name]
+    }

@@ -1,4 +1,7 @@
-"""A trainer of parameter servers on several devices: all compute, and the first talks to the servers for them."""
+"""A trainer of parameter servers on several devices: all compute, and the first talks to the servers for
+them.
+"""
+
 from __future__ import annotations
 
 from fluidlite.base.errors import TranspilerError
@@ -10,7 +13,8 @@ from fluidlite.transpiler.insertions import Insertions
 
 __all__ = ["TRAINER_OPS", "talks_to_servers", "trainer_programs"]
 
-# what a trainer says to servers; looking rows up is part of the forward pass, and every device does it for its part of the batch
+# what a trainer says to servers; looking rows up is part of the forward pass, and every device does it for
+# its part of the batch
 TRAINER_OPS = frozenset(("send", "recv", "send_barrier", "fetch_barrier"))
 
 
@@ -19,15 +23,27 @@ def talks_to_servers(program: Program) -> bool:
     return any(op.type in TRAINER_OPS for op in program.global_block().ops)
 
 
-def trainer_programs(program: Program, share: int, devices: int, bucket_bytes: int, one_memory: bool) -> tuple[list[Program], set[str]]:
+def trainer_programs(
+    program: Program, share: int, devices: int, bucket_bytes: int, one_memory: bool
+) -> tuple[list[Program], set[str]]:
     """What each device runs, and the parameters that all see once the first has received them."""
     block = program.global_block()
     if any(op.role & OpRole.Optimize and {"Param", "Grad"} <= op.inputs.keys() for op in block.ops):
-        raise TranspilerError("a trainer that updates its own parameters (geo-SGD) runs on one device: start a trainer for each device")
+        raise TranspilerError(
+            "a trainer that updates its own parameters (geo-SGD) runs on one device: start a trainer for "
+            "each device"
+        )
     reduced = reduce_gradients(_talking_last(program), share, 1, bucket_bytes)
-    received = {name for op in block.ops if _talks(op) for name in writes(op)
-                if (var := block._find_var_recursive(name)) is not None and var.persistable}
-    return [_of_device(reduced, received, index, one_memory) for index in range(devices)], received if one_memory else set()
+    received = {
+        name
+        for op in block.ops
+        if _talks(op)
+        for name in writes(op)
+        if (var := block._find_var_recursive(name)) is not None and var.persistable
+    }
+    return [
+        _of_device(reduced, received, index, one_memory) for index in range(devices)
+    ], received if one_memory else set()
 
 
 def _talks(op: Operator) -> bool:
@@ -36,21 +52,32 @@ def _talks(op: Operator) -> bool:
 
 
 def _talking_last(program: Program) -> Program:
-    """The program with everything computed before anything is said: the devices reduce all gradients together."""
+    """The program with everything computed before anything is said: the devices reduce all gradients
+    together.
+    """
     new = program.clone()
     block = new.global_block()
-    block.ops = sorted(block.ops, key=_talks)                    # otherwise in the order that they have
+    block.ops = sorted(block.ops, key=_talks)  # otherwise in the order that they have
     new.bump_version()
     return new
 
 
 def _of_device(program: Program, received: set[str], index: int, one_memory: bool) -> Program:
-    """Nobody receives a parameter before all devices have done with it; devices with memories of their own are given it at the end."""
+    """Nobody receives a parameter before all devices have done with it; devices with memories of their own
+    are given it at the end.
+    """
     new = program.clone()
     block = new.global_block()
     edits = Insertions(block)
     gradient = next(name for op in block.ops for name in op.role_vars[1::2] if op.role & OpRole.Backward)
-    edits.before(next(filter(_talks, block.ops)), "barrier", {"X": gradient}, {"Out": gradient}, OpRole.Backward, ring_id=0)
+    edits.before(
+        next(filter(_talks, block.ops)),
+        "barrier",
+        {"X": gradient},
+        {"Out": gradient},
+        OpRole.Backward,
+        ring_id=0,
+    )
     for name in [] if one_memory else sorted(received):
         edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=0)
     edits.apply()

@@ -1,4 +1,7 @@
-"""Where every parameter of a training program goes: its pieces, their servers, and what its gradients are called on the way."""
+"""Where every parameter of a training program goes: its pieces, their servers, and what its gradients are
+called on the way.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +27,9 @@ from fluidlite.transpiler.roles import Slice
 __all__ = ["LOOKUPS", "Layout", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
 LOOKUPS = ("lookup_table", "lookup_table_v2")
-CUTTABLE = frozenset({"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"})
+CUTTABLE = frozenset(
+    {"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"}
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Layout:
     """A training program, the servers, and which of them holds which rows."""
 
     training: Training
-    slices: tuple[Slice, ...]                    # in the order in which servers were given out
+    slices: tuple[Slice, ...]  # in the order in which servers were given out
     endpoints: tuple[str, ...]
     trainers: int
     sync_mode: bool
@@ -66,12 +71,16 @@ class Layout:
 
     @property
     def suffixed(self) -> bool:
-        """Whether a gradient says from which trainer it comes: the servers of a job in step keep them apart."""
+        """Whether a gradient says from which trainer it comes: the servers of a job in step keep them
+        apart.
+        """
         return self.in_step and self.trainers > 1
 
     @property
     def in_step(self) -> bool:
-        """Whether all trainers take each step together, by barriers in the program or of the trainers' communicators."""
+        """Whether all trainers take each step together, by barriers in the program or of the trainers'
+        communicators.
+        """
         return self.sync_mode or in_step_at_run_time(self.config)
 
     def sent_name(self, piece: Slice, trainer: int) -> str:
@@ -83,20 +92,24 @@ class Layout:
         return self.sent_name(piece, trainer) if self.sync_mode else piece.grad_name
 
     def arriving_names(self, piece: Slice) -> list[str]:
-        """What the gradients of a slice are called at its server: one for each trainer, or one for all where they are not kept apart."""
+        """What the gradients of a slice are called at its server: one for each trainer, or one for all
+        where they are not kept apart.
+        """
         if not self.suffixed:
             return [piece.grad_name]
         return [f"{piece.grad_name}.trainer_{trainer}" for trainer in range(self.trainers)]
 
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
-        if not (self.suffixed and self.sync_mode):          # a communicator gives them their names when it sends them
+        if not (self.suffixed and self.sync_mode):  # a communicator gives them their names when it sends them
             return {}
         return {piece.grad: self.local_name(piece, trainer) for piece in self.slices if piece.count == 1}
 
     @cached_property
     def counter(self) -> Variable | None:
-        """The step counter of the learning-rate schedule that the trainers of an asynchronous job keep together; None in others."""
+        """The step counter of the learning-rate schedule that the trainers of an asynchronous job keep
+        together; None in others.
+        """
         block = self.training.program.global_block()
         steps = [] if self.sync_mode else [op for op in self.training.schedule if op.type == "increment"]
         return block.var(steps[0].output("Out")[0]) if steps else None
@@ -108,8 +121,14 @@ def in_step_at_run_time(config: DistributeTranspilerConfig) -> bool:
 
 
 @without_collector()
-def place(training: Training, startup: Program, endpoints: Sequence[str], trainers: int, sync_mode: bool,
-          config: DistributeTranspilerConfig) -> Layout:
+def place(
+    training: Training,
+    startup: Program,
+    endpoints: Sequence[str],
+    trainers: int,
+    sync_mode: bool,
+    config: DistributeTranspilerConfig,
+) -> Layout:
     """Cut the parameters up and give the pieces to servers."""
     tables = remote_tables(training.program)
     initialisers = {name: op.type for op in startup.global_block().ops for name in op.output_arg_names}
@@ -120,7 +139,7 @@ def place(training: Training, startup: Program, endpoints: Sequence[str], traine
         count = len(endpoints) if config.slice_var_up and not whole else 1
         pieces[update.param] = cut(var, update.grad, count, config.min_block_size, update.param in tables)
     order = list(pieces)
-    if not config.slice_var_up:                  # fluid's way to spread weights and biases
+    if not config.slice_var_up:  # fluid's way to spread weights and biases
         np.random.RandomState(training.program.random_seed).shuffle(order)
     dispatcher = make_dispatcher(config.split_method, endpoints)
     placed = [piece for param in order for piece in dispatch(dispatcher, pieces[param], endpoints)]
@@ -130,22 +149,44 @@ def place(training: Training, startup: Program, endpoints: Sequence[str], traine
 def cut(var: Variable, grad: str, count: int, min_block_size: int, sparse: bool) -> list[Slice]:
     """A parameter's slices, without servers yet."""
     if any(dim < 0 for dim in var.shape):
-        raise TranspilerError(f"parameter {var.name!r} has shape {list(var.shape)}: servers need to know all dimensions")
+        raise TranspilerError(
+            f"parameter {var.name!r} has shape {list(var.shape)}: servers need to know all dimensions"
+        )
     rows = rows_of_pieces(var.shape, count, min_block_size)
     if len(rows) == 1:
         return [Slice(var.name, grad, 0, 1, 0, var.shape, VarType(var.dtype), "", sparse)]
-    return [Slice(var.name, grad, index, len(rows), sum(rows[:index]), (height, *var.shape[1:]), VarType(var.dtype), "", sparse)
-            for index, height in enumerate(rows)]
+    return [
+        Slice(
+            var.name,
+            grad,
+            index,
+            len(rows),
+            sum(rows[:index]),
+            (height, *var.shape[1:]),
+            VarType(var.dtype),
+            "",
+            sparse,
+        )
+        for index, height in enumerate(rows)
+    ]
 
 
 def dispatch(dispatcher: Any, pieces: Sequence[Slice], endpoints: Sequence[str]) -> list[Slice]:
     """The same slices with their servers."""
-    places = dispatcher.dispatch([SimpleNamespace(name=piece.param_name, shape=piece.shape) for piece in pieces])
+    places = dispatcher.dispatch(
+        [SimpleNamespace(name=piece.param_name, shape=piece.shape) for piece in pieces]
+    )
     if len(places) != len(pieces) or any(place not in endpoints for place in places):
-        raise TranspilerError(f"{type(dispatcher).__name__}.dispatch gave {places} for {len(pieces)} pieces of {pieces[0].param!r}; "
-                              f"the servers are {list(endpoints)}")
+        raise TranspilerError(
+            f"{type(dispatcher).__name__}.dispatch gave {places} for {len(pieces)} pieces of "
+            f"{pieces[0].param!r}; "
+            f"the servers are {list(endpoints)}"
+        )
     if len(set(places)) < len(places):
-        raise TranspilerError(f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: {places}")
+        raise TranspilerError(
+            f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: "
+            f"{places}"
+        )
     return [Slice(**{**vars(piece), "endpoint": place}) for piece, place in zip(pieces, places, strict=True)]
 
 
@@ -154,7 +195,9 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
     if isinstance(method, str):
         known = {name: getattr(ps_dispatcher, name) for name in ("RoundRobin", "HashName")}
         if method not in known:
-            raise TranspilerError(f"no split_method {method!r}{did_you_mean(method, known)} (there are {', '.join(known)})")
+            raise TranspilerError(
+                f"no split_method {method!r}{did_you_mean(method, known)} (there are {', '.join(known)})"
+            )
         method = known[method]
     dispatcher = (method or ps_dispatcher.RoundRobin)(list(endpoints))
     if not callable(getattr(dispatcher, "dispatch", None)):
@@ -165,7 +208,8 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
 def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
     """Table -> the lookups that fetch its rows from the servers as they need them.
 
-    `nce` and `hierarchical_sigmoid` with `remote_prefetch` are none of them: they read whole parameters, as in 1.8.5.
+    `nce` and `hierarchical_sigmoid` with `remote_prefetch` are none of them: they read whole parameters, as
+    in 1.8.5.
     """
     found: dict[str, list[Operator]] = {}
     for op in program.global_block().ops:
@@ -176,4 +220,8 @@ def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
 
 def distributed_tables(program: Program) -> list[str]:
     """The tables of `embedding(is_distributed=True)`: they live on the servers only, which also save them."""
-    return [name for name, ops in remote_tables(program).items() if any(op.attrs.get("is_distributed") for op in ops)]
+    return [
+        name
+        for name, ops in remote_tables(program).items()
+        if any(op.attrs.get("is_distributed") for op in ops)
+    ]

@@ -1,4 +1,5 @@
 """A layout in fluid's form: every parameter and accumulator, its parts, and their servers."""
+
 from __future__ import annotations
 
 import math
@@ -29,12 +30,17 @@ def add_parameters(found: VarsDistributed, layout: Layout) -> None:
 
 
 def _accumulators(layout: Layout, param: str) -> list[str]:
-    """The persistable variables that the update of a parameter reads and writes, apart from it and its gradient."""
+    """The persistable variables that the update of a parameter reads and writes, apart from it and its
+    gradient.
+    """
     update, block = layout.updates[param], layout.training.program.global_block()
     written = {name for op in update.ops for name in op.output_arg_names}
     names = dict.fromkeys(name for slot in sorted(update.step.inputs) for name in update.step.inputs[slot])
-    return [name for name in names
-            if name not in (param, update.grad) and name in written and block._var_recursive(name).persistable]
+    return [
+        name
+        for name in names
+        if name not in (param, update.grad) and name in written and block._var_recursive(name).persistable
+    ]
 
 
 def _add(found: VarsDistributed, layout: Layout, name: str, piece: Slice, kind: str) -> None:
@@ -43,7 +49,13 @@ def _add(found: VarsDistributed, layout: Layout, name: str, piece: Slice, kind: 
     origin = VarStruct(name, var.shape, var.dtype, var.type, var.lod_level, var.persistable)
     cut = piece.count > 1 and var.shape == whole
     mine = name if name != piece.param else piece.param_name
-    part = VarStruct(mine, piece.shape if cut else var.shape, var.dtype, var.type, var.lod_level,
-                     var.persistable and not (cut and name == piece.param))
+    part = VarStruct(
+        mine,
+        piece.shape if cut else var.shape,
+        var.dtype,
+        var.type,
+        var.lod_level,
+        var.persistable and not (cut and name == piece.param),
+    )
     offset = piece.first_row * math.prod(piece.shape[1:]) if cut else 0
     found.add_distributed_var(origin, part, cut, piece.index if cut else 0, offset, kind, piece.endpoint)

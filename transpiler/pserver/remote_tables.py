@@ -1,4 +1,5 @@
 """Tables whose rows a trainer fetches from the servers as it needs them, and never holds as a whole."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -23,7 +24,9 @@ def fetch_rows_remotely(main: Program, layout: Layout, trainer: int) -> None:
             _look_up_together(main, [op for op in tables[param] if op.type == kind], pieces, trainer)
 
 
-def _look_up_together(main: Program, lookups: list[Operator], pieces: tuple[Slice, ...], trainer: int) -> None:
+def _look_up_together(
+    main: Program, lookups: list[Operator], pieces: tuple[Slice, ...], trainer: int
+) -> None:
     """One request for all lookups that can be made at one time, and one for each run of others."""
     block = main.global_block()
     positions = {id(op): index for index, op in enumerate(block.ops)}
@@ -32,11 +35,17 @@ def _look_up_together(main: Program, lookups: list[Operator], pieces: tuple[Slic
         made_at = {name: index for index, op in enumerate(block.ops) for name in op.output_arg_names}
         last = max((made_at.get(name, -1) for op in group for name in op.input("Ids")), default=-1)
         attrs = dict(
-            table_names=[piece.param_name for piece in pieces], height_sections=[piece.shape[0] for piece in pieces],
-            endpoints=[piece.endpoint for piece in pieces], padding_idx=group[0].attrs["padding_idx"], trainer_id=trainer,
-            lookup_table_version=group[0].type)
-        slots = {"Ids": [op.input("Ids")[0] for op in group], "W": group[0].input("W")}, {
-            "Outputs": [op.output("Out")[0] for op in group]}
+            table_names=[piece.param_name for piece in pieces],
+            height_sections=[piece.shape[0] for piece in pieces],
+            endpoints=[piece.endpoint for piece in pieces],
+            padding_idx=group[0].attrs["padding_idx"],
+            trainer_id=trainer,
+            lookup_table_version=group[0].type,
+        )
+        slots = (
+            {"Ids": [op.input("Ids")[0] for op in group], "W": group[0].input("W")},
+            {"Outputs": [op.output("Out")[0] for op in group]},
+        )
         place = (edits.before, block.ops[0]) if last < 0 else (edits.behind, block.ops[last])
         new = place[0](place[1], "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
         new.where = group[0].where
@@ -44,8 +53,12 @@ def _look_up_together(main: Program, lookups: list[Operator], pieces: tuple[Slic
     drop_ops(block, lookups)
 
 
-def _groups(ops: list[Operator], lookups: Iterable[Operator], positions: dict[int, int]) -> list[list[Operator]]:
-    """Lookups in runs whose ids are all there before the first reader of any of their rows, with one padding_idx each."""
+def _groups(
+    ops: list[Operator], lookups: Iterable[Operator], positions: dict[int, int]
+) -> list[list[Operator]]:
+    """Lookups in runs whose ids are all there before the first reader of any of their rows, with one
+    padding_idx each.
+    """
     groups: list[list[Operator]] = []
     for op in lookups:
         if groups and _fits(ops, [*groups[-1], op], positions):
@@ -60,7 +73,10 @@ def _fits(ops: list[Operator], group: list[Operator], positions: dict[int, int])
     rows = {name for op in group for name in op.output("Out")}
     made = max((index for index, op in enumerate(ops) if ids & set(op.output_arg_names)), default=-1)
     members = {positions[id(op)] for op in group}
-    read = min((index for index, op in enumerate(ops) if index not in members and rows & set(op.input_arg_names)), default=len(ops))
+    read = min(
+        (index for index, op in enumerate(ops) if index not in members and rows & set(op.input_arg_names)),
+        default=len(ops),
+    )
     return made < read and len({op.attrs["padding_idx"] for op in group}) == 1
 
 

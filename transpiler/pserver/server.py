@@ -1,4 +1,7 @@
-"""A parameter server: it merges the trainers' gradients of its slices, updates them, and keeps the learning-rate schedule."""
+"""A parameter server: it merges the trainers' gradients of its slices, updates them, and keeps the
+learning-rate schedule.
+"""
+
 from __future__ import annotations
 
 import itertools
@@ -23,15 +26,20 @@ TRAINER_ID = "@TRAINER_ID@"
 
 
 def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
-    """The number that stands for a configuration's way to keep in step; like 1.8.5's, it does not depend on `half_async`."""
+    """The number that stands for a configuration's way to keep in step; like 1.8.5's, it does not depend
+    on `half_async`.
+    """
     if config.sync_mode or in_step_at_run_time(config):
         return DistributedMode.SYNC
     return DistributedMode.ASYNC if config.runtime_split_send_recv else DistributedMode.HALF_ASYNC
 
 
 @without_collector()
-def make_server(layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None) -> Program:
-    """The main program of the server at `endpoint`: `listen_and_serv`, and a block for each slice that it holds.
+def make_server(
+    layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None
+) -> Program:
+    """The main program of the server at `endpoint`: `listen_and_serv`, and a block for each slice that it
+    holds.
 
     `trainer` is the number of the trainer whose name of a gradient the role variables give.
     """
@@ -53,7 +61,12 @@ class _Server:
 
     def build(self, threads: ServerRuntimeConfig) -> Program:
         """The program."""
-        received = [name for param in self.layout.placed if param in self.held for name in self.declare(self.held[param])]
+        received = [
+            name
+            for param in self.layout.placed
+            if param in self.held
+            for name in self.declare(self.held[param])
+        ]
         blocks = [self.schedule_block()] if self.layout.training.schedule else []
         parent = len(self.program.blocks) - 1
         of_grad: list[str] = []
@@ -96,14 +109,19 @@ class _Server:
     def add_up_steps(self, block: Block, counter: Variable, like: Operator) -> None:
         names = [f"{counter.name}.trainer_{trainer}" for trainer in range(self.layout.trainers)]
         declare_copies(self.block, declare_like(self.block, counter), names)
-        append_op(block, "sum", {"X": names}, {"Out": [counter.name]}, like, **{ROLE_ATTR: int(OpRole.LRSched)})
+        append_op(
+            block, "sum", {"X": names}, {"Out": [counter.name]}, like, **{ROLE_ATTR: int(OpRole.LRSched)}
+        )
 
     def copy_schedule_op(self, op: Operator, block: Block) -> None:
         source = op.block
         for name in (*op.input_arg_names, *op.output_arg_names):
             var = source._var_recursive(name)
-            declare_like(self.block if name in self.origin.global_block().vars else block, var,
-                         persistable=var.type != VarType.STEP_SCOPES)
+            declare_like(
+                self.block if name in self.origin.global_block().vars else block,
+                var,
+                persistable=var.type != VarType.STEP_SCOPES,
+            )
         copy = mapped_copy(_without_blocks(op), block, {}, {})
         for name, inner in op.attrs.items():
             if isinstance(inner, Block):
@@ -133,19 +151,29 @@ class _Server:
         """The mean over the trainers."""
         merged = [piece.grad_name]
         append_op(block, "sum", {"X": self.layout.arriving_names(piece)}, {"Out": merged}, update.step)
-        append_op(block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.layout.trainers)
+        append_op(
+            block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.layout.trainers
+        )
 
     def declare_for(self, op: Operator, piece: Slice) -> None:
-        """Declare what an op of the update reads and writes; what has the parameter's shape has the slice's here."""
+        """Declare what an op of the update reads and writes; what has the parameter's shape has the
+        slice's here.
+        """
         variables = self.origin.global_block()
         whole = variables._var_recursive(piece.param).shape
         for name in (*op.input_arg_names, *op.output_arg_names):
             if name not in (piece.param, piece.grad):
                 var = variables._var_recursive(name)
-                declare_like(self.block, var, shape=piece.shape if var.shape == whole and not _is_unread(op, name) else var.shape)
+                declare_like(
+                    self.block,
+                    var,
+                    shape=piece.shape if var.shape == whole and not _is_unread(op, name) else var.shape,
+                )
 
     def correct_delay(self, block: Block, piece: Slice, update: Update) -> str:
-        """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives its name."""
+        """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives
+        its name.
+        """
         param = self.block.var(piece.param_name)
         kept = [f"{piece.param_name}.trainer_{trainer}_bak" for trainer in range(self.layout.trainers)]
         for name in kept:
@@ -153,17 +181,28 @@ class _Server:
         if TRAINER_ID not in block.vars:
             block.create_var(name=TRAINER_ID, shape=[1], dtype="int64")
         known = declare_like(block, param, f"{piece.param_name}.local_bak", persistable=False).name
-        new = [declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name for _ in range(4)]
+        new = [
+            declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name
+            for _ in range(4)
+        ]
         grad = piece.grad_name
-        append_op(block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, update.step)
-        for type, x, y, out in (("sub", piece.param_name, known, new[0]), ("mul", new[0], grad, new[1]),
-                                ("mul", new[1], grad, new[2]), ("add", grad, new[2], new[3])):
+        append_op(
+            block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, update.step
+        )
+        for type, x, y, out in (
+            ("sub", piece.param_name, known, new[0]),
+            ("mul", new[0], grad, new[1]),
+            ("mul", new[1], grad, new[2]),
+            ("add", grad, new[2], new[3]),
+        ):
             append_op(block, f"elementwise_{type}", {"X": [x], "Y": [y]}, {"Out": [out]}, update.step)
         return new[3]
 
     # ------------------------------------------------------------------ the loop
     def saving_block(self) -> int:
-        """The block that runs when a trainer's `checkpoint_notify` asks for the tables; -1 where the server holds none."""
+        """The block that runs when a trainer's `checkpoint_notify` asks for the tables; -1 where the
+        server holds none.
+        """
         tables = [self.held[name] for name in distributed_tables(self.origin) if name in self.held]
         if not tables:
             return -1
@@ -173,27 +212,56 @@ class _Server:
             block.append_op("save", {"X": piece.param_name}, {}, {"file_path": "none"})
         return block.idx
 
-    def listen(self, received: list[str], blocks: Sequence[Block], of_grad: list[str], saving: int,
-               threads: ServerRuntimeConfig) -> None:
+    def listen(
+        self,
+        received: list[str],
+        blocks: Sequence[Block],
+        of_grad: list[str],
+        saving: int,
+        threads: ServerRuntimeConfig,
+    ) -> None:
         layout = self.layout
-        self.block.append_op("listen_and_serv", {"X": received}, {}, {
-            "optimize_blocks": list(blocks), "endpoint": self.endpoint, "pserver_id": layout.endpoints.index(self.endpoint),
-            "Fanin": layout.trainers, "distributed_mode": int(distributed_mode(layout.config)), "grad_to_block_id": of_grad,
-            "sparse_grad_to_param": self.sparse_gradients(), "dc_asgd": bool(layout.config.enable_dc_asgd),
-            "checkpint_block_id": saving, "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
-            "rpc_get_thread_num": threads._rpc_get_thread_num, "rpc_send_thread_num": threads._rpc_send_thread_num,
-            "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num})
+        self.block.append_op(
+            "listen_and_serv",
+            {"X": received},
+            {},
+            {
+                "optimize_blocks": list(blocks),
+                "endpoint": self.endpoint,
+                "pserver_id": layout.endpoints.index(self.endpoint),
+                "Fanin": layout.trainers,
+                "distributed_mode": int(distributed_mode(layout.config)),
+                "grad_to_block_id": of_grad,
+                "sparse_grad_to_param": self.sparse_gradients(),
+                "dc_asgd": bool(layout.config.enable_dc_asgd),
+                "checkpint_block_id": saving,
+                "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
+                "rpc_get_thread_num": threads._rpc_get_thread_num,
+                "rpc_send_thread_num": threads._rpc_send_thread_num,
+                "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num,
+            },
+        )
 
     def sparse_gradients(self) -> list[str]:
-        """`gradient:parameter` for the slices whose updates read rows: a penalty makes a dense gradient of them."""
+        """`gradient:parameter` for the slices whose updates read rows: a penalty makes a dense gradient of
+        them.
+        """
         origin = self.origin.global_block()
-        read = {param: [name for op in self.layout.updates[param].ops for name in op.inputs.get("Grad", ())] for param in self.held}
-        return [f"{piece.grad_name}:{piece.param_name}" for param, piece in self.held.items()
-                if any(origin._var_recursive(name).type == VarType.SELECTED_ROWS for name in read[param])]
+        read = {
+            param: [name for op in self.layout.updates[param].ops for name in op.inputs.get("Grad", ())]
+            for param in self.held
+        }
+        return [
+            f"{piece.grad_name}:{piece.param_name}"
+            for param, piece in self.held.items()
+            if any(origin._var_recursive(name).type == VarType.SELECTED_ROWS for name in read[param])
+        ]
 
 
 def _without_blocks(op: Operator) -> Operator:
-    """The op, in its own program, without the attributes that are blocks: the copy gets those of its own program."""
+    """The op, in its own program, without the attributes that are blocks: the copy gets those of its own
+    program.
+    """
     copy = copy_operator(op, op.block)
     copy.attrs = {name: value for name, value in copy.attrs.items() if not isinstance(value, Block)}
     copy.attr_types = {name: kind for name, kind in copy.attr_types.items() if kind != AttrType.BLOCK}
@@ -201,14 +269,18 @@ def _without_blocks(op: Operator) -> Operator:
 
 
 def _is_unread(op: Operator, name: str) -> bool:
-    """Whether the op names a variable that it does not look at: rmsprop's mean gradient where it is not centred stays whole, as in fluid."""
+    """Whether the op names a variable that it does not look at: rmsprop's mean gradient where it is not
+    centred stays whole, as in fluid.
+    """
     return op.type == "rmsprop" and not op.attrs.get("centered") and name in op.inputs.get("MeanGrad", ())
 
 
 # ---------------------------------------------------------------------- the startup program
 @without_collector()
 def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: Program) -> Program:
-    """The startup program of the server at `endpoint`: those ops of the whole job's that fill what it holds."""
+    """The startup program of the server at `endpoint`: those ops of the whole job's that fill what it
+    holds.
+    """
     program = Program()
     program._seed, program._is_start_up_program_ = startup._seed, True
     block, held = program.global_block(), layout.by_endpoint[endpoint]
@@ -226,7 +298,9 @@ def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: P
     if layout.config.enable_dc_asgd and not layout.sync_mode:
         for piece in held.values():
             for trainer in range(layout.trainers):
-                block.append_op("assign", {"X": piece.param_name}, {"Out": f"{piece.param_name}.trainer_{trainer}_bak"})
+                block.append_op(
+                    "assign", {"X": piece.param_name}, {"Out": f"{piece.param_name}.trainer_{trainer}_bak"}
+                )
     return program
 
 

@@ -1,4 +1,5 @@
 """How parameters are cut into pieces of whole rows."""
+
 from __future__ import annotations
 
 import math
@@ -19,7 +20,8 @@ class VarBlock:
 
 
 def rows_of_pieces(shape: Sequence[int], count: int, min_block_size: int) -> list[int]:
-    """The rows of each piece: at most `count` pieces of at least `min_block_size` elements, the last may be smaller.
+    """The rows of each piece: at most `count` pieces of at least `min_block_size` elements, the last may be
+    smaller.
 
     A row is `shape[1:]`; a vector's rows are its elements.
     """

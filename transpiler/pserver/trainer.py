@@ -1,4 +1,7 @@
-"""A trainer of a parameter-server job: it sends gradients, and receives parameters instead of updating them."""
+"""A trainer of a parameter-server job: it sends gradients, and receives parameters instead of updating
+them.
+"""
+
 from __future__ import annotations
 
 import itertools
@@ -9,7 +12,14 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.edits import declare_like, drop_ops, drop_variables, names_in_use, rename_variables, without_collector
+from fluidlite.transpiler.edits import (
+    declare_like,
+    drop_ops,
+    drop_variables,
+    names_in_use,
+    rename_variables,
+    without_collector,
+)
 from fluidlite.transpiler.insertions import Insertions
 from fluidlite.transpiler.pserver.layout import Layout, remote_tables
 from fluidlite.transpiler.pserver.remote_tables import fake_tables, fetch_rows_remotely
@@ -42,14 +52,21 @@ class Controls:
 
     def make(self) -> Variable:
         """A new one."""
-        name = next(name for name in map("__control_var@{}".format, self.numbers) if name not in self.block.vars)
+        name = next(
+            name for name in map("__control_var@{}".format, self.numbers) if name not in self.block.vars
+        )
         return self.block.create_var(name=name)
 
 
-def _declare_slices(block: Block, pieces: Sequence[Slice], names: Iterable[str], like: Variable) -> list[Variable]:
+def _declare_slices(
+    block: Block, pieces: Sequence[Slice], names: Iterable[str], like: Variable
+) -> list[Variable]:
     if len(pieces) == 1:
         return [like]
-    return [declare_like(block, like, name, piece.shape, persistable=False) for piece, name in zip(pieces, names, strict=True)]
+    return [
+        declare_like(block, like, name, piece.shape, persistable=False)
+        for piece, name in zip(pieces, names, strict=True)
+    ]
 
 
 class _Trainer:
@@ -66,7 +83,9 @@ class _Trainer:
         """Each gradient leaves as soon as it is there; the parameters come back at the end."""
         sent = {param: self.controls.make() for param in self.layout.placed}
         writers = {name: op for op in self.block.ops for name in op.output_arg_names}
-        for param in reversed(self.layout.placed):       # of gradients that one op makes, the last in order leaves first
+        for param in reversed(
+            self.layout.placed
+        ):  # of gradients that one op makes, the last in order leaves first
             self.send(param, sent[param], writers)
         waits = list(sent.values())
         if self.layout.counter is not None:
@@ -74,17 +93,31 @@ class _Trainer:
         half_async = self.at_run_time and self.layout.config.half_async and not self.layout.sync_mode
         if self.layout.sync_mode or half_async:
             barrier = self.controls.make()
-            self.last("send_barrier", {"X": waits}, [barrier], endpoints=list(self.layout.endpoints), trainer_id=self.trainer,
-                      half_async=half_async)
+            self.last(
+                "send_barrier",
+                {"X": waits},
+                [barrier],
+                endpoints=list(self.layout.endpoints),
+                trainer_id=self.trainer,
+                half_async=half_async,
+            )
         if self.layout.sync_mode:
             sent = dict.fromkeys(sent, barrier)
         received = [var for param in self.layout.by_param for var in self.receive(param, sent[param])]
         if self.layout.sync_mode:
-            self.last("fetch_barrier", {"X": [barrier]}, received, endpoints=list(self.layout.endpoints), trainer_id=self.trainer)
+            self.last(
+                "fetch_barrier",
+                {"X": [barrier]},
+                received,
+                endpoints=list(self.layout.endpoints),
+                trainer_id=self.trainer,
+            )
         self.join_slices()
         self.edits.apply()
 
-    def last(self, type: str, inputs: dict[str, list[Variable]], outputs: list[Variable], **attrs: object) -> None:
+    def last(
+        self, type: str, inputs: dict[str, list[Variable]], outputs: list[Variable], **attrs: object
+    ) -> None:
         self.edits.last(type, inputs, {"Out": outputs}, OpRole.RPC, **attrs)
 
     def grad_name(self, param: str) -> str:
@@ -97,25 +130,53 @@ class _Trainer:
         pieces, name = self.layout.by_param[param], self.grad_name(param)
         gradient, anchor = self.block.var(name), writers[name]
         names = [self.layout.sent_name(piece, self.trainer) for piece in pieces]
-        parts = _declare_slices(self.block, pieces, [self.layout.local_name(piece, self.trainer) for piece in pieces], gradient)
+        parts = _declare_slices(
+            self.block, pieces, [self.layout.local_name(piece, self.trainer) for piece in pieces], gradient
+        )
         rows = [piece.shape[0] for piece in pieces]
         if len(pieces) > 1 and not self.at_run_time:
-            kind, key = ("split_selected_rows", "height_sections") if gradient.type == VarType.SELECTED_ROWS else ("split_byref", "sections")
+            kind, key = (
+                ("split_selected_rows", "height_sections")
+                if gradient.type == VarType.SELECTED_ROWS
+                else ("split_byref", "sections")
+            )
             self.edits.behind(anchor, kind, {"X": [gradient]}, {"Out": parts}, OpRole.Dist, **{key: rows})
-        self.edits.behind(anchor, "send", {"X": [gradient] if self.at_run_time else parts}, {"Out": [done]}, OpRole.RPC, **{
-            "epmap": [piece.endpoint for piece in pieces], "sections": rows if self.at_run_time else [],
-            "send_varnames": names if self.at_run_time else [], ROLE_VAR_ATTR: [param, name]})
+        self.edits.behind(
+            anchor,
+            "send",
+            {"X": [gradient] if self.at_run_time else parts},
+            {"Out": [done]},
+            OpRole.RPC,
+            **{
+                "epmap": [piece.endpoint for piece in pieces],
+                "sections": rows if self.at_run_time else [],
+                "send_varnames": names if self.at_run_time else [],
+                ROLE_VAR_ATTR: [param, name],
+            },
+        )
 
     def send_count(self, counter: Variable) -> Variable:
-        """Tell every server of a step: asynchronous servers add up the trainers' steps for the learning-rate schedule."""
+        """Tell every server of a step: asynchronous servers add up the trainers' steps for the
+        learning-rate schedule.
+        """
         mine = declare_like(self.block, counter, f"{counter.name}.trainer_{self.trainer}")
         done = self.controls.make()
-        self.last("send", {"X": [mine]}, [done], epmap=list(self.layout.endpoints), merge_add=True, use_send_handler=False,
-                  send_varnames=[mine.name] if self.at_run_time else [], **{ROLE_VAR_ATTR: [mine.name, mine.name]})
+        self.last(
+            "send",
+            {"X": [mine]},
+            [done],
+            epmap=list(self.layout.endpoints),
+            merge_add=True,
+            use_send_handler=False,
+            send_varnames=[mine.name] if self.at_run_time else [],
+            **{ROLE_VAR_ATTR: [mine.name, mine.name]},
+        )
         return done
 
     def receive(self, param: str, behind: Variable) -> list[Variable]:
-        """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one never comes as a whole."""
+        """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one
+        never comes as a whole.
+        """
         pieces = self.layout.by_param[param]
         whole = self.block.var(param)
         names = [piece.param_name for piece in pieces]
@@ -123,8 +184,15 @@ class _Trainer:
         if pieces[0].sparse:
             return []
         outputs = [whole] if self.at_run_time else parts
-        self.last("recv", {"X": [behind]}, outputs, epmap=[piece.endpoint for piece in pieces], trainer_id=self.trainer,
-                  recv_varnames=names if self.at_run_time else [], **{ROLE_VAR_ATTR: [param, self.grad_name(param)]})
+        self.last(
+            "recv",
+            {"X": [behind]},
+            outputs,
+            epmap=[piece.endpoint for piece in pieces],
+            trainer_id=self.trainer,
+            recv_varnames=names if self.at_run_time else [],
+            **{ROLE_VAR_ATTR: [param, self.grad_name(param)]},
+        )
         return outputs
 
     def join_slices(self) -> None:
@@ -133,7 +201,9 @@ class _Trainer:
             for param, pieces in self.layout.by_param.items():
                 if len(pieces) > 1 and not pieces[0].sparse:
                     parts = [self.block.var(piece.param_name) for piece in pieces]
-                    self.edits.last("concat", {"X": parts}, {"Out": [self.block.var(param)]}, OpRole.Dist, axis=0)
+                    self.edits.last(
+                        "concat", {"X": parts}, {"Out": [self.block.var(param)]}, OpRole.Dist, axis=0
+                    )
 
 
 def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
@@ -143,13 +213,30 @@ def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
     for param, pieces in received.items():
         whole = declare_like(block, layout.training.program.global_block()._var_recursive(param))
         parts = _declare_slices(block, pieces, [piece.param_name for piece in pieces], whole)
-        block.append_op("recv", {}, {"Out": parts}, {"epmap": [piece.endpoint for piece in pieces], "trainer_id": trainer,
-                                                     "op_role": int(OpRole.RPC)})
-    block.append_op("fetch_barrier", {}, {"Out": Controls(block).make()}, {
-        "endpoints": list(layout.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)})
+        block.append_op(
+            "recv",
+            {},
+            {"Out": parts},
+            {
+                "epmap": [piece.endpoint for piece in pieces],
+                "trainer_id": trainer,
+                "op_role": int(OpRole.RPC),
+            },
+        )
+    block.append_op(
+        "fetch_barrier",
+        {},
+        {"Out": Controls(block).make()},
+        {"endpoints": list(layout.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)},
+    )
     for param, pieces in received.items():
         if len(pieces) > 1:
-            block.append_op("concat", {"X": [block.var(piece.param_name) for piece in pieces]}, {"Out": block.var(param)}, {"axis": 0})
+            block.append_op(
+                "concat",
+                {"X": [block.var(piece.param_name) for piece in pieces]},
+                {"Out": block.var(param)},
+                {"axis": 0},
+            )
 
 
 def _count_steps_together(layout: Layout, main: Program, startup: Program) -> None:
@@ -160,7 +247,9 @@ def _count_steps_together(layout: Layout, main: Program, startup: Program) -> No
 
 
 def count_at_start(layout: Layout, startup: Program) -> None:
-    """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of them make step 0."""
+    """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of
+    them make step 0.
+    """
     block, counter = startup.global_block(), layout.counter
     assert counter is not None
     for op in block.ops:
@@ -168,7 +257,12 @@ def count_at_start(layout: Layout, startup: Program) -> None:
             op._set_attr("value", -float(layout.trainers))
     for trainer in range(layout.trainers):
         one = declare_like(block, counter, f"{counter.name}.trainer_{trainer}")
-        block._prepend_op("fill_constant", {}, {"Out": one}, {"shape": list(counter.shape), "dtype": int(counter.dtype), "value": 1.0})
+        block._prepend_op(
+            "fill_constant",
+            {},
+            {"Out": one},
+            {"shape": list(counter.shape), "dtype": int(counter.dtype), "value": 1.0},
+        )
 
 
 def _drop_updates(layout: Layout, main: Program, startup: Program) -> None:

@@ -1,4 +1,7 @@
-"""What a training program says about itself: which ops update which parameter, from which gradient, on which schedule."""
+"""What a training program says about itself: which ops update which parameter, from which gradient, on
+which schedule.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -28,13 +31,17 @@ def is_updating(op: Operator) -> bool:
 
 
 def is_clipping_alone(op: Operator) -> bool:
-    """Whether `op` comes from `set_gradient_clip`, by which, as in fluid, each trainer clips its own gradients before it sends them."""
+    """Whether `op` comes from `set_gradient_clip`, by which, as in fluid, each trainer clips its own
+    gradients before it sends them.
+    """
     return _CLIP_SCOPE in str(op.attrs.get(NAMESCOPE_ATTR, ""))
 
 
 @dataclass(frozen=True)
 class Update:
-    """How one parameter is updated: `ops` in program order, from the gradient `grad`, which the backward pass computes."""
+    """How one parameter is updated: `ops` in program order, from the gradient `grad`, which the backward
+    pass computes.
+    """
 
     param: str
     grad: str
@@ -56,8 +63,8 @@ class Training:
     """A training program, taken apart; the program itself is never changed."""
 
     program: Program
-    updates: tuple[Update, ...]                  # in the order of their first ops
-    schedule: tuple[Operator, ...]               # the ops that compute learning rates
+    updates: tuple[Update, ...]  # in the order of their first ops
+    schedule: tuple[Operator, ...]  # the ops that compute learning rates
 
     @cached_property
     def by_step(self) -> tuple[Update, ...]:
@@ -67,14 +74,20 @@ class Training:
 
 
 def read_training(program: Program) -> Training:
-    """Take a program apart; TranspilerError where it does not train, or is transpiled already, or updates what cannot be told apart."""
+    """Take a program apart; TranspilerError where it does not train, or is transpiled already, or updates
+    what cannot be told apart.
+    """
     ops = program.global_block().ops
     _refuse_transpiled(program)
     updating = [op for op in ops if is_updating(op)]
     if not updating:
-        raise TranspilerError("the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it")
+        raise TranspilerError(
+            "the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it"
+        )
     groups = _by_parameter(program, updating)
-    computed = {name for op in ops if not is_updating(op) and not is_scheduling(op) for name in op.output_arg_names}
+    computed = {
+        name for op in ops if not is_updating(op) and not is_scheduling(op) for name in op.output_arg_names
+    }
     owners = {name: param for param, group in groups.items() for op in group for name in op.output_arg_names}
     updates = tuple(_update(program, param, group, computed, owners) for param, group in groups.items())
     return Training(program, updates, tuple(op for op in ops if is_scheduling(op)))
@@ -83,7 +96,9 @@ def read_training(program: Program) -> Training:
 def _refuse_transpiled(program: Program) -> None:
     for op in program.global_block().ops:
         if op.type in _REMOTE or (op.type.startswith("c_") and op.role & OpRole.Backward):
-            raise TranspilerError(f"the program is transpiled already: it has the op {op.type!r} (built at {op.where})")
+            raise TranspilerError(
+                f"the program is transpiled already: it has the op {op.type!r} (built at {op.where})"
+            )
 
 
 def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, list[Operator]]:
@@ -92,30 +107,44 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
     for op in updating:
         names = op.role_vars or op.inputs.get("Param", [])
         if not names:
-            raise TranspilerError(f"op {op.type!r} belongs to the optimizer, but to no parameter: a server cannot tell whether to run "
-                                  f"it\n  {op.call_text()}\n  built at {op.where}")
+            raise TranspilerError(
+                f"op {op.type!r} belongs to the optimizer, but to no parameter: a server cannot tell whether "
+                f"to run "
+                f"it\n  {op.call_text()}\n  built at {op.where}"
+            )
         groups.setdefault(names[0], []).append(op)
     block = program.global_block()
     for param, group in groups.items():
         if param not in block.vars:
-            raise TranspilerError(f"op {group[0].type!r} updates {param!r}, which is no variable of the program\n"
-                                  f"  built at {group[0].where}")
+            raise TranspilerError(
+                f"op {group[0].type!r} updates {param!r}, which is no variable of the program\n"
+                f"  built at {group[0].where}"
+            )
     return groups
 
 
-def _update(program: Program, param: str, group: list[Operator], computed: set[str], owners: dict[str, str]) -> Update:
+def _update(
+    program: Program, param: str, group: list[Operator], computed: set[str], owners: dict[str, str]
+) -> Update:
     block = program.global_block()
     wanted = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
     for name in wanted:
         if name not in computed and owners.get(name, param) != param:
             raise TranspilerError(
-                f"the update of {param!r} reads {name!r}, which comes from the gradient of {owners[name]!r}: parameter servers see one "
-                "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong there; clip by value or "
-                "by norm, let each trainer clip its own gradients (fluid.clip.set_gradient_clip), or use a collective mode\n"
-                f"  built at {group[0].where}")
+                f"the update of {param!r} reads {name!r}, which comes from the gradient of {owners[name]!r}: "
+                f"parameter servers see one "
+                "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong "
+                "there; clip by value or "
+                "by norm, let each trainer clip its own gradients (fluid.clip.set_gradient_clip), or use a "
+                "collective mode\n"
+                f"  built at {group[0].where}"
+            )
     grads = [name for name in wanted if name in computed]
     if len(grads) != 1:
-        raise TranspilerError(f"the update of {param!r} should read one gradient, but reads {grads}\n  built at {group[0].where}")
+        raise TranspilerError(
+            f"the update of {param!r} should read one gradient, but reads {grads}\n  built at "
+            f"{group[0].where}"
+        )
     if not any(param in op.output_arg_names for op in group):
         raise TranspilerError(f"no optimizer op writes the parameter {param!r}\n  built at {group[0].where}")
     return Update(param, grads[0], tuple(group))

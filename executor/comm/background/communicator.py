@@ -1,10 +1,11 @@
 """What stands between a trainer's program and its servers in jobs that do not wait for each other.
 
-While a communicator runs, `send` hands it gradients and goes on; it merges those of one variable, sends them, and fetches
-parameters, which `recv` takes up where they have come. Over TCP two threads of its own do that beside the computation.
-Other transports talk in the trainer's thread: under MPI by the clock, and in one process (`local`) by counting alone, so that
-a job whose roles take turns is the same in every run.
+While a communicator runs, `send` hands it gradients and goes on; it merges those of one variable, sends them,
+and fetches parameters, which `recv` takes up where they have come. Over TCP two threads of its own do that
+beside the computation. Other transports talk in the trainer's thread: under MPI by the clock, and in one
+process (`local`) by counting alone, so that a job whose roles take turns is the same in every run.
 """
+
 from __future__ import annotations
 
 import enum
@@ -27,37 +28,47 @@ from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, host, on
 
-__all__ = ["AsyncCommunicator", "BarrierCommunicator", "Communicator", "Pace", "Settings", "beside", "wanted_by"]
+__all__ = [
+    "AsyncCommunicator",
+    "BarrierCommunicator",
+    "Communicator",
+    "Pace",
+    "Settings",
+    "beside",
+    "wanted_by",
+]
 
 Names: TypeAlias = "tuple[str, ...]"
 _PREFIX = "communicator_"
-_TICK = 0.01              # seconds: the unit of send_wait_times
+_TICK = 0.01  # seconds: the unit of send_wait_times
 
 
 class Pace(enum.Enum):
     """When a communicator does what it has to do."""
 
-    THREADS = "threads"                              # at once, beside the computation
-    CLOCK = "clock"                                  # in `send` and `recv`, where it is time
-    COUNT = "count"                                  # in `send` and `recv`, where enough has come
+    THREADS = "threads"  # at once, beside the computation
+    CLOCK = "clock"  # in `send` and `recv`, where it is time
+    COUNT = "count"  # in `send` and `recv`, where enough has come
 
 
 @dataclass(frozen=True)
 class Settings:
     """What fluid's FLAGS_communicator_* say."""
 
-    max_merge_var_num: int = 20                      # values of one variable that go out as one
-    send_queue_size: int = 20                        # values of one variable that may wait besides those
-    send_wait_times: int = 5                         # hundredths of a second to wait for more of them
-    min_send_grad_num_before_recv: int = 20          # gradients between two fetches of the parameters
-    independent_recv_thread: bool = True             # fetch by that number; otherwise after whatever was sent
-    is_sgd_optimizer: bool = True                    # gradients that are merged add up; otherwise their mean goes out
-    merge_sparse_grad: bool = True                   # rows of one number are added up, even where there is one gradient
-    fake_rpc: bool = False                           # send nothing
+    max_merge_var_num: int = 20  # values of one variable that go out as one
+    send_queue_size: int = 20  # values of one variable that may wait besides those
+    send_wait_times: int = 5  # hundredths of a second to wait for more of them
+    min_send_grad_num_before_recv: int = 20  # gradients between two fetches of the parameters
+    independent_recv_thread: bool = True  # fetch by that number; otherwise after whatever was sent
+    is_sgd_optimizer: bool = True  # gradients that are merged add up; otherwise their mean goes out
+    merge_sparse_grad: bool = True  # rows of one number are added up, even where there is one gradient
+    fake_rpc: bool = False  # send nothing
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
-        """From `given`, with or without FLAGS_ before the names, and for what is not there from the flags of the process."""
+        """From `given`, with or without FLAGS_ before the names, and for what is not there from the flags
+        of the process.
+        """
         found: dict[str, Any] = {}
         for name, default in vars(cls()).items():
             full = "FLAGS_" + _PREFIX + name
@@ -81,7 +92,10 @@ def beside(array: Any, value: Any) -> Any:
 
 def wanted_by(op: Operator) -> list[Wanted]:
     """What a `recv` asks which server for."""
-    return [Wanted(*pair) for pair in zip(op.attrs["epmap"], op.attrs["recv_varnames"] or op.output("Out"), strict=True)]
+    return [
+        Wanted(*pair)
+        for pair in zip(op.attrs["epmap"], op.attrs["recv_varnames"] or op.output("Out"), strict=True)
+    ]
 
 
 class Communicator:
@@ -98,11 +112,11 @@ class Communicator:
         self.changed = threading.Condition(threading.RLock())
         self.failure: BaseException | None = None
         self.threads: list[threading.Thread] = []
-        self.came: dict[Names, list[Any]] = {}                   # outputs of a `recv` -> what came last for it
-        self.spare: dict[Names, list[Any]] = {}                  # memory that the next values are read into
+        self.came: dict[Names, list[Any]] = {}  # outputs of a `recv` -> what came last for it
+        self.spare: dict[Names, list[Any]] = {}  # memory that the next values are read into
         self.version = 0
-        self.unfetched = False                                   # whether gradients were sent since
-        self.shown: dict[Names, int] = {}                        # outputs of a `recv` -> the version that it has shown
+        self.unfetched = False  # whether gradients were sent since
+        self.shown: dict[Names, int] = {}  # outputs of a `recv` -> the version that it has shown
 
     # ------------------------------------------------------------------ its life
     def start(self, session: Any) -> None:
@@ -112,8 +126,12 @@ class Communicator:
             raise CommunicatorError("another communicator of this process is running: stop it first")
         session.communicator, self.session, self.running, self.pace = self, session, True, Pace(session.pace)
         if self.pace is Pace.THREADS:
-            self.threads = [threading.Thread(target=self._guarded, args=(loop,), name=f"communicator-{loop.__name__}", daemon=True)
-                            for loop in self.loops()]
+            self.threads = [
+                threading.Thread(
+                    target=self._guarded, args=(loop,), name=f"communicator-{loop.__name__}", daemon=True
+                )
+                for loop in self.loops()
+            ]
             for thread in self.threads:
                 thread.start()
 
@@ -129,7 +147,9 @@ class Communicator:
             for thread in self.threads:
                 thread.join(limit)
                 if thread.is_alive():
-                    raise CommunicatorError(f"{thread.name} has not ended within {limit:g} s: some server does not answer")
+                    raise CommunicatorError(
+                        f"{thread.name} has not ended within {limit:g} s: some server does not answer"
+                    )
             self.check()
             self.finish()
         finally:
@@ -152,7 +172,7 @@ class Communicator:
     def _guarded(self, loop: Callable[[], None]) -> None:
         try:
             loop()
-        except BaseException as error:               # raised again where the trainer comes by
+        except BaseException as error:  # raised again where the trainer comes by
             with self.changed:
                 self.failure = self.failure or error
                 self.changed.notify_all()
@@ -167,7 +187,9 @@ class Communicator:
         done = self.changed.wait_for(lambda: self.failure is not None or ready(), limit)
         self.check()
         if not done:
-            raise CommunicatorError(f"the trainer has waited {limit:g} s for its communicator {what}: some server does not answer")
+            raise CommunicatorError(
+                f"the trainer has waited {limit:g} s for its communicator {what}: some server does not answer"
+            )
 
     def before_run(self) -> None:
         """A program is about to run."""
@@ -186,7 +208,9 @@ class Communicator:
         self.check()
 
     def newest(self, op: Operator, again: bool, into: Sequence[Any] = ()) -> Sequence[Any] | None:
-        """What has come for a `recv`, copied `into` arrays; None where nothing has since it was asked last, unless `again`."""
+        """What has come for a `recv`, copied `into` arrays; None where nothing has since it was asked
+        last, unless `again`.
+        """
         self.refresh()
         key = tuple(op.output("Out"))
         with self.changed:
@@ -222,23 +246,31 @@ class Communicator:
         for key, op in self.receives.items():
             items = wanted_by(op)
             spans[key] = (len(wanted), len(wanted) + len(items))
-            wanted += [item._replace(into=into) for item, into in zip(items, self.spare.get(key) or [None] * len(items), strict=True)]
+            wanted += [
+                item._replace(into=into)
+                for item, into in zip(items, self.spare.get(key) or [None] * len(items), strict=True)
+            ]
         found = self.session.requests.fetch(wanted, self.trainer)
         with self.changed:
-            self.spare, self.came = self.came, {key: [host(part) for part in found[low:high]] for key, (low, high) in spans.items()}
+            self.spare, self.came = (
+                self.came,
+                {key: [host(part) for part in found[low:high]] for key, (low, high) in spans.items()},
+            )
             self.version += 1
             self.unfetched = False
 
 
 class AsyncCommunicator(Communicator):
-    """Gradients go out when there are enough of them, or no more have come for a while; parameters come every so many gradients."""
+    """Gradients go out when there are enough of them, or no more have come for a while; parameters come
+    every so many gradients.
+    """
 
     def __init__(self, program: Program, settings: Settings) -> None:
         super().__init__(program, settings)
         self.routes: dict[Operator, list[Route]] = {}
         self.pending: dict[str, Pending] = {}
         self.since_fetch = 0
-        self.scope: Scope | None = None                          # of the last `send`
+        self.scope: Scope | None = None  # of the last `send`
 
     # ------------------------------------------------------------------ the trainer's thread
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
@@ -248,11 +280,13 @@ class AsyncCommunicator(Communicator):
         routes = self.routes.get(op) or self.routes.setdefault(op, routes_of(op))
         with self.changed:
             for route, value in zip(routes, values, strict=True):
-                pending = self.pending.get(route.key) or self.pending.setdefault(route.key, Pending(route, self.settings.max_merge_var_num))
+                pending = self.pending.get(route.key) or self.pending.setdefault(
+                    route.key, Pending(route, self.settings.max_merge_var_num)
+                )
                 if self.threads:
                     most = self.settings.max_merge_var_num + self.settings.send_queue_size
                     if pending.count >= most:
-                        self.wait(lambda: pending.count < most, f"to send {route.key}")      # noqa: B023  (called before the next round)
+                        self.wait(lambda: pending.count < most, f"to send {route.key}")  # noqa: B023  (called before the next round)
                 elif self.is_late(pending):
                     self.send_now([pending], all_of_them=True)
                 pending.add(value)
@@ -296,9 +330,15 @@ class AsyncCommunicator(Communicator):
         with self.changed:
             for key in [key for key in self.came if self.shown.get(key) != self.version]:
                 names, parts = self.receives[key].output("Out"), self.came[key]
-                for name, value in zip(names, parts if len(parts) == len(names) else [np.concatenate(parts)], strict=True):
+                for name, value in zip(
+                    names, parts if len(parts) == len(names) else [np.concatenate(parts)], strict=True
+                ):
                     held = scope.find_var(name)
-                    if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
+                    if (
+                        held is not None
+                        and isinstance(held.value, LoDTensor)
+                        and held.value.array is not None
+                    ):
                         held.value.array[...] = beside(held.value.array, value)
                 self.shown[key] = self.version
 
@@ -329,8 +369,14 @@ class AsyncCommunicator(Communicator):
         """Send what is full, and what has waited long enough."""
         while self.running:
             with self.changed:
-                ripe = [pending for pending in self.pending.values() if pending.groups and self.rest(pending) <= 0]
-                taken = [(pending.route, group) for pending in self.pending.values() for group in pending.take(pending in ripe)]
+                ripe = [
+                    pending for pending in self.pending.values() if pending.groups and self.rest(pending) <= 0
+                ]
+                taken = [
+                    (pending.route, group)
+                    for pending in self.pending.values()
+                    for group in pending.take(pending in ripe)
+                ]
                 if not taken:
                     rests = [self.rest(pending) for pending in self.pending.values() if pending.groups]
                     self.changed.wait(min(rests, default=None))
@@ -353,12 +399,15 @@ class AsyncCommunicator(Communicator):
 
 
 class BarrierCommunicator(AsyncCommunicator):
-    """Half-asynchronous: `send_barrier` sends all gradients and fetches the parameters, without waiting for other trainers.
+    """Half-asynchronous: `send_barrier` sends all gradients and fetches the parameters, without waiting for
+    other trainers.
 
     With `endpoints` it also waits for the step of these servers, as synchronous trainers do.
     """
 
-    def __init__(self, program: Program, settings: Settings, endpoints: Sequence[str] = (), trainer: int = 0) -> None:
+    def __init__(
+        self, program: Program, settings: Settings, endpoints: Sequence[str] = (), trainer: int = 0
+    ) -> None:
         super().__init__(program, settings)
         self.endpoints, self.trainer = list(endpoints), max(trainer, self.trainer)
 

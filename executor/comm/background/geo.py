@@ -1,9 +1,11 @@
 """Geo-SGD: trainers train by themselves, and every so many steps tell the servers what has changed.
 
-With n trainers, a trainer that holds x and last knew o sends (x - o) / n, and remembers o + (x - o) / n; when the servers'
-value p comes back, it goes on with x + (p - o), so that what it learned in the meantime stays, and remembers p. Of sparse
-tables only the rows that its lookups have named travel, and come back only rows that somebody has changed.
+With n trainers, a trainer that holds x and last knew o sends (x - o) / n, and remembers o + (x - o) / n; when
+the servers' value p comes back, it goes on with x + (p - o), so that what it learned in the meantime stays,
+and remembers p. Of sparse tables only the rows that its lookups have named travel, and come back only rows
+that somebody has changed.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +30,17 @@ _DELTA = ".delta"
 
 
 def is_geo_send(op: Operator) -> bool:
-    """Whether a `send` speaks to the communicator and not to a server: geo-SGD's say so by their role, which is Forward."""
+    """Whether a `send` speaks to the communicator and not to a server: geo-SGD's say so by their role,
+    which is Forward.
+    """
     return not op.role
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """A parameter as the transpiler's `vars_info` describes it: its slices, and whether only some rows change in a step."""
+    """A parameter as the transpiler's `vars_info` describes it: its slices, and whether only some rows
+    change in a step.
+    """
 
     name: str
     slices: tuple[str, ...]
@@ -45,41 +51,59 @@ class Pushed:
     @classmethod
     def read(cls, name: str, facts: Mapping[str, Sequence[Any]]) -> Pushed:
         """From the lists of text that `vars_info` holds."""
-        return cls(name, tuple(map(str, facts["var_names"])), tuple(int(rows) for rows in facts["sections"]),
-                   tuple(map(str, facts["epmap"])), [str(flag) for flag in facts["is_sparse"]] == ["True"])
+        return cls(
+            name,
+            tuple(map(str, facts["var_names"])),
+            tuple(int(rows) for rows in facts["sections"]),
+            tuple(map(str, facts["epmap"])),
+            [str(flag) for flag in facts["is_sparse"]] == ["True"],
+        )
 
     @property
     def route(self) -> Route:
         """Where its changes go."""
-        return Route(self.name, tuple((piece + _DELTA, place) for piece, place in zip(self.slices, self.endpoints, strict=True)), self.sections)
+        return Route(
+            self.name,
+            tuple((piece + _DELTA, place) for piece, place in zip(self.slices, self.endpoints, strict=True)),
+            self.sections,
+        )
 
 
 class GeoCommunicator(Communicator):
     """Counts steps, pushes changes, takes in what others have changed."""
 
-    def __init__(self, program: Program, settings: Settings, pushed: Sequence[Pushed], trainers: int, every: int) -> None:
+    def __init__(
+        self, program: Program, settings: Settings, pushed: Sequence[Pushed], trainers: int, every: int
+    ) -> None:
         super().__init__(program, settings)
         if trainers < 1 or every < 1:
-            raise ValueError(f"geo-SGD needs at least one trainer and one step between pushes, not {trainers} and {every}")
+            raise ValueError(
+                f"geo-SGD needs at least one trainer and one step between pushes, not {trainers} and {every}"
+            )
         self.pushed, self.trainers, self.every = list(pushed), trainers, every
-        self.known: dict[str, Any] = {}                          # o, by parameter
+        self.known: dict[str, Any] = {}  # o, by parameter
         self.touched: dict[str, list[Any]] = {item.name: [] for item in pushed if item.sparse}
-        self.steps = 0                                           # since the last push
+        self.steps = 0  # since the last push
         self.scope: Scope | None = None
-        self.changes: dict[str, Any] | None = None               # to be sent by the thread
-        self.found: dict[str, Any] | None = None                 # what has come back
+        self.changes: dict[str, Any] | None = None  # to be sent by the thread
+        self.found: dict[str, Any] | None = None  # what has come back
 
     # ------------------------------------------------------------------ the trainer's thread
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
-        """The end of a step, with the ids that its lookups had; or, in the startup program, the begin of the training."""
+        """The end of a step, with the ids that its lookups had; or, in the startup program, the begin of
+        the training.
+        """
         self.check()
         self.scope = context.scope
         if op.attrs["send_varnames"] == [INITIAL]:
             self.remember()
             return
         if not self.known:
-            raise CommunicatorError("geo-SGD's first copy of the parameters is missing: run the startup program, or start the communicator "
-                                    "after it, before the first step")
+            raise CommunicatorError(
+                "geo-SGD's first copy of the parameters is missing: run the startup program, or start the "
+                "communicator "
+                "after it, before the first step"
+            )
         for name, ids in zip(op.attrs["send_varnames"], values, strict=True):
             self.touched[name].append(np.array(host(ids)).reshape(-1))
         self.steps += 1
@@ -159,8 +183,15 @@ class GeoCommunicator(Communicator):
         trainer = max(self.trainer, *self.session.contacted.values(), 0)
         for item in self.pushed:
             for piece, endpoint in zip(item.slices, item.endpoints, strict=True):
-                self.session.post(endpoint, Message(Kind.CHANGED if item.sparse else Kind.GET, trainer, piece))
-        return {item.name: self.put_together(item, [self.session.link.answer(endpoint) for endpoint in item.endpoints]) for item in self.pushed}
+                self.session.post(
+                    endpoint, Message(Kind.CHANGED if item.sparse else Kind.GET, trainer, piece)
+                )
+        return {
+            item.name: self.put_together(
+                item, [self.session.link.answer(endpoint) for endpoint in item.endpoints]
+            )
+            for item in self.pushed
+        }
 
     @staticmethod
     def put_together(item: Pushed, parts: Sequence[Any]) -> Any:
@@ -168,8 +199,11 @@ class GeoCommunicator(Communicator):
         if not item.sparse:
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
         starts = np.cumsum([0, *item.sections])
-        return SelectedRows(np.concatenate([part.ids + start for part, start in zip(parts, starts, strict=False)]), int(starts[-1]),
-                            np.concatenate([part.array for part in parts]))
+        return SelectedRows(
+            np.concatenate([part.ids + start for part, start in zip(parts, starts, strict=False)]),
+            int(starts[-1]),
+            np.concatenate([part.array for part in parts]),
+        )
 
     def loops(self) -> Sequence[Callable[[], None]]:
         """One thread that exchanges."""

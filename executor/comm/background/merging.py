@@ -1,4 +1,5 @@
 """What a trainer has to send and has not sent yet: values of one variable are merged as they come."""
+
 from __future__ import annotations
 
 import time
@@ -17,12 +18,14 @@ __all__ = ["Group", "Pending", "Route", "cut_rows", "distinct", "routes_of"]
 
 @dataclass(frozen=True)
 class Route:
-    """Where a variable goes: under which names to which servers; its rows in `sections`, or the whole of it to each."""
+    """Where a variable goes: under which names to which servers; its rows in `sections`, or the whole of
+    it to each.
+    """
 
     key: str
     targets: tuple[tuple[str, str], ...]
     sections: tuple[int, ...] = ()
-    counts: bool = False                             # a count of steps: adds up, whatever the gradients do
+    counts: bool = False  # a count of steps: adds up, whatever the gradients do
 
     def pieces(self, value: Any) -> list[Any]:
         """What each target gets of a value."""
@@ -51,15 +54,21 @@ def cut_rows(value: SelectedRows, sections: Sequence[int]) -> list[SelectedRows]
     ids = host(value.ids)
     if len(ids) < 2 or bool((ids[1:] >= ids[:-1]).all()):
         cuts = np.searchsorted(ids, starts).tolist()
-        return [SelectedRows(ids[low:high] - start, rows, value.array[low:high])
-                for low, high, start, rows in zip(cuts, cuts[1:], starts.tolist(), sections, strict=False)]
+        return [
+            SelectedRows(ids[low:high] - start, rows, value.array[low:high])
+            for low, high, start, rows in zip(cuts, cuts[1:], starts.tolist(), sections, strict=False)
+        ]
     spans = [(ids >= start) & (ids < stop) for start, stop in zip(starts, starts[1:], strict=False)]
-    return [SelectedRows(ids[mine] - start, rows, value.array[mine])
-            for mine, start, rows in zip(spans, starts.tolist(), sections, strict=False)]
+    return [
+        SelectedRows(ids[mine] - start, rows, value.array[mine])
+        for mine, start, rows in zip(spans, starts.tolist(), sections, strict=False)
+    ]
 
 
 def distinct(parts: Sequence[Any], height: int) -> Any:
-    """The row numbers in `parts` in ascending order, each once. Marking rows is the fastest, where there are enough to mark."""
+    """The row numbers in `parts` in ascending order, each once. Marking rows is the fastest, where there
+    are enough to mark.
+    """
     if not parts:
         return np.empty(0, np.int64)
     ids = np.concatenate(parts)
@@ -68,11 +77,13 @@ def distinct(parts: Sequence[Any], height: int) -> Any:
         there[ids] = True
         return np.flatnonzero(there)
     ids.sort()
-    return ids[np.concatenate(([True], ids[1:] != ids[:-1]))[:len(ids)]]
+    return ids[np.concatenate(([True], ids[1:] != ids[:-1]))[: len(ids)]]
 
 
 class Group:
-    """Values of one variable that go out as one: dense ones are added up at once, rows are kept until they are sent."""
+    """Values of one variable that go out as one: dense ones are added up at once, rows are kept until they
+    are sent.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -83,7 +94,7 @@ class Group:
         """Take a value; the memory of a dense one may change afterwards."""
         self.count += 1
         if isinstance(value, SelectedRows):
-            self.rows.append(value)                  # each step makes another one
+            self.rows.append(value)  # each step makes another one
         elif self.total is None:
             self.total = np.array(host(value))
         else:
@@ -93,7 +104,9 @@ class Group:
         """The sum, or the mean, of the values; each row number comes `once`, with the sum of its rows."""
         if not self.rows:
             return self.total / self.total.dtype.type(self.count) if mean and self.count > 1 else self.total
-        ids, array = (np.concatenate([host(getattr(value, name)) for value in self.rows]) for name in ("ids", "array"))
+        ids, array = (
+            np.concatenate([host(getattr(value, name)) for value in self.rows]) for name in ("ids", "array")
+        )
         if once or self.count > 1:
             ids, array = merge_rows(np, ids, array)
         if mean and self.count > 1:
@@ -102,12 +115,14 @@ class Group:
 
 
 class Pending:
-    """The groups of one variable that are not sent yet, each of at most `most` values. Its owner has a lock."""
+    """The groups of one variable that are not sent yet, each of at most `most` values. Its owner has a
+    lock.
+    """
 
     def __init__(self, route: Route, most: int) -> None:
         self.route, self.most = route, most
         self.groups: deque[Group] = deque()
-        self.last = 0.0                              # when the last value came
+        self.last = 0.0  # when the last value came
 
     def add(self, value: Any) -> None:
         """Take a value."""

@@ -1,4 +1,7 @@
-"""A whole job in one process: a thread for each role. A wait that nobody can end is found at once, and says who waits for what."""
+"""A whole job in one process: a thread for each role. A wait that nobody can end is found at once, and
+says who waits for what.
+"""
+
 from __future__ import annotations
 
 import threading
@@ -19,11 +22,15 @@ from fluidlite.values.tensor import SelectedRows
 __all__ = ["Event", "LocalNetwork", "LocalSession"]
 
 
-What: TypeAlias = "str | Callable[[], str]"              # what is waited for; what takes time to say is said when it is asked for
+What: TypeAlias = (
+    "str | Callable[[], str]"  # what is waited for; what takes time to say is said when it is asked for
+)
 
 
 class Event(NamedTuple):
-    """A message that a server took: of which role, for what, about which variable. Without a kind: a step of a trainer begins."""
+    """A message that a server took: of which role, for what, about which variable. Without a kind: a step
+    of a trainer begins.
+    """
 
     endpoint: str
     role: str
@@ -34,22 +41,22 @@ class Event(NamedTuple):
 class LocalNetwork:
     """The mailboxes of all roles, under one lock; counts the bytes of each link.
 
-    With `turns` one role runs at a time, and every run of the same job is the same; without, they run as threads do.
-    `events` are then the messages in the order in which servers took them.
+    With `turns` one role runs at a time, and every run of the same job is the same; without, they run as
+    threads do. `events` are then the messages in the order in which servers took them.
     """
 
     def __init__(self, turns: Turns | None = None) -> None:
         self.turns = turns
         self.events: list[Event] = []
-        self.last: dict[str, dict[str, Event]] = defaultdict(dict)                               # by server and trainer
+        self.last: dict[str, dict[str, Event]] = defaultdict(dict)  # by server and trainer
         self.changed = threading.Condition()
-        self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)       # by server
-        self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)                     # by (role, server)
-        self.meetings: dict[Any, Meeting] = {}                                                   # by what ranks meet for
-        self.names: dict[Any, deque[bytes]] = defaultdict(deque)                                 # of rings, by who takes them
+        self.inbox: dict[str, deque[tuple[tuple[str, str], Message]]] = defaultdict(deque)  # by server
+        self.answers: dict[tuple[str, str], deque[Any]] = defaultdict(deque)  # by (role, server)
+        self.meetings: dict[Any, Meeting] = {}  # by what ranks meet for
+        self.names: dict[Any, deque[bytes]] = defaultdict(deque)  # of rings, by who takes them
         self.roles: list[str] = []
         self.alive: set[str] = set()
-        self.serving: dict[str, str] = {}                                                        # endpoint -> role
+        self.serving: dict[str, str] = {}  # endpoint -> role
         self.waiting: dict[str, tuple[Callable[[], bool], What]] = {}
         self.failure: str | None = None
         self.bytes: dict[tuple[str, str], int] = defaultdict(int)
@@ -87,7 +94,9 @@ class LocalNetwork:
 
     def _pass_turn(self, role: str) -> None:
         if self.turns is not None and self.turns.holder == role:
-            self.turns.pass_on({other for other in self.alive if other not in self.waiting or self.waiting[other][0]()})
+            self.turns.pass_on(
+                {other for other in self.alive if other not in self.waiting or self.waiting[other][0]()}
+            )
             self.changed.notify_all()
 
     def wait(self, role: str, ready: Callable[[], bool], what: What) -> None:
@@ -104,8 +113,15 @@ class LocalNetwork:
             del self.waiting[role]
 
     def _look_for_deadlock(self) -> None:
-        if self.failure is None and self.alive and self.alive <= set(self.waiting) and not any(ready() for ready, _ in self.waiting.values()):
-            lines = "".join(f"\n  {role} waits for {spelled(what)}" for role, (_, what) in sorted(self.waiting.items()))
+        if (
+            self.failure is None
+            and self.alive
+            and self.alive <= set(self.waiting)
+            and not any(ready() for ready, _ in self.waiting.values())
+        ):
+            lines = "".join(
+                f"\n  {role} waits for {spelled(what)}" for role, (_, what) in sorted(self.waiting.items())
+            )
             self.failure = f"nobody can go on (deadlock):{lines}"
             self.changed.notify_all()
 
@@ -127,9 +143,14 @@ class LocalNetwork:
 
     def heard(self, endpoint: str) -> str:
         """What a server waits for, and what it has heard last of each trainer."""
-        last = [f"{role} said {event.kind.name} {event.name}".rstrip() for role, event in sorted(self.last[endpoint].items())
-                if event.kind is not None]
-        return f"messages of trainers at {endpoint} ({'last, ' + ', '.join(last) if last else 'none has come'})"
+        last = [
+            f"{role} said {event.kind.name} {event.name}".rstrip()
+            for role, event in sorted(self.last[endpoint].items())
+            if event.kind is not None
+        ]
+        return (
+            f"messages of trainers at {endpoint} ({'last, ' + ', '.join(last) if last else 'none has come'})"
+        )
 
 
 class LocalLink:
@@ -191,14 +212,16 @@ class LocalSession(Session):
 
     def __init__(self, network: LocalNetwork, role: str) -> None:
         self.network, self.role = network, role
-        self.joined: dict[tuple[int, bytes], int] = {}           # how often a ring was
-        self.started: list[LocalReduction] = []                  # to which this role has not given its share yet
+        self.joined: dict[tuple[int, bytes], int] = {}  # how often a ring was
+        self.started: list[LocalReduction] = []  # to which this role has not given its share yet
         super().__init__(LocalLink(self))
 
     def wait(self, ready: Callable[[], bool], what: What) -> None:
         """With the network's lock held: return when `ready()`."""
         op = self.doing
-        self.network.wait(self.role, ready, lambda: spelled(what) + ("" if op is None else f" in {described(op)}"))
+        self.network.wait(
+            self.role, ready, lambda: spelled(what) + ("" if op is None else f" in {described(op)}")
+        )
 
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
         """The name of a ring of these members, which rank 0 makes; the others wait for it."""
@@ -210,7 +233,9 @@ class LocalSession(Session):
                 for other in range(1, len(members)):
                     self.network.names[key, other].append(box[-1])
                 self.network.changed.notify_all()
-            self.wait(lambda: bool(box), f"the name of the ring of {', '.join(members)}, which {members[0]} makes")
+            self.wait(
+                lambda: bool(box), f"the name of the ring of {', '.join(members)}, which {members[0]} makes"
+            )
             return box.popleft()
 
     def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
@@ -231,7 +256,9 @@ def spelled(what: What) -> str:
 
 def described(op: Operator) -> str:
     """An op and the user's line that it comes from."""
-    return f"op {op.type!r}, " + (f"built at {op.where}" if op.where is not None else "which a transpiler added")
+    return f"op {op.type!r}, " + (
+        f"built at {op.where}" if op.where is not None else "which a transpiler added"
+    )
 
 
 def size_of(value: Any) -> int:
@@ -252,8 +279,11 @@ def copied(message: Message) -> Message:
 
 
 def run_roles(network: LocalNetwork, roles: Sequence[tuple[str, Callable[[], Any]]]) -> dict[str, Any]:
-    """Run each role's function in a thread with its session; its results by role. The first error of a role is raised."""
+    """Run each role's function in a thread with its session; its results by role. The first error of a
+    role is raised.
+    """
     from fluidlite.executor.comm.session import use
+
     results: dict[str, Any] = {}
     errors: dict[str, BaseException] = {}
 
@@ -262,18 +292,23 @@ def run_roles(network: LocalNetwork, roles: Sequence[tuple[str, Callable[[], Any
             with use(session):
                 network.begin(role)
                 results[role] = work()
-                session.leave()                  # a trainer may end without exe.close()
+                session.leave()  # a trainer may end without exe.close()
             network.leave(role)
-        except BaseException as error:           # raised again below, in the caller's thread
+        except BaseException as error:  # raised again below, in the caller's thread
             errors[role] = error
             network.leave(role, f"{type(error).__name__}: {error}")
 
     sessions = {role: network.enter(role) for role, _ in roles}
-    threads = [threading.Thread(target=body, args=(role, work, sessions[role]), name=role) for role, work in roles]
+    threads = [
+        threading.Thread(target=body, args=(role, work, sessions[role]), name=role) for role, work in roles
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if errors:
-        raise next((error for error in errors.values() if not isinstance(error, CommunicatorError)), next(iter(errors.values())))
+        raise next(
+            (error for error in errors.values() if not isinstance(error, CommunicatorError)),
+            next(iter(errors.values())),
+        )
     return results

@@ -1,5 +1,7 @@
-"""Rings of threads of one process: those who meet do the work together, in the order of the ranks, so that results never depend on
-who came when."""
+"""Rings of threads of one process: those who meet do the work together, in the order of the ranks, so that
+results never depend on who came when.
+"""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -18,7 +20,9 @@ __all__ = ["LocalRing", "Meeting"]
 
 
 class Meeting:
-    """What the ranks bring to one call: (what, value, role) each, what each wants it written to, and how many are through."""
+    """What the ranks bring to one call: (what, value, role) each, what each wants it written to, and how
+    many are through.
+    """
 
     def __init__(self, size: int) -> None:
         self.places: list[tuple[str, Any, str] | None] = [None] * size
@@ -65,7 +69,9 @@ class LocalRing(BaseRing):
         return [value for _, value, _ in places]
 
     def _meet(self, what: str, value: Any) -> list[Any]:
-        """Every rank's value, in order; nobody changes its own meanwhile, for all have copies of their own."""
+        """Every rank's value, in order; nobody changes its own meanwhile, for all have copies of their
+        own.
+        """
         return self._all(*self._come(what, value.copy()))
 
     def _count(self, size: int) -> None:
@@ -105,7 +111,9 @@ class LocalRing(BaseRing):
 
 
 class LocalReduction:
-    """A reduction that was started: each rank puts a share of the elements together, for all, when it waits for anything."""
+    """A reduction that was started: each rank puts a share of the elements together, for all, when it
+    waits for anything.
+    """
 
     def __init__(self, ring: LocalRing, meeting: Meeting, how: str, what: str) -> None:
         self.ring, self.meeting, self.how, self.what = ring, meeting, how, what
@@ -135,11 +143,15 @@ class LocalReduction:
                 self.ring.session.network.changed.notify_all()
 
     def wait(self) -> None:
-        """Return once every element of the target is there. Others may wait for another reduction first: they get this rank's share."""
+        """Return once every element of the target is there. Others may wait for another reduction first:
+        they get this rank's share.
+        """
         session = self.ring.session
         while not self.done():
             for other in [other for other in session.started if other.ready()]:
                 other.share()
             with session.network.changed:
-                session.wait(lambda: self.done() or any(other.ready() for other in session.started), self.what)
+                session.wait(
+                    lambda: self.done() or any(other.ready() for other in session.started), self.what
+                )
         session.started = [other for other in session.started if not other.shared]

@@ -1,4 +1,7 @@
-"""One role at a time: who goes on next, in a job whose roles are threads and whose order shall be the same in every run."""
+"""One role at a time: who goes on next, in a job whose roles are threads and whose order shall be the same
+in every run.
+"""
+
 from __future__ import annotations
 
 import random
@@ -8,7 +11,9 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """The turn passes wherever a role talks or waits: to the next role that can go on, or to one drawn from a seed."""
+    """The turn passes wherever a role talks or waits: to the next role that can go on, or to one drawn
+    from a seed.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         self.order: list[str] = []

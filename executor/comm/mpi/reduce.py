@@ -1,9 +1,10 @@
 """All-reduce of large arrays under `mpirun`, made of messages between pairs.
 
-Each rank adds one part of the array up, in the order of the ranks, and gives it to the others. MPI's own all-reduce takes two to
-three times as long for 64 MB on one machine (MPICH 5.0, Open MPI 5.0): it moves such arrays through small buffers, and so
-do its requests in place.
+Each rank adds one part of the array up, in the order of the ranks, and gives it to the others. MPI's own
+all-reduce takes two to three times as long for 64 MB on one machine (MPICH 5.0, Open MPI 5.0): it moves such
+arrays through small buffers, and so do its requests in place.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,9 +16,11 @@ __all__ = ["PairwiseReduction"]
 
 
 class PairwiseReduction:
-    """A request for the reduction of `source` into `target`, which may be `source`; `tag` and the next one are this call's own.
+    """A request for the reduction of `source` into `target`, which may be `source`; `tag` and the next one
+    are this call's own.
 
-    It gets on only where `Test` is called: when all parts have come they are added up, when all sums have come it is done.
+    It gets on only where `Test` is called: when all parts have come they are added up, when all sums have
+    come it is done.
     """
 
     def __init__(self, mpi: Any, comm: Any, source: Any, target: Any, how: str, tag: int) -> None:
@@ -27,7 +30,9 @@ class PairwiseReduction:
         self.others = [rank for rank in range(comm.size) if rank != comm.rank]
         self.mine = self.parts[comm.rank]
         self.theirs = recycled((len(self.others), self.mine.stop - self.mine.start), self.source.dtype)
-        self.requests = [comm.Irecv(place, rank, tag) for rank, place in zip(self.others, self.theirs, strict=True)]
+        self.requests = [
+            comm.Irecv(place, rank, tag) for rank, place in zip(self.others, self.theirs, strict=True)
+        ]
         self.requests += [comm.Isend(self.source[self.parts[rank]], rank, tag) for rank in self.others]
         self.summed = False
 
@@ -38,15 +43,23 @@ class PairwiseReduction:
         if not self.summed:
             self.summed = True
             self.add()
-            self.requests = [self.comm.Irecv(self.target[self.parts[rank]], rank, self.tag + 1) for rank in self.others]
-            self.requests += [self.comm.Isend(self.target[self.mine], rank, self.tag + 1) for rank in self.others]
+            self.requests = [
+                self.comm.Irecv(self.target[self.parts[rank]], rank, self.tag + 1) for rank in self.others
+            ]
+            self.requests += [
+                self.comm.Isend(self.target[self.mine], rank, self.tag + 1) for rank in self.others
+            ]
             return bool(self.mpi.Request.Testall(self.requests))
         return True
 
     def add(self) -> None:
-        """The sum of this rank's part, in the order of the ranks; only the last addition may write over this rank's own."""
+        """The sum of this rank's part, in the order of the ranks; only the last addition may write over
+        this rank's own.
+        """
         operands = list(self.theirs)
         operands.insert(self.comm.rank, self.source[self.mine])
         total = operands[0]
         for number, other in enumerate(operands[1:], 2):
-            total = REDUCE[self.how](total, other, out=self.target[self.mine] if number == len(operands) else self.theirs[0])
+            total = REDUCE[self.how](
+                total, other, out=self.target[self.mine] if number == len(operands) else self.theirs[0]
+            )

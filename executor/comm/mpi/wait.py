@@ -1,4 +1,5 @@
 """Waiting under `mpirun`: MPI's own waits have no end and never let go of the core."""
+
 from __future__ import annotations
 
 import contextlib
@@ -16,27 +17,34 @@ from fluidlite.base.errors import CommunicatorError
 
 __all__ = ["Bell", "Waiter"]
 
-_GONE, _ASKS, _SAYS = 31744, 31745, 31746          # tags on the world's own communicator: what processes say of themselves
-_TEXT = 300                           # bytes in which one says what it waits for
-_PATIENCE = 1.0                       # seconds for the others to say what they do, when a time limit is over
-_SPINS = 20                           # looks without a pause: most waits are for something that is nearly there
-_ALONE = 50e-6                        # seconds of looking before others get the core: on a busy machine it may not come back soon
-_ASLEEP = 200e-6                      # seconds between looks where nobody rings
-_RUNG = 5e-3                          # and where senders do
-_LOOK_AROUND = 0.05                   # seconds between looks for processes that have ended
+_GONE, _ASKS, _SAYS = (
+    31744,
+    31745,
+    31746,
+)  # tags on the world's own communicator: what processes say of themselves
+_TEXT = 300  # bytes in which one says what it waits for
+_PATIENCE = 1.0  # seconds for the others to say what they do, when a time limit is over
+_SPINS = 20  # looks without a pause: most waits are for something that is nearly there
+_ALONE = 50e-6  # seconds of looking before others get the core: on a busy machine it may not come back soon
+_ASLEEP = 200e-6  # seconds between looks where nobody rings
+_RUNG = 5e-3  # and where senders do
+_LOOK_AROUND = 0.05  # seconds between looks for processes that have ended
 
 
 class Bell:
     """Wakes a process of the same machine that sleeps until a message comes: who has sent one rings.
 
-    What is rung is a socket of the machine's own; that something arrives is all it says, so that nobody can say anything wrong.
+    What is rung is a socket of the machine's own; that something arrives is all it says, so that nobody can
+    say anything wrong.
     """
 
     def __init__(self) -> None:
         self.socket: socket.socket | None = None
         self.name = b""
         self.others: dict[int, bytes] = {}
-        if hasattr(socket, "AF_UNIX") and os.path.isdir("/proc/self/ns"):          # names without files are Linux's own
+        if hasattr(socket, "AF_UNIX") and os.path.isdir(
+            "/proc/self/ns"
+        ):  # names without files are Linux's own
             self.name = b"\0fluidlite" + secrets.token_hex(16).encode()
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self.socket.setblocking(False)
@@ -47,7 +55,9 @@ class Bell:
         self.others = {rank: name for rank, name in names if name and self.socket is not None}
 
     def ring(self, rank: int) -> None:
-        """Wake a process, if it sleeps; one that has much to read is awake, and one that has ended does not care."""
+        """Wake a process, if it sleeps; one that has much to read is awake, and one that has ended does
+        not care.
+        """
         name = self.others.get(rank)
         if name is not None and self.socket is not None:
             with contextlib.suppress(OSError):
@@ -70,7 +80,9 @@ class Bell:
 
 
 class Waiter:
-    """Every wait of a process: it ends after `deadline` seconds, or when somebody that it waits for has ended."""
+    """Every wait of a process: it ends after `deadline` seconds, or when somebody that it waits for has
+    ended.
+    """
 
     def __init__(self, mpi: Any, deadline: float) -> None:
         self.mpi, self.everybody, self.deadline = mpi, mpi.COMM_WORLD, deadline
@@ -78,23 +90,31 @@ class Waiter:
         self.sent: list[tuple[Any, Any]] = []
         self.bell = Bell()
         self.gone: set[int] = set()
-        self.alone = True                         # whether a process that sends something here may be one that cannot ring
+        self.alone = True  # whether a process that sends something here may be one that cannot ring
 
     @property
     def nap(self) -> float:
         """Seconds to sleep at a time where senders ring; one may have rung just before."""
         return _ASLEEP if self.alone else _RUNG
 
-    def until(self, ready: Callable[[], bool], what: Callable[[], str], ranks: Iterable[int] = (), busy: float = 0.0,
-              asleep: float = _ASLEEP, within: float | None = None) -> bool:
-        """True when `ready()`, False after `within` seconds; CommunicatorError after the deadline, or when one of `ranks` has ended.
+    def until(
+        self,
+        ready: Callable[[], bool],
+        what: Callable[[], str],
+        ranks: Iterable[int] = (),
+        busy: float = 0.0,
+        asleep: float = _ASLEEP,
+        within: float | None = None,
+    ) -> bool:
+        """True when `ready()`, False after `within` seconds; CommunicatorError after the deadline, or when
+        one of `ranks` has ended.
 
         It looks all the time for `busy` seconds, then sleeps `asleep` seconds at a time, or until it rings.
         """
         start = looked = time.monotonic()
         limit = self.deadline if within is None else within
         while True:
-            for _ in range(_SPINS):               # a message may be seen only when MPI looks for the second time
+            for _ in range(_SPINS):  # a message may be seen only when MPI looks for the second time
                 if ready():
                     return True
             now = time.monotonic()
@@ -108,21 +128,30 @@ class Waiter:
             if now - start > limit:
                 if within is not None:
                     return False
-                raise CommunicatorError(f"process {self.rank} waits for {what()}: no sign of it for {self.deadline:g} s (FLAGS_rpc_deadline "
-                                        f"is the limit){self.ask(what, ranks)}")
+                raise CommunicatorError(
+                    f"process {self.rank} waits for {what()}: no sign of it for {self.deadline:g} s "
+                    f"(FLAGS_rpc_deadline "
+                    f"is the limit){self.ask(what, ranks)}"
+                )
             self.bell.sleep(min(asleep, limit))
 
     def look_around(self, ranks: Iterable[int], what: Callable[[], str], ready: Callable[[], bool]) -> None:
-        """CommunicatorError where a process that is waited for has ended, and what is waited for is not there either."""
+        """CommunicatorError where a process that is waited for has ended, and what is waited for is not
+        there either.
+        """
         self.gone.update(source for source, _ in self.letters(_GONE))
         for source, _ in self.letters(_ASKS):
             self.say(what(), source, _SAYS)
         lost = sorted(self.gone.intersection(ranks) - {self.rank})
         if lost and not ready():
-            raise CommunicatorError(f"process {self.rank} waits for {what()}, but process {', '.join(map(str, lost))} has ended")
+            raise CommunicatorError(
+                f"process {self.rank} waits for {what()}, but process {', '.join(map(str, lost))} has ended"
+            )
 
     def ask(self, what: Callable[[], str], ranks: Iterable[int]) -> str:
-        """What the processes that should have come wait for themselves; those that wait for nothing say nothing."""
+        """What the processes that should have come wait for themselves; those that wait for nothing say
+        nothing.
+        """
         others = [rank for rank in ranks if rank != self.rank]
         for rank in others:
             self.say("", rank, _ASKS)
@@ -134,8 +163,12 @@ class Waiter:
             heard.update(self.letters(_SAYS))
             time.sleep(_ASLEEP)
         silent = [rank for rank in others if rank not in heard]
-        said = "".join(f"; process {rank} waits for {text}" for rank, text in sorted(heard.items()) if text != what())
-        return said + (f"; process {', '.join(map(str, silent))} does not wait, and has not come" if silent else "")
+        said = "".join(
+            f"; process {rank} waits for {text}" for rank, text in sorted(heard.items()) if text != what()
+        )
+        return said + (
+            f"; process {', '.join(map(str, silent))} does not wait, and has not come" if silent else ""
+        )
 
     # ------------------------------------------------------------------ what processes say of themselves
     def say(self, text: str, rank: int, tag: int) -> None:
@@ -153,7 +186,8 @@ class Waiter:
             yield status.Get_source(), letter.tobytes().decode(errors="replace")
 
     def leave(self, met: bool) -> None:
-        """Tell all others that this process ends, and, where they have `met`, hear it of them: MPI ends only when all end.
+        """Tell all others that this process ends, and, where they have `met`, hear it of them: MPI ends only
+        when all end.
 
         What is still on its way when a process ends may kill it (MPICH 5).
         """

@@ -1,9 +1,11 @@
-"""Rings of CUDA devices: NCCL moves and adds what lies on the devices; the ring beneath, of threads or of MPI, carries what it cannot.
+"""Rings of CUDA devices: NCCL moves and adds what lies on the devices; the ring beneath, of threads or of
+MPI, carries what it cannot.
 
-Each ring has a stream of its own, tied to the plan's by events: a reduction overlaps the kernels that follow it, and the
-whole can be captured into a CUDA graph (events become edges of it). The communicator is made at first use, by which all
-ranks have their devices.
+Each ring has a stream of its own, tied to the plan's by events: a reduction overlaps the kernels that follow
+it, and the whole can be captured into a CUDA graph (events become edges of it). The communicator is made at
+first use, by which all ranks have their devices.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,9 +18,16 @@ from fluidlite.executor.comm.rings import BaseRing, Request
 
 __all__ = ["NcclRing", "unique_id"]
 
-_TYPES = {"float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64", "float16": "NCCL_FLOAT16", "int64": "NCCL_INT64", "int32": "NCCL_INT32",
-          "int8": "NCCL_INT8", "uint8": "NCCL_UINT8"}
-_SENT = (*_TYPES, "bool", "int16")                # types that travel from rank to rank, by number
+_TYPES = {
+    "float32": "NCCL_FLOAT32",
+    "float64": "NCCL_FLOAT64",
+    "float16": "NCCL_FLOAT16",
+    "int64": "NCCL_INT64",
+    "int32": "NCCL_INT32",
+    "int8": "NCCL_INT8",
+    "uint8": "NCCL_UINT8",
+}
+_SENT = (*_TYPES, "bool", "int16")  # types that travel from rank to rank, by number
 _HOW = {"sum": "NCCL_SUM", "prod": "NCCL_PROD", "max": "NCCL_MAX", "min": "NCCL_MIN"}
 
 
@@ -40,7 +49,9 @@ def unique_id() -> bytes:
 
 
 class NcclRing(BaseRing):
-    """The ring `base` with NCCL for arrays on devices. `name` is NCCL's unique id; without one, rank 0 makes it at first use."""
+    """The ring `base` with NCCL for arrays on devices. `name` is NCCL's unique id; without one, rank 0
+    makes it at first use.
+    """
 
     on_device = True
 
@@ -59,9 +70,11 @@ class NcclRing(BaseRing):
             if not name:
                 given = unique_id() if self.rank == 0 else bytes(128)
                 name = self.base.broadcast(np.frombuffer(given, np.int8), 0).tobytes()
-            self.base.barrier()                          # which has a time limit, and NCCL has none
+            self.base.barrier()  # which has a time limit, and NCCL has none
             self.stream = self.cupy.cuda.Stream(non_blocking=True)
-            self.made = self.nccl.NcclCommunicator(self.size, tuple(np.frombuffer(name, np.int8).tolist()), self.rank)
+            self.made = self.nccl.NcclCommunicator(
+                self.size, tuple(np.frombuffer(name, np.int8).tolist()), self.rank
+            )
         return self.made
 
     # ------------------------------------------------------------------ the ring's stream
@@ -86,11 +99,21 @@ class NcclRing(BaseRing):
     def start_all_reduce(self, source: Any, target: Any, how: str) -> Request:
         """Begin a reduction into `target`, on the ring's stream where both lie on the device."""
         kind = self.kind(source)
-        if not (_device(source) and _device(target)) or kind is None or source.dtype != target.dtype or not target.flags.c_contiguous:
+        if (
+            not (_device(source) and _device(target))
+            or kind is None
+            or source.dtype != target.dtype
+            or not target.flags.c_contiguous
+        ):
             return self.base.start_all_reduce(source, target, how)
         source = self.cupy.ascontiguousarray(source)
-        return self.issue(lambda comm, stream: comm.allReduce(
-            _at(source), _at(target), source.size, kind, getattr(self.nccl, _HOW[how]), stream), source, target)
+        return self.issue(
+            lambda comm, stream: comm.allReduce(
+                _at(source), _at(target), source.size, kind, getattr(self.nccl, _HOW[how]), stream
+            ),
+            source,
+            target,
+        )
 
     def all_reduce(self, value: Any, how: str) -> Any:
         """The reduction over all ranks, as a new array."""
@@ -107,8 +130,13 @@ class NcclRing(BaseRing):
         if not _device(value) or kind is None:
             return self.base.reduce(value, how, root)
         source, total = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
-        self.issue(lambda comm, stream: comm.reduce(
-            _at(source), _at(total), source.size, kind, getattr(self.nccl, _HOW[how]), root, stream), source, total).wait()
+        self.issue(
+            lambda comm, stream: comm.reduce(
+                _at(source), _at(total), source.size, kind, getattr(self.nccl, _HOW[how]), root, stream
+            ),
+            source,
+            total,
+        ).wait()
         return total if self.rank == root else value
 
     def reduce_scatter(self, value: Any) -> Any:
@@ -119,8 +147,13 @@ class NcclRing(BaseRing):
             return self.base.reduce_scatter(value)
         source = self.cupy.ascontiguousarray(value)
         part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
-        self.issue(lambda comm, stream: comm.reduceScatter(
-            _at(source), _at(part), part.size, kind, self.nccl.NCCL_SUM, stream), source, part).wait()
+        self.issue(
+            lambda comm, stream: comm.reduceScatter(
+                _at(source), _at(part), part.size, kind, self.nccl.NCCL_SUM, stream
+            ),
+            source,
+            part,
+        ).wait()
         return part
 
     # ------------------------------------------------------------------ moving, as bytes
@@ -130,20 +163,35 @@ class NcclRing(BaseRing):
         if not _device(value):
             return self.base.broadcast(value, root)
         source, found = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
-        self.issue(lambda comm, stream: comm.broadcast(
-            _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, root, stream), source, found).wait()
+        self.issue(
+            lambda comm, stream: comm.broadcast(
+                _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, root, stream
+            ),
+            source,
+            found,
+        ).wait()
         return found
 
     def all_gather(self, value: Any) -> list[Any]:
         """Every rank's value; the ring beneath where they differ in their first dimension."""
         if not _device(value):
             return self.base.all_gather(value)
-        rows = [int(count[0]) for count in self.base.all_gather(np.array([value.shape[0] if value.ndim else 1]))]
+        rows = [
+            int(count[0]) for count in self.base.all_gather(np.array([value.shape[0] if value.ndim else 1]))
+        ]
         if len(set(rows)) > 1:
             return self.base.all_gather(value)
-        source, found = self.cupy.ascontiguousarray(value), self.cupy.empty((self.size, *value.shape), value.dtype)
-        self.issue(lambda comm, stream: comm.allGather(
-            _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, stream), source, found).wait()
+        source, found = (
+            self.cupy.ascontiguousarray(value),
+            self.cupy.empty((self.size, *value.shape), value.dtype),
+        )
+        self.issue(
+            lambda comm, stream: comm.allGather(
+                _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, stream
+            ),
+            source,
+            found,
+        ).wait()
         return list(found)
 
     def scatter(self, value: Any, root: int) -> Any:
@@ -161,6 +209,7 @@ class NcclRing(BaseRing):
                 comm.send(_at(source) + rank * part.nbytes, part.nbytes, self.nccl.NCCL_UINT8, rank, stream)
             comm.recv(_at(part), part.nbytes, self.nccl.NCCL_UINT8, root, stream)
             self.nccl.groupEnd()
+
         self.issue(call, source, part).wait()
         return part
 
@@ -173,12 +222,17 @@ class NcclRing(BaseRing):
         self.check_peer(peer)
         if value.dtype.name not in _SENT:
             raise CommunicatorError(f"arrays of {value.dtype} cannot be sent")
-        self.base.send(np.array([_device(value), _SENT.index(value.dtype.name), *value.shape], np.int64), peer)
+        self.base.send(
+            np.array([_device(value), _SENT.index(value.dtype.name), *value.shape], np.int64), peer
+        )
         if not _device(value):
             self.base.send(value, peer)
             return
         source = self.cupy.ascontiguousarray(value)
-        self.issue(lambda comm, stream: comm.send(_at(source), source.nbytes, self.nccl.NCCL_UINT8, peer, stream), source).wait()
+        self.issue(
+            lambda comm, stream: comm.send(_at(source), source.nbytes, self.nccl.NCCL_UINT8, peer, stream),
+            source,
+        ).wait()
 
     def receive(self, peer: int) -> Any:
         """The next value from rank `peer`, whose form comes over the ring beneath."""
@@ -187,7 +241,10 @@ class NcclRing(BaseRing):
         if not device:
             return self.base.receive(peer)
         found = self.cupy.empty(tuple(shape), _SENT[number])
-        self.issue(lambda comm, stream: comm.recv(_at(found), found.nbytes, self.nccl.NCCL_UINT8, peer, stream), found).wait()
+        self.issue(
+            lambda comm, stream: comm.recv(_at(found), found.nbytes, self.nccl.NCCL_UINT8, peer, stream),
+            found,
+        ).wait()
         return found
 
 

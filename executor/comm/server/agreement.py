@@ -1,4 +1,5 @@
 """What a server expects of its trainers, and how a trainer's program differs from that."""
+
 from __future__ import annotations
 
 import json
@@ -13,7 +14,7 @@ from fluidlite.ir.program import Program
 
 __all__ = ["Terms", "differences"]
 
-Form = tuple[str, tuple[int, ...]]                     # dtype and shape; no shape where it is not known before
+Form = tuple[str, tuple[int, ...]]  # dtype and shape; no shape where it is not known before
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,21 @@ class Terms:
             found = json.loads(text or b"null")
             if not found:
                 return None
-            takes, gives = ({str(name): (str(dtype), tuple(map(int, shape))) for name, (dtype, shape) in found[key].items()}
-                            for key in ("takes", "gives"))
-            return Terms(int(found["trainers"]), bool(found["synchronous"]), takes, gives, bool(found["resumed"]), int(found["steps"]))
+            takes, gives = (
+                {
+                    str(name): (str(dtype), tuple(map(int, shape)))
+                    for name, (dtype, shape) in found[key].items()
+                }
+                for key in ("takes", "gives")
+            )
+            return Terms(
+                int(found["trainers"]),
+                bool(found["synchronous"]),
+                takes,
+                gives,
+                bool(found["resumed"]),
+                int(found["steps"]),
+            )
         except (ValueError, TypeError, KeyError) as error:
             raise FormatError("the terms of a server cannot be read") from error
 
@@ -57,37 +70,60 @@ def form_of(block: Block, name: str) -> Form:
 
 
 def differences(program: Program, endpoint: str, terms: Terms | None) -> list[str]:
-    """What keeps `program` from being a trainer of the server at `endpoint`, in words; nothing where they fit."""
+    """What keeps `program` from being a trainer of the server at `endpoint`, in words; nothing where they
+    fit.
+    """
     if terms is None:
         return []
     found = []
     for name, form in _sent(program, endpoint):
         if name not in terms.takes:
             expected = ", ".join(sorted(terms.takes)) or "nothing"
-            found.append(f"it sends {name!r}, which the server does not expect{did_you_mean(name, list(terms.takes))} (it expects {expected})")
+            found.append(
+                f"it sends {name!r}, which the server does not expect{did_you_mean(name, list(terms.takes))} "
+                f"(it expects {expected})"
+            )
         else:
             found += _unlike("sends", name, form, terms.takes[name])
     for name, form in _fetched(program, endpoint):
         if name not in terms.gives:
-            found.append(f"it asks for {name!r}, which the server does not hold{did_you_mean(name, list(terms.gives))}")
+            found.append(
+                f"it asks for {name!r}, which the server does not hold{did_you_mean(name, list(terms.gives))}"
+            )
         else:
             found += _unlike("asks for", name, form, terms.gives[name])
-    barriers = [bool(op.attrs["half_async"]) for op in program.global_block().ops
-                if op.type == "send_barrier" and endpoint in op.attrs["endpoints"]]
+    barriers = [
+        bool(op.attrs["half_async"])
+        for op in program.global_block().ops
+        if op.type == "send_barrier" and endpoint in op.attrs["endpoints"]
+    ]
     ends, sends = bool(barriers), any(True for _ in _sent(program, endpoint))
-    if sends and terms.takes and ends != terms.synchronous and not any(barriers):       # a communicator's barrier may be of either kind
+    if (
+        sends and terms.takes and ends != terms.synchronous and not any(barriers)
+    ):  # a communicator's barrier may be of either kind
         kinds = {True: "synchronous", False: "asynchronous"}
-        found.append(f"it is {kinds[ends]}, and the server {kinds[terms.synchronous]}: give `transpile` the same sync_mode everywhere")
+        found.append(
+            f"it is {kinds[ends]}, and the server {kinds[terms.synchronous]}: give `transpile` the same "
+            f"sync_mode everywhere"
+        )
     return found
 
 
 def _unlike(does: str, name: str, mine: Form, theirs: Form) -> list[str]:
     """Whether two declarations contradict each other; dimensions that are not known fit all."""
-    same_shape = not mine[1] or not theirs[1] or (len(mine[1]) == len(theirs[1]) and all(
-        a == b or a < 0 or b < 0 for a, b in zip(mine[1], theirs[1], strict=True)))
+    same_shape = (
+        not mine[1]
+        or not theirs[1]
+        or (
+            len(mine[1]) == len(theirs[1])
+            and all(a == b or a < 0 or b < 0 for a, b in zip(mine[1], theirs[1], strict=True))
+        )
+    )
     if same_shape and (not mine[0] or not theirs[0] or mine[0] == theirs[0]):
         return []
-    return [f"it {does} {name!r} as {mine[0]}{list(mine[1])}, and the server has {theirs[0]}{list(theirs[1])}"]
+    return [
+        f"it {does} {name!r} as {mine[0]}{list(mine[1])}, and the server has {theirs[0]}{list(theirs[1])}"
+    ]
 
 
 def _sent(program: Program, endpoint: str) -> Iterator[tuple[str, Form]]:

@@ -1,4 +1,5 @@
 """What a geo-SGD server keeps of its sparse tables: which rows have changed since each trainer asked last."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = ["Changes", "add_rows"]
 
-_FEW = 64                 # lists of rows that are kept before they are put together
+_FEW = 64  # lists of rows that are kept before they are put together
 
 
 class Changes:

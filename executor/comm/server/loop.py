@@ -1,4 +1,7 @@
-"""The loop of a parameter server, the same over every transport: it reads messages, runs its blocks, and answers."""
+"""The loop of a parameter server, the same over every transport: it reads messages, runs its blocks, and
+answers.
+"""
+
 from __future__ import annotations
 
 import contextlib
@@ -31,9 +34,10 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Server"]
 
-_GEO = 3                  # the `distributed_mode` of geo-SGD's servers
-_TRAINER = "@TRAINER_ID@" # what the blocks of servers that correct delays read
-PART = 0.8                # of a trainer's time limit that a step may wait for the last trainer: the others then hear which one it was
+_GEO = 3  # the `distributed_mode` of geo-SGD's servers
+_TRAINER = "@TRAINER_ID@"  # what the blocks of servers that correct delays read
+# of a trainer's time limit that a step may wait for the last trainer: the others then hear which one it was
+PART = 0.8
 
 _log = logging.getLogger("fluidlite.server")
 
@@ -41,8 +45,8 @@ _log = logging.getLogger("fluidlite.server")
 class Server:
     """One `listen_and_serv` at work.
 
-    A server is synchronous when its blocks merge what arrives: then a step is done when every trainer that is still there has
-    said BARRIER. Otherwise each gradient is applied as it comes.
+    A server is synchronous when its blocks merge what arrives: then a step is done when every trainer that is
+    still there has said BARRIER. Otherwise each gradient is applied as it comes.
     """
 
     def __init__(self, context: Any, link: Link) -> None:
@@ -54,20 +58,42 @@ class Server:
         self.here = set(range(self.trainers))
         self.blocks: list[Block] = list(attrs["optimize_blocks"])
         self.of_grad = dict(self._block_of(text) for text in attrs["grad_to_block_id"])
-        self.schedule = next((block for block in self.blocks if block.idx == attrs["lr_decay_block_id"]), None)
-        self.synchronous = any(block.ops and block.ops[0].type == "sum" and set(block.ops[0].input("X")) <= set(self.op.input("X"))
-                               for block in self.of_grad.values())
-        self.updates = Updates(self.block, self.blocks, [*self.op.input("X"), *self.of_grad], self.frame,
-                               context.interpreter or Interpreter(context.place, context.scope, context.random))
-        self.last_writer = {name: index for index, block in enumerate(self.of_grad.values()) for op in block.ops for name in writes(op)}
-        self.arrived: dict[str, int] = {}                        # gradient of this step -> the trainer that has sent it
+        self.schedule = next(
+            (block for block in self.blocks if block.idx == attrs["lr_decay_block_id"]), None
+        )
+        self.synchronous = any(
+            block.ops
+            and block.ops[0].type == "sum"
+            and set(block.ops[0].input("X")) <= set(self.op.input("X"))
+            for block in self.of_grad.values()
+        )
+        self.updates = Updates(
+            self.block,
+            self.blocks,
+            [*self.op.input("X"), *self.of_grad],
+            self.frame,
+            context.interpreter or Interpreter(context.place, context.scope, context.random),
+        )
+        self.last_writer = {
+            name: index
+            for index, block in enumerate(self.of_grad.values())
+            for op in block.ops
+            for name in writes(op)
+        }
+        self.arrived: dict[str, int] = {}  # gradient of this step -> the trainer that has sent it
         self.at_barrier: dict[int, Any] = {}
-        self.wanted: dict[int, deque[tuple[Any, Message]]] = {}  # by trainer: what is to be sent once it is updated
-        self.steps = self.block.program._loaded_steps            # that were done, before a checkpoint too
+        self.wanted: dict[
+            int, deque[tuple[Any, Message]]
+        ] = {}  # by trainer: what is to be sent once it is updated
+        self.steps = self.block.program._loaded_steps  # that were done, before a checkpoint too
         self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
-        self.row_sums = dict(text.split(":") for text in attrs["sparse_grad_to_param"]) if attrs["distributed_mode"] == _GEO else {}
+        self.row_sums = (
+            dict(text.split(":") for text in attrs["sparse_grad_to_param"])
+            if attrs["distributed_mode"] == _GEO
+            else {}
+        )
         self.changes = Changes(self.row_sums.values(), self.trainers)
         self.corrects_delay = bool(attrs["dc_asgd"])
         self.prefetches = dict(self._block_of(text) for text in attrs["prefetch_var_name_to_block_id"])
@@ -78,16 +104,31 @@ class Server:
 
     def _takes(self) -> dict[str, Form]:
         """What trainers may send, and how it is declared."""
-        counted = {name for op in (self.schedule.ops if self.schedule is not None else ()) for name in op.input_arg_names}
-        return {name: form_of(self.block, name) for name in (*self.op.input("X"), *self.of_grad, *sorted(counted))}
+        counted = {
+            name
+            for op in (self.schedule.ops if self.schedule is not None else ())
+            for name in op.input_arg_names
+        }
+        return {
+            name: form_of(self.block, name) for name in (*self.op.input("X"), *self.of_grad, *sorted(counted))
+        }
 
     def terms(self) -> Terms:
         """What this server expects of its trainers."""
         gives = {name: form_of(self.block, name) for name, var in self.block.vars.items() if var.persistable}
-        return Terms(self.trainers, self.synchronous, self.takes, gives, bool(self.block.program._loaded_checkpoint), self.steps)
+        return Terms(
+            self.trainers,
+            self.synchronous,
+            self.takes,
+            gives,
+            bool(self.block.program._loaded_checkpoint),
+            self.steps,
+        )
 
     def check(self, coming: Incoming) -> None:
-        """FormatError for a value that is not what this server expects under its name: asked before there is memory for it."""
+        """FormatError for a value that is not what this server expects under its name: asked before there
+        is memory for it.
+        """
         if coming.kind != Kind.SEND:
             if coming.nbytes and coming.kind not in (Kind.ROWS, Kind.MEET):
                 raise FormatError(f"trainer {coming.trainer} sends a value with a question that has none")
@@ -96,8 +137,10 @@ class Server:
         if form is None:
             raise FormatError(self.unexpected(coming.trainer, coming.name))
         if not coming.fits_declared(form[1]) or not fits(form, coming.dtype, coming.declared_shape()):
-            raise FormatError(f"trainer {coming.trainer} sends {coming.name!r} as {coming.text()}, and it is declared as "
-                              f"{form[0]}{list(form[1])}")
+            raise FormatError(
+                f"trainer {coming.trainer} sends {coming.name!r} as {coming.text()}, and it is declared as "
+                f"{form[0]}{list(form[1])}"
+            )
 
     # ------------------------------------------------------------------ the loop
     def run(self) -> None:
@@ -147,7 +190,7 @@ class Server:
             return
         self.watch.hear(trainer)
         if kind in (Kind.SEND, Kind.BARRIER) and 0 <= trainer < self.trainers:
-            self.here.add(trainer)                               # one that was given up, or had left, may come back
+            self.here.add(trainer)  # one that was given up, or had left, may come back
         if kind is Kind.SEND:
             self.take(to, message)
         elif kind is Kind.COMPLETE:
@@ -175,13 +218,19 @@ class Server:
         self.meeting.hold_when_all_are_there()
 
     def give_up(self, trainer: int, why: str) -> None:
-        """A trainer is lost: go on without it, or stop, as FLAGS_rpc_lost_trainer says; asynchronous servers always go on."""
+        """A trainer is lost: go on without it, or stop, as FLAGS_rpc_lost_trainer says; asynchronous
+        servers always go on.
+        """
         policy = flags.get_flags("FLAGS_rpc_lost_trainer")["FLAGS_rpc_lost_trainer"]
         if policy not in ("stop", "go_on"):
-            raise CommunicatorError(f"trainer {trainer} {why}; FLAGS_rpc_lost_trainer should be 'stop' or 'go_on', not {policy!r}")
+            raise CommunicatorError(
+                f"trainer {trainer} {why}; FLAGS_rpc_lost_trainer should be 'stop' or 'go_on', not {policy!r}"
+            )
         if self.synchronous and policy == "stop":
-            raise CommunicatorError(f"trainer {trainer} {why}, and a step cannot be done without it "
-                                    "(with FLAGS_rpc_lost_trainer=go_on the others go on alone)")
+            raise CommunicatorError(
+                f"trainer {trainer} {why}, and a step cannot be done without it "
+                "(with FLAGS_rpc_lost_trainer=go_on the others go on alone)"
+            )
         _log.warning("trainer %d %s: the others go on without it", trainer, why)
         self.leave(trainer)
 
@@ -213,8 +262,11 @@ class Server:
 
     def unexpected(self, trainer: int, name: str) -> str:
         """What is wrong with a name that this server does not take."""
-        return (f"trainer {trainer} sends {name!r}, which this server does not expect{did_you_mean(name, list(self.takes))} "
-                f"(it expects {', '.join(sorted(self.takes)) or 'nothing'})")
+        return (
+            f"trainer {trainer} sends {name!r}, which this server does not "
+            f"expect{did_you_mean(name, list(self.takes))} "
+            f"(it expects {', '.join(sorted(self.takes)) or 'nothing'})"
+        )
 
     def step_when_all_are_there(self) -> None:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
@@ -235,14 +287,18 @@ class Server:
             self.link.reply(to, None)
 
     def give_wanted(self, done: int) -> None:
-        """Send what trainers want, each in the order in which it asked, as far as the blocks up to number `done` have updated it."""
+        """Send what trainers want, each in the order in which it asked, as far as the blocks up to number
+        `done` have updated it.
+        """
         for waiting in self.wanted.values():
             while waiting and self.last_writer.get(waiting[0][1].name, -1) <= done:
                 to, message = waiting.popleft()
                 self.link.reply(to, self.answered(message))
 
     def fill_gaps(self, names: list[str]) -> None:
-        """Trainers that have left, or had no gradient, do not pull the mean: they count as the mean of the others."""
+        """Trainers that have left, or had no gradient, do not pull the mean: they count as the mean of the
+        others.
+        """
         there = [name for name in names if name in self.arrived]
         if len(there) == len(names) or not there:
             if not there and names:
@@ -251,7 +307,9 @@ class Server:
         values = [self.frame.find(name) for name in there]
         if isinstance(values[0], SelectedRows):
             rows = np.concatenate([value.ids for value in values])
-            mean: Any = SelectedRows(rows, values[0].height(), np.concatenate([value.array for value in values]) / len(values))
+            mean: Any = SelectedRows(
+                rows, values[0].height(), np.concatenate([value.array for value in values]) / len(values)
+            )
         else:
             mean = sum(values[1:], values[0].copy()) / len(values)
         for name in names:
@@ -271,9 +329,17 @@ class Server:
 
     # ------------------------------------------------------------------ answers
     def answered(self, message: Message) -> Any:
-        """The answer to a question, or what is wrong with it: one trainer's mistake does not end the server."""
-        answers: dict[Kind, Callable[[Message], Any]] = {Kind.GET: self.held, Kind.WANT: self.held, Kind.ROWS: self.rows, Kind.SAVE: self.save,
-                                                         Kind.STATE: self.state, Kind.CHANGED: self.changed_rows}
+        """The answer to a question, or what is wrong with it: one trainer's mistake does not end the
+        server.
+        """
+        answers: dict[Kind, Callable[[Message], Any]] = {
+            Kind.GET: self.held,
+            Kind.WANT: self.held,
+            Kind.ROWS: self.rows,
+            Kind.SAVE: self.save,
+            Kind.STATE: self.state,
+            Kind.CHANGED: self.changed_rows,
+        }
         try:
             return answers[message.kind](message)
         except (FluidError, ValueError, TypeError, IndexError, OSError) as error:
@@ -286,8 +352,10 @@ class Server:
             self.remember(message, value)
         if value is None:
             known = [name for name, var in self.block.vars.items() if var.persistable]
-            raise CommunicatorError(f"trainer {message.trainer} asks for {message.name!r}, which this server does not hold"
-                                    f"{did_you_mean(message.name, known)}")
+            raise CommunicatorError(
+                f"trainer {message.trainer} asks for {message.name!r}, which this server does not hold"
+                f"{did_you_mean(message.name, known)}"
+            )
         return value
 
     def remember(self, message: Message, value: Any) -> None:
@@ -303,10 +371,15 @@ class Server:
             return self.prefetched(self.prefetches[message.name], message)
         table, ids = self.held(message), message.value
         if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise CommunicatorError(f"trainer {message.trainer} asks for rows of {message.name!r} without saying which")
+            raise CommunicatorError(
+                f"trainer {message.trainer} asks for rows of {message.name!r} without saying which"
+            )
         if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
-            raise CommunicatorError(f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, which has "
-                                    f"{len(table)} here")
+            raise CommunicatorError(
+                f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, "
+                f"which has "
+                f"{len(table)} here"
+            )
         return table[ids]
 
     def prefetched(self, block: Block, message: Message) -> Any:
@@ -320,7 +393,10 @@ class Server:
         """The rows of a table that have changed since this trainer asked last."""
         table = self.held(message)
         if message.name not in self.changes.rows:
-            raise CommunicatorError(f"trainer {message.trainer} asks for the changes of {message.name!r}, which is no sparse table here")
+            raise CommunicatorError(
+                f"trainer {message.trainer} asks for the changes of {message.name!r}, which is no sparse "
+                f"table here"
+            )
         ids = self.changes.take(message.name, message.trainer, len(table))
         return SelectedRows(ids, len(table), table[ids])
 
@@ -334,7 +410,9 @@ class Server:
         os.makedirs(message.name, exist_ok=True)
         for op in block.ops:
             for name in op.input("X"):
-                replace_file(os.path.join(message.name, name), [value_bytes(LoDTensor(self.frame.find(name)), None)])
+                replace_file(
+                    os.path.join(message.name, name), [value_bytes(LoDTensor(self.frame.find(name)), None)]
+                )
 
 
 class Watch:
@@ -342,9 +420,11 @@ class Watch:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.lost: dict[int, tuple[float, str]] = {}             # trainer -> when its connection was lost, and how
-        self.waiting = 0.0                                       # since when some trainer is at the barrier
-        self.over_tcp = hasattr(server.link, "listen_with_terms")     # other transports find by themselves that nobody can go on
+        self.lost: dict[int, tuple[float, str]] = {}  # trainer -> when its connection was lost, and how
+        self.waiting = 0.0  # since when some trainer is at the barrier
+        self.over_tcp = hasattr(
+            server.link, "listen_with_terms"
+        )  # other transports find by themselves that nobody can go on
 
     @staticmethod
     def limit(name: str) -> float:
@@ -380,7 +460,10 @@ class Watch:
                 yield trainer, f"has gone without a word {now - since:.1f} s ago ({why})"
         if self.waiting and now - self.waiting >= PART * self.limit("FLAGS_rpc_deadline"):
             for trainer in sorted(self.server.here - set(self.server.at_barrier)):
-                yield trainer, f"has not come to the barrier where the others have been for {now - self.waiting:.1f} s"
+                yield (
+                    trainer,
+                    f"has not come to the barrier where the others have been for {now - self.waiting:.1f} s",
+                )
             self.waiting = 0.0
 
 
@@ -389,17 +472,25 @@ def check_finite(message: Message) -> None:
     array = host(message.value.array if isinstance(message.value, SelectedRows) else message.value)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
-        raise NanInfError(f"trainer {message.trainer} sends {message.name!r} with {int((~np.isfinite(array)).sum())} of {array.size} elements "
-                          f"that are no finite numbers ({what} among them)")
+        raise NanInfError(
+            f"trainer {message.trainer} sends {message.name!r} with {int((~np.isfinite(array)).sum())} of "
+            f"{array.size} elements "
+            f"that are no finite numbers ({what} among them)"
+        )
 
 
 @contextlib.contextmanager
 def stopped_by_signals(link: Link, stopped: list[str]) -> Iterator[None]:
-    """Inside, SIGTERM and SIGINT have the link stop, unless the program has handlers of its own; `stopped` then says which."""
+    """Inside, SIGTERM and SIGINT have the link stop, unless the program has handlers of its own; `stopped`
+    then says which.
+    """
     stop = getattr(link, "stop", None)
     mine = stop is not None and threading.current_thread() is threading.main_thread()
-    ours = [number for number in (signal.SIGTERM, signal.SIGINT)
-            if mine and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)]
+    ours = [
+        number
+        for number in (signal.SIGTERM, signal.SIGINT)
+        if mine and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    ]
 
     def handler(number: int, frame: Any) -> None:
         stopped.append(f"it was told to stop ({signal.Signals(number).name})")

@@ -1,4 +1,5 @@
 """Trainers that come together at a server, as they do to save a checkpoint: it passes on what they bring."""
+
 from __future__ import annotations
 
 import struct
@@ -12,12 +13,16 @@ from fluidlite.executor.comm.messages import Error, Message
 
 __all__ = ["SHARE", "Meeting", "pack", "unpack"]
 
-SHARE = "share "                               # what begins the name of a meeting in which all get what the first trainer brings
+SHARE = "share "  # what begins the name of a meeting in which all get what the first trainer brings
 
 
 def pack(items: Sequence[Any]) -> Any:
     """Arrays of bytes in one."""
-    parts = [np.frombuffer(struct.pack("<Q", item.size), np.uint8) if head else item for item in items for head in (True, False)]
+    parts = [
+        np.frombuffer(struct.pack("<Q", item.size), np.uint8) if head else item
+        for item in items
+        for head in (True, False)
+    ]
     return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
 
 
@@ -25,11 +30,11 @@ def unpack(packed: Any) -> list[Any]:
     """What `pack` was given; FormatError for other bytes."""
     found, place = [], 0
     while place < packed.size:
-        size, = struct.unpack("<Q", packed[place:place + 8].tobytes().ljust(8, b"\xff"))
+        (size,) = struct.unpack("<Q", packed[place : place + 8].tobytes().ljust(8, b"\xff"))
         place += 8
         if size > packed.size - place:
             raise FormatError("what trainers have brought to a meeting is cut off")
-        found.append(packed[place:place + size])
+        found.append(packed[place : place + size])
         place += size
     return found
 
@@ -37,12 +42,12 @@ def unpack(packed: Any) -> list[Any]:
 class Meeting:
     """Those who have come, until all trainers that are still there have.
 
-    The first of them gets what everybody has brought, in the order of their numbers; the others get nothing. In a meeting
-    that shares, all get what the first has brought.
+    The first of them gets what everybody has brought, in the order of their numbers; the others get nothing.
+    In a meeting that shares, all get what the first has brought.
     """
 
     def __init__(self, server: Any) -> None:
-        self.server = server                   # its `here`, `at_barrier`, `synchronous` and `link` are looked at
+        self.server = server  # its `here`, `at_barrier`, `synchronous` and `link` are looked at
         self.come: dict[int, tuple[Any, Message]] = {}
 
     def take(self, to: Any, message: Message) -> None:
@@ -57,10 +62,16 @@ class Meeting:
         if self.come and here <= set(self.come) | waiting:
             absent = sorted(waiting - set(self.come))
             if absent:
-                self._call_off(f"trainer {', '.join(map(str, sorted(self.come)))} saves or loads a checkpoint ({min(names)}), but trainer "
-                               f"{', '.join(map(str, absent))} ends a step: all trainers have to take part, after the same step")
+                self._call_off(
+                    f"trainer {', '.join(map(str, sorted(self.come)))} saves or loads a checkpoint "
+                    f"({min(names)}), but trainer "
+                    f"{', '.join(map(str, absent))} ends a step: all trainers have to take part, after the "
+                    f"same step"
+                )
             elif len(names) > 1:
-                self._call_off(f"trainers do not save or load the same checkpoint: {', '.join(sorted(names))}")
+                self._call_off(
+                    f"trainers do not save or load the same checkpoint: {', '.join(sorted(names))}"
+                )
             else:
                 self._hold()
 

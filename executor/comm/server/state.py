@@ -1,4 +1,7 @@
-"""The state of one process of a job as bytes: variables in Paddle's format, and facts such as where its random numbers are."""
+"""The state of one process of a job as bytes: variables in Paddle's format, and facts such as where its
+random numbers are.
+"""
+
 from __future__ import annotations
 
 import json
@@ -16,15 +19,32 @@ from fluidlite.saving.serialize import Source, value_bytes
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
-__all__ = ["Values", "decode_state", "encode_state", "random_state", "restore_random", "state_names", "state_of_server"]
+__all__ = [
+    "Values",
+    "decode_state",
+    "encode_state",
+    "random_state",
+    "restore_random",
+    "state_names",
+    "state_of_server",
+]
 
 Values = dict[str, LoDTensor | SelectedRows]
 
 
 def encode_state(values: Mapping[str, LoDTensor | SelectedRows], facts: Mapping[str, Any]) -> Any:
     """Variables and facts (of which JSON can be made) as an array of bytes."""
-    head = {"facts": facts, "names": list(values), "sparse": [name for name, value in values.items() if isinstance(value, SelectedRows)]}
-    return pack([np.frombuffer(piece, np.uint8) for piece in (json.dumps(head).encode(), *map(value_bytes, values.values()))])
+    head = {
+        "facts": facts,
+        "names": list(values),
+        "sparse": [name for name, value in values.items() if isinstance(value, SelectedRows)],
+    }
+    return pack(
+        [
+            np.frombuffer(piece, np.uint8)
+            for piece in (json.dumps(head).encode(), *map(value_bytes, values.values()))
+        ]
+    )
 
 
 def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
@@ -37,7 +57,10 @@ def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
             raise ValueError(f"{len(names)} names for {len(parts)} variables")
     except (ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
         raise FormatError(f"the state of a process cannot be read: {error}") from error
-    return {name: decode_value(part.tobytes(), name, name in sparse) for name, part in zip(names, parts, strict=True)}, facts
+    return {
+        name: decode_value(part.tobytes(), name, name in sparse)
+        for name, part in zip(names, parts, strict=True)
+    }, facts
 
 
 def decode_value(data: bytes, name: str, sparse: bool) -> LoDTensor | SelectedRows:
@@ -48,13 +71,15 @@ def decode_value(data: bytes, name: str, sparse: bool) -> LoDTensor | SelectedRo
     return value
 
 
-# ------------------------------------------------------------------------------------------------ random numbers
+# ---------- random numbers
 def random_state(random: np.random.Generator) -> dict[str, Any]:
     """Where a random source is, as JSON can say it."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: plain(item) for key, item in value.items()}
         return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
     found: dict[str, Any] = plain(random.bit_generator.state)
     return found
 
@@ -69,7 +94,9 @@ def restore_random(random: np.random.Generator, state: Mapping[str, Any]) -> Non
 
 # ------------------------------------------------------------------------------------------------ servers
 def state_names(block: Block) -> list[str]:
-    """Persistable variables that a server's blocks read before they write them, apart from gradients that arrive."""
+    """Persistable variables that a server's blocks read before they write them, apart from gradients that
+    arrive.
+    """
     serving = next(op for op in block.ops if op.type == "listen_and_serv")
     arriving = {*serving.input("X"), *(text.rpartition(":")[0] for text in serving.attrs["grad_to_block_id"])}
     written: set[str] = set()
@@ -82,11 +109,23 @@ def state_names(block: Block) -> list[str]:
 
 
 def state_of_server(block: Block, scope: Scope, random: np.random.Generator, steps: int) -> Any:
-    """What a server holds besides parameters and accumulators: counters, learning rates, where its random numbers are."""
+    """What a server holds besides parameters and accumulators: counters, learning rates, where its random
+    numbers are.
+    """
     known = block.program._parameters_on_pservers
     endpoint = next(op for op in block.ops if op.type == "listen_and_serv").attrs["endpoint"]
-    parts = {part.slice.name for part in known.get_distributed_vars_by_ep(endpoint)} if known is not None else set()
+    parts = (
+        {part.slice.name for part in known.get_distributed_vars_by_ep(endpoint)}
+        if known is not None
+        else set()
+    )
     held = {name: scope.find_var(name) for name in state_names(block) if name not in parts}
-    values: Values = {name: var.value for name, var in held.items()
-                      if var is not None and var.is_initialized() and isinstance(var.value, (LoDTensor, SelectedRows))}
-    return encode_state(values, {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint, "steps": steps})
+    values: Values = {
+        name: var.value
+        for name, var in held.items()
+        if var is not None and var.is_initialized() and isinstance(var.value, (LoDTensor, SelectedRows))
+    }
+    return encode_state(
+        values,
+        {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint, "steps": steps},
+    )

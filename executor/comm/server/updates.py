@@ -1,4 +1,7 @@
-"""The blocks of a server: each runs as a plan that is made once, in the arrays of the scope; the interpreter is the reference."""
+"""The blocks of a server: each runs as a plan that is made once, in the arrays of the scope; the
+interpreter is the reference.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -19,7 +22,7 @@ from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Updates"]
 
-FORMS = 8                 # forms of the gradients of one block that get a plan of their own
+FORMS = 8  # forms of the gradients of one block that get a plan of their own
 
 
 @dataclass
@@ -32,9 +35,13 @@ class _Facts:
 
 
 class Updates:
-    """Runs blocks of a server's program in `frame`, which holds what arrives: values of the variables in `fed`."""
+    """Runs blocks of a server's program in `frame`, which holds what arrives: values of the variables in
+    `fed`.
+    """
 
-    def __init__(self, block: Block, blocks: list[Block], fed: Collection[str], frame: Frame, interpreter: Interpreter) -> None:
+    def __init__(
+        self, block: Block, blocks: list[Block], fed: Collection[str], frame: Frame, interpreter: Interpreter
+    ) -> None:
         self.frame, self.interpreter = frame, interpreter
         self.private = _private(block, blocks) | set(fed)
         self.twin: Program | None = None
@@ -78,14 +85,32 @@ class Updates:
             twin = self._twin_of(block)
             read = dict.fromkeys(name for op in twin.ops for name in reads(op))
             written = dict.fromkeys(name for op in twin.ops for name in writes(op))
-            outside = {name for other in block.program.blocks if other is not block for op in other.ops for name in op.input_arg_names}
+            outside = {
+                name
+                for other in block.program.blocks
+                if other is not block
+                for op in other.ops
+                for name in op.input_arg_names
+            }
             found = self.facts[block.idx] = _Facts(
-                twin, [name for name in read if not self.interpreter_holds(twin, name) and not _made_first(twin, name)],
-                [name for name in written if not self.interpreter_holds(twin, name) and name not in self.private and name in outside])
+                twin,
+                [
+                    name
+                    for name in read
+                    if not self.interpreter_holds(twin, name) and not _made_first(twin, name)
+                ],
+                [
+                    name
+                    for name in written
+                    if not self.interpreter_holds(twin, name) and name not in self.private and name in outside
+                ],
+            )
         return found
 
     def _twin_of(self, block: Block) -> Block:
-        """The block in a copy of the program, where neither what arrives nor what one block alone uses has a place in the scope."""
+        """The block in a copy of the program, where neither what arrives nor what one block alone uses has
+        a place in the scope.
+        """
         if self.twin is None:
             self.twin = block.program.clone()
             for other in self.twin.blocks:
@@ -101,8 +126,12 @@ class Updates:
 
     def _compile(self, facts: _Facts, values: Mapping[str, Any]) -> BoundPlan:
         scope = self.frame.scope
-        feeds = {name: FeedSpec(None, None) if isinstance(value, SelectedRows) else FeedSpec(value.shape, value.dtype)
-                 for name, value in values.items()}
+        feeds = {
+            name: FeedSpec(None, None)
+            if isinstance(value, SelectedRows)
+            else FeedSpec(value.shape, value.dtype)
+            for name, value in values.items()
+        }
         plan = compile_plan(facts.block, facts.block.ops, feeds, facts.leaves, scope, 1)
         return BoundPlan(plan, scope, self.interpreter.place, self.interpreter.random)
 
@@ -122,11 +151,21 @@ def _made_first(block: Block, name: str) -> bool:
 
 
 def _private(block: Block, blocks: list[Block]) -> set[str]:
-    """Dense variables of the outer block that one block of updates writes before it reads them, and nobody else names."""
+    """Dense variables of the outer block that one block of updates writes before it reads them, and nobody
+    else names.
+    """
     users: dict[str, set[int]] = {}
     for other in block.program.blocks:
         for op in other.ops:
             for name in (*op.input_arg_names, *op.output_arg_names):
                 users.setdefault(name, set()).add(other.idx)
-    return {name for inner in blocks for op in inner.ops for name in op.output_arg_names
-            if users[name] == {inner.idx} and _made_first(inner, name) and name in block.vars and block.vars[name].type == VarType.LOD_TENSOR}
+    return {
+        name
+        for inner in blocks
+        for op in inner.ops
+        for name in op.output_arg_names
+        if users[name] == {inner.idx}
+        and _made_first(inner, name)
+        and name in block.vars
+        and block.vars[name].type == VarType.LOD_TENSOR
+    }

@@ -1,4 +1,5 @@
 """A trainer's end of the connections: one to each server, which any of its threads may use."""
+
 from __future__ import annotations
 
 import contextlib
@@ -20,9 +21,9 @@ from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Dialer"]
 
-QUIET = 2.0               # seconds that a server may take to come up before that is said
-FAREWELL = 10.0           # seconds that the end of a process may take
-RETRY = 0.05, 0.5         # seconds between attempts to reach a server, the first and the longest
+QUIET = 2.0  # seconds that a server may take to come up before that is said
+FAREWELL = 10.0  # seconds that the end of a process may take
+RETRY = 0.05, 0.5  # seconds between attempts to reach a server, the first and the longest
 
 _log = logging.getLogger("fluidlite.trainer")
 
@@ -44,19 +45,19 @@ class Server:
         self.sending = threading.RLock()
         self.turn = threading.Condition()
         self.reading = False
-        self.asked: deque[Ticket] = deque()              # in the order in which the server will answer
-        self.mine: dict[int, deque[Ticket]] = {}         # by thread
-        self.kept: list[tuple[Message, Ticket | None]] = []      # what a server that comes back has to hear again
-        self.steps = False                               # whether this trainer ends its steps with barriers
-        self.done = 0                                    # steps that the server has done for this trainer
+        self.asked: deque[Ticket] = deque()  # in the order in which the server will answer
+        self.mine: dict[int, deque[Ticket]] = {}  # by thread
+        self.kept: list[tuple[Message, Ticket | None]] = []  # what a server that comes back has to hear again
+        self.steps = False  # whether this trainer ends its steps with barriers
+        self.done = 0  # steps that the server has done for this trainer
         self.failure = ""
 
 
 class Dialer:
     """All servers that this process talks to.
 
-    patience: seconds in which a server that has gone may come back, as another process at the same address; what it has
-    not answered is said again. 0: a server that goes is an error.
+    patience: seconds in which a server that has gone may come back, as another process at the same address;
+    what it has not answered is said again. 0: a server that goes is an error.
     """
 
     def __init__(self, deadline: float, key: bytes, patience: float = 0.0) -> None:
@@ -84,10 +85,16 @@ class Dialer:
             except (OSError, Gone, Late) as error:
                 gone = time.monotonic() - begin
                 if gone + pause > limit:
-                    raise CommunicatorError(f"no sign of the server at {endpoint} for {limit:g} s: is it started? "
-                                            f"({getattr(error, 'strerror', None) or error})") from error
+                    raise CommunicatorError(
+                        f"no sign of the server at {endpoint} for {limit:g} s: is it started? "
+                        f"({getattr(error, 'strerror', None) or error})"
+                    ) from error
                 if gone > QUIET and not said:
-                    _log.warning("waiting for the server at %s, up to %g s more: is it started?", endpoint, limit - gone)
+                    _log.warning(
+                        "waiting for the server at %s, up to %g s more: is it started?",
+                        endpoint,
+                        limit - gone,
+                    )
                     said = True
             time.sleep(pause)
             pause = min(pause * 1.5, RETRY[1])
@@ -99,7 +106,9 @@ class Dialer:
             raise CommunicatorError(str(error)) from error
         sock = socket.create_connection(address, timeout=limit)
         try:
-            if sock.getsockname() == sock.getpeername():         # a port that nobody listens at may be given to whoever calls it
+            if (
+                sock.getsockname() == sock.getpeername()
+            ):  # a port that nobody listens at may be given to whoever calls it
                 raise Gone("connection refused")
             welcome = introduce(sock, endpoint, self.key, min(limit, self.deadline))
         except BaseException:
@@ -128,7 +137,9 @@ class Dialer:
 
     # ------------------------------------------------------------------ out
     def post(self, endpoint: str, message: Message) -> None:
-        """Send a message. A small gradient waits for the barrier that is sure to follow, and travels with it."""
+        """Send a message. A small gradient waits for the barrier that is sure to follow, and travels with
+        it.
+        """
         server = self.server(endpoint)
         ticket = Ticket(threading.get_ident(), message.kind) if message.wants_answer else None
         with server.sending:
@@ -145,16 +156,22 @@ class Dialer:
     def _put(server: Server, message: Message) -> None:
         stream = server.stream
         stream.put(message, own=True)
-        waits = message.kind is Kind.WANT or (message.kind is Kind.SEND and server.steps and stream.out[-1].nbytes <= SMALL)
+        waits = message.kind is Kind.WANT or (
+            message.kind is Kind.SEND and server.steps and stream.out[-1].nbytes <= SMALL
+        )
         if not waits or len(stream.out) > 4 * SMALL:
             stream.send_all()
 
     def _guarded(self, server: Server, work: Callable[[], Any]) -> Any:
-        """Do something with a connection; None where it was lost and the server has come back and heard everything again."""
+        """Do something with a connection; None where it was lost and the server has come back and heard
+        everything again.
+        """
         try:
             return work()
         except Late as error:
-            raise self._failed(server, f"no sign of an answer of the server at {server.endpoint} for {error}") from error
+            raise self._failed(
+                server, f"no sign of an answer of the server at {server.endpoint} for {error}"
+            ) from error
         except FormatError as error:
             raise self._failed(server, f"the server at {server.endpoint}: {error}") from error
         except Gone as error:
@@ -224,26 +241,42 @@ class Dialer:
 
     @staticmethod
     def _heard(server: Server, ticket: Ticket) -> None:
-        """A server answers in order: what was said before a question that it has answered need not be said again."""
+        """A server answers in order: what was said before a question that it has answered need not be said
+        again.
+        """
         if server.kept and ticket.kind is not Kind.WANT:
             index = next(index for index, (_, asked) in enumerate(server.kept) if asked is ticket)
-            del server.kept[:index + 1]
+            del server.kept[: index + 1]
 
     # ------------------------------------------------------------------ a server that comes back
     def _come_back(self, server: Server, why: str) -> None:
-        """Connect anew, and say again what the server has not answered; CommunicatorError where that cannot be right."""
-        _log.warning("the server at %s has gone (%s): waiting up to %g s for it to come back", server.endpoint, why, self.patience)
+        """Connect anew, and say again what the server has not answered; CommunicatorError where that
+        cannot be right.
+        """
+        _log.warning(
+            "the server at %s has gone (%s): waiting up to %g s for it to come back",
+            server.endpoint,
+            why,
+            self.patience,
+        )
         with server.sending:
             server.stream.close()
             try:
                 stream, welcome = self._connect(server.endpoint, self.patience)
             except CommunicatorError as error:
-                raise self._failed(server, f"the server at {server.endpoint} has gone ({why}), and has not come back: {error}") from error
+                raise self._failed(
+                    server,
+                    f"the server at {server.endpoint} has gone ({why}), and has not come back: {error}",
+                ) from error
             unsure = any(message.kind in (Kind.SEND, Kind.BARRIER) for message, _ in server.kept)
             if welcome.run == server.welcome.run and unsure:
                 stream.close()
-                raise self._failed(server, f"the connection to the server at {server.endpoint} was cut in the middle of a step ({why}): "
-                                           "whether it has heard the gradients, nobody knows")
+                raise self._failed(
+                    server,
+                    f"the connection to the server at {server.endpoint} was cut in the middle of a step "
+                    f"({why}): "
+                    "whether it has heard the gradients, nobody knows",
+                )
             wrong = _too_old(server, welcome)
             if wrong:
                 stream.close()
@@ -252,17 +285,28 @@ class Dialer:
             for message, ticket in server.kept:
                 if ticket is None or ticket.answer is None:
                     stream.put(message, own=True)
-            with contextlib.suppress(Gone):              # whoever uses it next finds that it is lost again
+            with contextlib.suppress(Gone):  # whoever uses it next finds that it is lost again
                 stream.send_all()
 
 
 def _too_old(server: Server, welcome: Welcome) -> str:
-    """What is wrong with a server that has come back from a checkpoint of other steps than this trainer has done; "" if nothing is."""
+    """What is wrong with a server that has come back from a checkpoint of other steps than this trainer
+    has done; "" if nothing is.
+    """
     before, now = Terms.parse(server.welcome.terms), Terms.parse(welcome.terms)
-    if before is None or now is None or not now.resumed or not now.synchronous or now.steps == before.steps + server.done:
+    if (
+        before is None
+        or now is None
+        or not now.resumed
+        or not now.synchronous
+        or now.steps == before.steps + server.done
+    ):
         return ""
-    return (f"the server at {server.endpoint} has come back from a checkpoint of step {now.steps}, but this trainer has done "
-            f"{before.steps + server.done} steps: start the whole job again from its last checkpoint")
+    return (
+        f"the server at {server.endpoint} has come back from a checkpoint of step {now.steps}, but this "
+        f"trainer has done "
+        f"{before.steps + server.done} steps: start the whole job again from its last checkpoint"
+    )
 
 
 def _copied(message: Message) -> Message:

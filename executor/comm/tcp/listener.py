@@ -1,4 +1,5 @@
 """A server's end of the connections: one thread, no waiting for any single trainer."""
+
 from __future__ import annotations
 
 import contextlib
@@ -22,10 +23,10 @@ from fluidlite.saving.serialize import replace_file
 
 __all__ = ["Listener"]
 
-STRANGERS = 64            # connections without a key that are held at once
-PATIENCE = 10.0           # seconds that each of them has to show it
-FAREWELL = 2.0            # seconds in which trainers can read why a server stops
-TURNS = 64                # messages of one trainer before the others are looked at again
+STRANGERS = 64  # connections without a key that are held at once
+PATIENCE = 10.0  # seconds that each of them has to show it
+FAREWELL = 2.0  # seconds in which trainers can read why a server stops
+TURNS = 64  # messages of one trainer before the others are looked at again
 
 _log = logging.getLogger("fluidlite.server")
 
@@ -33,31 +34,36 @@ _log = logging.getLogger("fluidlite.server")
 class Listener:
     """The socket that listens, the strangers, and the trainers.
 
-    check: asked about each message before it is read into memory; raises FormatError for what is not to be read.
+    check: asked about each message before it is read into memory; raises FormatError for what is not to be
+    read.
     """
 
-    def __init__(self, endpoint: str, deadline: float, key: bytes, terms: bytes, check: Callable[[Incoming], None]) -> None:
+    def __init__(
+        self, endpoint: str, deadline: float, key: bytes, terms: bytes, check: Callable[[Incoming], None]
+    ) -> None:
         self.endpoint, self.deadline, self.key, self.check = endpoint, deadline, key, check
         self.welcome = Welcome(secrets.token_bytes(8), terms)
         self.inbox: deque[tuple[Any, Message]] = deque()
-        self.trainers: dict[Stream, int] = {}            # connection -> trainer, -1 until it has said something
+        self.trainers: dict[Stream, int] = {}  # connection -> trainer, -1 until it has said something
         self.strangers: deque[Guard] = deque()
         self.unsent: set[Stream] = set()
-        self.goodbyes: set[int] = set()                  # trainers that have left
-        self.ready: deque[Stream] = deque()              # connections that may hold more messages than were taken
+        self.goodbyes: set[int] = set()  # trainers that have left
+        self.ready: deque[Stream] = deque()  # connections that may hold more messages than were taken
         self.selector = selectors.DefaultSelector()
         try:
             host, port = address_of(endpoint)
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self.socket = socket.create_server((host, port), family=family, backlog=128)
         except (OSError, ValueError) as error:
-            raise CommunicatorError(f"cannot listen at {endpoint}: {getattr(error, 'strerror', None) or error}") from error
+            raise CommunicatorError(
+                f"cannot listen at {endpoint}: {getattr(error, 'strerror', None) or error}"
+            ) from error
         self.socket.setblocking(False)
         self.woken, self.waker = socket.socketpair()
         self.woken.setblocking(False)
         self.selector.register(self.socket, selectors.EVENT_READ, None)
         self.selector.register(self.woken, selectors.EVENT_READ, None)
-        self.since = time.monotonic()                    # when somebody was here last
+        self.since = time.monotonic()  # when somebody was here last
         self.stopping = ""
         self._say_where()
 
@@ -76,7 +82,8 @@ class Listener:
     def end(self, why: str) -> None:
         """Tell those who are connected why this server stops, as far as they listen.
 
-        What they are sending is read until they have heard it: to close over it would have the kernel take the words back.
+        What they are sending is read until they have heard it: to close over it would have the kernel take
+        the words back.
         """
         until = time.monotonic() + FAREWELL
         for stream in list(self.trainers):
@@ -123,7 +130,9 @@ class Listener:
         return self.inbox.popleft()
 
     def _patience(self, end: float | None) -> float | None:
-        """How long to wait for the next event; no limit while a trainer is connected, for the kernel looks after those."""
+        """How long to wait for the next event; no limit while a trainer is connected, for the kernel looks
+        after those.
+        """
         limits = [] if end is None else [end]
         if not self.trainers:
             limits.append(self.since + self.deadline)
@@ -156,7 +165,7 @@ class Listener:
         try:
             sock, _ = self.socket.accept()
         except OSError:
-            return                                       # gone again, or no descriptor left: the next poll tries anew
+            return  # gone again, or no descriptor left: the next poll tries anew
         sock.setblocking(False)
         guard = Guard(sock, self.key, self.welcome)
         self.strangers.append(guard)
@@ -209,7 +218,9 @@ class Listener:
         self.inbox.append((stream, message))
 
     def _lose(self, stream: Stream, why: str) -> None:
-        """A connection has ended; the server hears of it where the trainer has not said goodbye and has no other one."""
+        """A connection has ended; the server hears of it where the trainer has not said goodbye and has no
+        other one.
+        """
         trainer = self._drop(stream)
         if trainer >= 0 and trainer not in self.goodbyes and trainer not in self.trainers.values():
             self.inbox.append((None, Message(Kind.LOST, trainer, why)))

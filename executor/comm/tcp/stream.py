@@ -1,8 +1,11 @@
-"""One TCP connection: messages in and out of a socket, large values straight from and into the memory of their arrays.
+"""One TCP connection: messages in and out of a socket, large values straight from and into the memory of
+their arrays.
 
-Why plain sockets: a value is copied by nobody but the kernel, a peer that dies is known at once, no other threads run, and
-the kernel itself asks whether a silent peer is still there. docs/BENCHMARKS.md has what was measured beside ZeroMQ and gRPC.
+Why plain sockets: a value is copied by nobody but the kernel, a peer that dies is known at once, no other
+threads run, and the kernel itself asks whether a silent peer is still there. docs/BENCHMARKS.md has what was
+measured beside ZeroMQ and gRPC.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -21,12 +24,12 @@ from fluidlite.executor.passes.memory import Arrays
 
 __all__ = ["Gone", "Late", "Stream", "address_of"]
 
-STAGE = 1 << 16           # bytes that are read at once: small messages come together, large values go around it
-PIECES = 64               # pieces of memory that one call sends
-PORTION = 1 << 18         # bytes of a large value that are waited for at once
-SMALL = 1 << 14           # bytes up to which what is to be sent later is copied
-SHAPES = 256              # of large values whose memory is kept
-PROBE_IDLE, PROBE_EVERY, PROBES = 10, 5, 4           # a silent peer is given up after 30 s, by the kernel
+STAGE = 1 << 16  # bytes that are read at once: small messages come together, large values go around it
+PIECES = 64  # pieces of memory that one call sends
+PORTION = 1 << 18  # bytes of a large value that are waited for at once
+SMALL = 1 << 14  # bytes up to which what is to be sent later is copied
+SHAPES = 256  # of large values whose memory is kept
+PROBE_IDLE, PROBE_EVERY, PROBES = 10, 5, 4  # a silent peer is given up after 30 s, by the kernel
 
 
 class Gone(Exception):
@@ -46,11 +49,17 @@ def address_of(endpoint: str) -> tuple[str, int]:
 
 
 def prepare(sock: socket.socket, deadline: float) -> None:
-    """Send at once, and have the kernel find out when the peer is no more: it needs nobody's Python for that."""
+    """Send at once, and have the kernel find out when the peer is no more: it needs nobody's Python for
+    that.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", PROBE_IDLE), ("TCP_KEEPINTVL", PROBE_EVERY), ("TCP_KEEPCNT", PROBES),
-                        ("TCP_USER_TIMEOUT", int(deadline * 1000))):
+    for name, value in (
+        ("TCP_KEEPIDLE", PROBE_IDLE),
+        ("TCP_KEEPINTVL", PROBE_EVERY),
+        ("TCP_KEEPCNT", PROBES),
+        ("TCP_USER_TIMEOUT", int(deadline * 1000)),
+    ):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -59,7 +68,9 @@ _large: dict[tuple[tuple[int, ...], Any], Arrays] = {}
 
 
 def recycled(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array for a value that comes. New memory is mapped page by page, which takes as long as to receive it: take what is free again."""
+    """An array for a value that comes. New memory is mapped page by page, which takes as long as to
+    receive it: take what is free again.
+    """
     if math.prod(shape) * dtype.itemsize < STAGE:
         return np.empty(shape, dtype)
     if len(_large) >= SHAPES and (shape, dtype) not in _large:
@@ -73,18 +84,20 @@ class Stream:
     check: asked about each message before its value is allocated; raises for one that is not to be read.
     """
 
-    def __init__(self, sock: socket.socket, deadline: float, check: Callable[[Incoming], None] = lambda _: None) -> None:
+    def __init__(
+        self, sock: socket.socket, deadline: float, check: Callable[[Incoming], None] = lambda _: None
+    ) -> None:
         prepare(sock, deadline)
         sock.setblocking(False)
         self.sock, self.deadline, self.check = sock, deadline, check
         self.out: deque[memoryview] = deque()
         self.stage = memoryview(bytearray(STAGE))
-        self.start = self.stop = 0                    # what of it is not used yet
-        self.coming: Incoming | None = None           # the message that is being read, once its header is here
+        self.start = self.stop = 0  # what of it is not used yet
+        self.coming: Incoming | None = None  # the message that is being read, once its header is here
         self.arrays: tuple[Any, Any] = (None, None)
-        self.left: list[memoryview] = []              # what of its values is still to be filled
-        self.wakes_at = 1                             # bytes from which the kernel says that something has come
-        self.into: Any = None                         # where the next value may be read into
+        self.left: list[memoryview] = []  # what of its values is still to be filled
+        self.wakes_at = 1  # bytes from which the kernel says that something has come
+        self.into: Any = None  # where the next value may be read into
 
     def close(self) -> None:
         """End the connection."""
@@ -92,7 +105,9 @@ class Stream:
 
     # ------------------------------------------------------------------ out
     def put(self, item: Any, own: bool = False) -> None:
-        """Queue a message or answer for `flush`. With `own`, small values are copied: their memory may change before."""
+        """Queue a message or answer for `flush`. With `own`, small values are copied: their memory may
+        change before.
+        """
         for frame in encode(item):
             view = memoryview(frame)
             if view.nbytes:
@@ -123,7 +138,9 @@ class Stream:
 
     # ------------------------------------------------------------------ in
     def get(self) -> Any:
-        """The next message or answer that is complete; None inside of a tuple is a value, a bare None says that none is."""
+        """The next message or answer that is complete; None inside of a tuple is a value, a bare None says
+        that none is.
+        """
         while True:
             if self.coming is None and not self._header():
                 if not self._fill():
@@ -140,17 +157,19 @@ class Stream:
         have = self.stop - self.start
         if have < HEAD_SIZE:
             return False
-        coming = Incoming(self.stage[self.start:self.start + HEAD_SIZE])
+        coming = Incoming(self.stage[self.start : self.start + HEAD_SIZE])
         end = self.start + HEAD_SIZE + coming.rest
         if end > self.stop:
             if HEAD_SIZE + coming.rest > STAGE:
                 raise Gone("a header that is too long")
             return False
-        coming.describe(self.stage[self.start + HEAD_SIZE:end])
+        coming.describe(self.stage[self.start + HEAD_SIZE : end])
         self.check(coming)
         self.start = end
         self.arrays = coming.arrays(self.into, recycled)
-        self.left = [memoryview(array).cast("B") for array in self.arrays if array is not None and array.nbytes]
+        self.left = [
+            memoryview(array).cast("B") for array in self.arrays if array is not None and array.nbytes
+        ]
         self.coming = coming
         return True
 
@@ -160,7 +179,7 @@ class Stream:
         while left:
             count = min(self.stop - self.start, left[0].nbytes)
             if count:
-                left[0][:count] = self.stage[self.start:self.start + count]
+                left[0][:count] = self.stage[self.start : self.start + count]
                 self.start += count
             else:
                 count = self._receive(left[0])
@@ -175,7 +194,9 @@ class Stream:
         return True
 
     def _wake_at(self, count: int) -> None:
-        """Have the kernel call the socket readable when so many bytes are there: to wake up for each packet takes half of the time."""
+        """Have the kernel call the socket readable when so many bytes are there: to wake up for each
+        packet takes half of the time.
+        """
         if count != self.wakes_at and hasattr(socket, "SO_RCVLOWAT"):
             with contextlib.suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
@@ -185,9 +206,9 @@ class Stream:
         """Stage what has come; False when nothing has."""
         if self.start:
             kept = self.stop - self.start
-            self.stage[:kept] = bytes(self.stage[self.start:self.stop])
+            self.stage[:kept] = bytes(self.stage[self.start : self.stop])
             self.start, self.stop = 0, kept
-        count = self._receive(self.stage[self.stop:])
+        count = self._receive(self.stage[self.stop :])
         self.stop += count
         return count > 0
 
@@ -200,7 +221,11 @@ class Stream:
         except OSError as error:
             raise Gone(reason(error)) from error
         if not count:
-            raise Gone("cut in the middle of a message" if self.coming is not None or self.stop > self.start else "closed")
+            raise Gone(
+                "cut in the middle of a message"
+                if self.coming is not None or self.stop > self.start
+                else "closed"
+            )
         return count
 
     def skim(self) -> None:

@@ -1,4 +1,5 @@
 """How plans run ops fast: lowering rules by family. An op without a rule runs by its portable kernel."""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """Reductions over ranks in buffers of the plan, and gradients that travel together as views of one."""
+
 from __future__ import annotations
 
 import math
@@ -14,7 +15,9 @@ from fluidlite.executor.compile.plan_ir import Storage, Value
 
 @lowering("coalesce_tensor")
 def _(e: Emitter) -> None:
-    """The gradients are made where they are needed: in the buffer. Those that cannot be moved there are copied."""
+    """The gradients are made where they are needed: in the buffer. Those that cannot be moved there are
+    copied.
+    """
     e.remember(("shown", e.op.outputs["FusedOutput"][0]), True)
     if not e.attr("copy_data"):
         raise CannotLower("coalesce_tensor")
@@ -22,8 +25,10 @@ def _(e: Emitter) -> None:
     starts = np.cumsum([0, *(math.prod(part.shape or ()) for part in parts)]).tolist()
     buffer = e.out("FusedOutput", (starts[-1],), parts[0].dtype)
     names = e.op.outputs["Output"]
-    layout = [(name, f"{{}}[{start}:{stop}].reshape({tuple(part.shape or ())})", part.shape)
-              for name, part, start, stop in zip(names, parts, starts, starts[1:], strict=False)]
+    layout = [
+        (name, f"{{}}[{start}:{stop}].reshape({tuple(part.shape or ())})", part.shape)
+        for name, part, start, stop in zip(names, parts, starts, starts[1:], strict=False)
+    ]
     for part, (_, place, shape) in zip(parts, layout, strict=True):
         if buffer.storage == Storage.BUFFER and parts.count(part) == 1 and _may_move(e, part, names):
             part.storage, part.base, part.expression = Storage.VIEW, buffer, place
@@ -44,12 +49,20 @@ def _dense(e: Emitter, name: str) -> Value:
 
 def _may_move(e: Emitter, part: Value, names: list[str]) -> bool:
     """Whether a value is an array of its own that no other variable shows when it is used later."""
-    return (part.storage == Storage.BUFFER and part.uniform is None and not e.builder.depth and not _shown(e, part, names))
+    return (
+        part.storage == Storage.BUFFER
+        and part.uniform is None
+        and not e.builder.depth
+        and not _shown(e, part, names)
+    )
 
 
 def _shown(e: Emitter, value: Value, names: list[str]) -> bool:
     """Whether variables other than these still show the memory of a value."""
-    return any(other.root is value.root and name not in names and e.builder.is_needed(name, e.op) for name, other in e.builder.env.items())
+    return any(
+        other.root is value.root and name not in names and e.builder.is_needed(name, e.op)
+        for name, other in e.builder.env.items()
+    )
 
 
 def _show_parts(e: Emitter, buffer: Value, layout: list[Any]) -> None:
@@ -92,10 +105,17 @@ def _layout(e: Emitter) -> list[Any]:
 
 
 def _target(e: Emitter, x: Value, layout: list[Any]) -> Value:
-    """Where the result of an op goes: into the memory of its input, where the op says so and nobody else looks at that."""
+    """Where the result of an op goes: into the memory of its input, where the op says so and nobody else
+    looks at that.
+    """
     name = e.op.outputs["Out"][0]
     names = [name, *(part for part, _, _ in layout)]
-    if e.op.inputs["X"][0] != name or x.root.storage != Storage.BUFFER or e.persistable("Out") or _shown(e, x, names):
+    if (
+        e.op.inputs["X"][0] != name
+        or x.root.storage != Storage.BUFFER
+        or e.persistable("Out")
+        or _shown(e, x, names)
+    ):
         return e.out("Out", x.shape, x.dtype, inplace=True)
     out = e.view(x, "{}", x.shape or ())
     out.uniform = None
@@ -106,5 +126,7 @@ def _target(e: Emitter, x: Value, layout: list[Any]) -> Value:
 @lowering("c_sync_calc_stream", "c_sync_comm_stream")
 def _(e: Emitter) -> None:
     """What reads a result waits for it, so nothing else has to."""
-    for index, name in enumerate(e.op.inputs["X"]):             # of any kind: a copy would part gradients from the buffer they are in
+    for index, name in enumerate(
+        e.op.inputs["X"]
+    ):  # of any kind: a copy would part gradients from the buffer they are in
         e.alias("Out", e.builder.value(e.op, "X", name), index)

@@ -1,4 +1,5 @@
 """Comparisons and logic: truth values from arrays of the same dtype."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,8 +7,14 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.elementwise import aligned
 
-_COMPARISONS = {"less_than": "x < y", "less_equal": "x <= y", "greater_than": "x > y", "greater_equal": "x >= y", "equal": "x == y",
-                "not_equal": "x != y"}
+_COMPARISONS = {
+    "less_than": "x < y",
+    "less_equal": "x <= y",
+    "greater_than": "x > y",
+    "greater_equal": "x >= y",
+    "equal": "x == y",
+    "not_equal": "x != y",
+}
 
 
 @lowering(*_COMPARISONS)

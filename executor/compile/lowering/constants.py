@@ -1,4 +1,5 @@
 """Ops that make values from attributes."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and given its buffers."""
+"""Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and
+given its buffers.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
 from fluidlite.ops.neural.pool import pool_attrs, windows_of
 
-LARGE = 1 << 15           # elements of the input from which a second thread pays
+LARGE = 1 << 15  # elements of the input from which a second thread pays
 
 
 def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
@@ -27,12 +30,17 @@ def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
 
 
 class SharedConv:
-    """A convolution whose batch is split over a team of threads, each part with scratch buffers of its own."""
+    """A convolution whose batch is split over a team of threads, each part with scratch buffers of its
+    own.
+    """
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int) -> None:
         batch = geometry.x[0]
         self.parts = pieces(batch, max(1, min(threads, batch)))
-        self.plans = [conv_plan(xp, replace(geometry, x=(part.stop - part.start, *geometry.x[1:])), dtype) for part in self.parts]
+        self.plans = [
+            conv_plan(xp, replace(geometry, x=(part.stop - part.start, *geometry.x[1:])), dtype)
+            for part in self.parts
+        ]
         self.partial = [xp.empty(geometry.w, dtype) for _ in self.parts[1:]]
         self.xp = xp
 
@@ -71,7 +79,11 @@ class SharedPool:
 
     def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of x."""
-        self._each(lambda t: self.plans[t].backward(x[self.parts[t]], pooled[self.parts[t]], d[self.parts[t]], out[self.parts[t]], reuse))
+        self._each(
+            lambda t: self.plans[t].backward(
+                x[self.parts[t]], pooled[self.parts[t]], d[self.parts[t]], out[self.parts[t]], reuse
+            )
+        )
 
     def _each(self, task: Callable[[int], None]) -> None:
         if len(self.parts) == 1:
@@ -110,14 +122,15 @@ def _(e: Emitter) -> None:
         e.line(f"{plan}.grad_input({d}, {w}, {out})", [d, w], [out])
 
 
-
 def _pool_plan(e: Emitter, x: Value) -> Fresh:
     if e.attr("data_format") not in ("NCHW", "AnyLayout") or x.dtype not in (np.float32, np.float64):
         raise CannotLower("layout")
     assert x.shape is not None
     attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
     windows = windows_of(x.shape[2:], attrs)
-    return Fresh(SharedPool, (x.shape, (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype), _shares(e, x)))
+    return Fresh(
+        SharedPool, (x.shape, (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype), _shares(e, x))
+    )
 
 
 @lowering("pool2d")

@@ -1,4 +1,5 @@
 """Matrix products: BLAS calls into given buffers."""
+
 from __future__ import annotations
 
 import math
@@ -46,7 +47,11 @@ def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
     assert value.shape is not None
     if len(value.shape) < 2:
         raise CannotLower("matmul of a vector")
-    return e.view(value, "{}.swapaxes(-1, -2)", (*value.shape[:-2], value.shape[-1], value.shape[-2])) if transpose else value
+    return (
+        e.view(value, "{}.swapaxes(-1, -2)", (*value.shape[:-2], value.shape[-1], value.shape[-2]))
+        if transpose
+        else value
+    )
 
 
 def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
@@ -59,6 +64,7 @@ def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
 
 def _scalar(number: float, like: Value) -> object:
     import numpy as np
+
     return np.array(number, like.dtype)
 
 

@@ -1,4 +1,7 @@
-"""Element-wise binary ops: Y is aligned inside X at `axis`, and gradients are summed over what was broadcast."""
+"""Element-wise binary ops: Y is aligned inside X at `axis`, and gradients are summed over what was
+broadcast.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,12 +10,21 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.compile.plan_ir import Value
 
-BINARY = ("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",
-          "elementwise_pow")
+BINARY = (
+    "elementwise_add",
+    "elementwise_sub",
+    "elementwise_mul",
+    "elementwise_div",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_pow",
+)
 
 
 def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
-    """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at `axis`."""
+    """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at
+    `axis`.
+    """
     assert y.shape is not None
     axis = rank - len(y.shape) if axis == -1 else axis
     trailing = rank - axis - len(y.shape)
@@ -44,7 +56,9 @@ def _(e: Emitter) -> None:
 
 
 def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of `full` over which a gradient is summed to come back to an operand of `shape` aligned at `axis`."""
+    """The axes of `full` over which a gradient is summed to come back to an operand of `shape` aligned at
+    `axis`.
+    """
     axis = rank - len(shape) if axis == -1 else axis
     inside = dict(zip(range(axis, axis + len(shape)), shape, strict=True))
     return tuple(i for i in range(rank) if inside.get(i, 1) != full[i])

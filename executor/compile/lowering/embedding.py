@@ -1,4 +1,5 @@
 """Lookup tables: rows gathered into a buffer; gradients by rows."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -64,7 +65,9 @@ def _(e: Emitter) -> None:
 
 
 class SparseRows:
-    """The row-sparse gradient of a table: the batch's ids and their gradient rows, copied out of the plan's buffers."""
+    """The row-sparse gradient of a table: the batch's ids and their gradient rows, copied out of the
+    plan's buffers.
+    """
 
     def __init__(self, padding: int, height: int) -> None:
         self.padding = padding if padding >= 0 or padding == -1 else height + padding

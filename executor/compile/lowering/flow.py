@@ -1,4 +1,5 @@
 """Ops at the edges of sub-blocks: choosing between what two branches left, and memories of recurrences."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -18,9 +19,15 @@ class Chosen:
 
     def __call__(self, number: int, *values: Any) -> Any:
         if not 0 <= number < len(values):
-            raise EnforceNotMet(f"op 'select_input': Mask says {number}, but X has {len(values)} inputs\n  built at {self.op.where}")
+            raise EnforceNotMet(
+                f"op 'select_input': Mask says {number}, but X has {len(values)} inputs\n  built at "
+                f"{self.op.where}"
+            )
         if values[number] is None:
-            raise EnforceNotMet(f"op 'select_input': Mask says {number}, but that input was not computed\n  built at {self.op.where}")
+            raise EnforceNotMet(
+                f"op 'select_input': Mask says {number}, but that input was not computed\n  built at "
+                f"{self.op.where}"
+            )
         return values[number]
 
 
@@ -33,8 +40,14 @@ def _alike(e: Emitter, name: str, like: Value, maybe: bool) -> Value:
 @lowering("select_input")
 def _(e: Emitter) -> None:
     values, mask = [e.builder.env.get(name) for name in e.op.inputs["X"]], e.need("Mask")
-    if mask.size != 1 or any(value is None or value.lod or value.shape is None or value.shape != values[0].shape
-                             or value.dtype != values[0].dtype for value in values):
+    if mask.size != 1 or any(
+        value is None
+        or value.lod
+        or value.shape is None
+        or value.shape != values[0].shape
+        or value.dtype != values[0].dtype
+        for value in values
+    ):
         raise CannotLower("inputs of different kinds")
     out = _alike(e, e.op.outputs["Out"][0], values[0], False)
     texts = ", ".join(keep(e.builder, value) for value in values)

@@ -1,4 +1,5 @@
 """Softmax, cross-entropy and mean: few passes over the logits, row sums as products with a vector of ones."""
+
 from __future__ import annotations
 
 import math
@@ -14,7 +15,7 @@ from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 def ones(e: Emitter, count: int, dtype: object) -> Value:
     """A vector of ones: a sum as a dot product is three times faster than `add.reduce` over a few columns."""
-    return e.constant(np.ones(count, dtype))                                   # type: ignore[call-overload]
+    return e.constant(np.ones(count, dtype))  # type: ignore[call-overload]
 
 
 def _rows(e: Emitter, value: Value, axis: int) -> Value:
@@ -43,7 +44,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     flat = _rows(e, x, e.attr("axis"))
     result = e.out("Out", x.shape, x.dtype)
-    out = e.reshape(result, flat.shape)                                        # type: ignore[arg-type]
+    out = e.reshape(result, flat.shape)  # type: ignore[arg-type]
     total = _softmax(e, flat, out)
     e.line(f"reciprocal({total}, out={total})", [total], [total])
     e.call("multiply", out, total, out=out)
@@ -67,8 +68,8 @@ def _(e: Emitter) -> None:
 class Labelled:
     """Where the labelled elements lie in a flattened matrix, and which rows are to be left out.
 
-    On the host `left_out` is a name for the rows of ignored labels, or None where there are none (found when the step
-    runs); on a device `counts` is a column of 0 and 1.
+    On the host `left_out` is a name for the rows of ignored labels, or None where there are none (found when
+    the step runs); on a device `counts` is a column of 0 and 1.
     """
 
     index: Value
@@ -82,7 +83,11 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     found: Labelled | None = e.remembered(("labelled", label, cols))
     if found is not None:
         return found
-    index, base, flat = e.temp((rows,), np.int64), np.arange(rows, dtype=np.int64) * cols, e.reshape(label, (rows,))
+    index, base, flat = (
+        e.temp((rows,), np.int64),
+        np.arange(rows, dtype=np.int64) * cols,
+        e.reshape(label, (rows,)),
+    )
     if e.on_host:
         left_out = e.unknown()
         find = e.bind("labels", Labels(cols, base, e.attr("ignore_index")))
@@ -91,14 +96,21 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     else:
         counts = e.temp((rows,), np.float32)
         e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=e.attr("ignore_index"))
-        e.elementwise("where(y != ignored, y, 0) + base", index, y=flat, base=e.constant(base), ignored=e.attr("ignore_index"))
+        e.elementwise(
+            "where(y != ignored, y, 0) + base",
+            index,
+            y=flat,
+            base=e.constant(base),
+            ignored=e.attr("ignore_index"),
+        )
         found = Labelled(index, None, counts)
     e.remember(("labelled", label, cols), found)
     return found
 
 
 class Labels:
-    """Writes the positions of labels; gives the rows whose label is to be ignored, or None; raises for what is no class.
+    """Writes the positions of labels; gives the rows whose label is to be ignored, or None; raises for what
+    is no class.
 
     Seen as unsigned numbers, negative labels are large ones, so that one maximum tells whether all is well.
     """
@@ -121,10 +133,19 @@ class Labels:
 def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
     """Set the rows of ignored labels to zero."""
     if labelled.left_out is not None:
-        e.line(f"if {labelled.left_out} is not None: {rows}[{labelled.left_out}] = 0", [rows, labelled.left_out], [rows])
+        e.line(
+            f"if {labelled.left_out} is not None: {rows}[{labelled.left_out}] = 0",
+            [rows, labelled.left_out],
+            [rows],
+        )
     elif labelled.counts is not None:
         assert rows.shape is not None
-        e.call("multiply", rows, e.reshape(labelled.counts, (rows.shape[0], width) if width else (rows.shape[0],)), out=rows)
+        e.call(
+            "multiply",
+            rows,
+            e.reshape(labelled.counts, (rows.shape[0], width) if width else (rows.shape[0],)),
+            out=rows,
+        )
 
 
 def _hard(e: Emitter, label: Value) -> None:
@@ -182,7 +203,8 @@ def _(e: Emitter) -> None:
     out = e.out("Out", (1,), x.dtype)
     total = e.reshape(out, ())
     flat = e.reshape(x, (x.size,))
-    # a dot with ones adds in one float32 accumulator per lane: pairwise summation where many elements would lose digits
+    # a dot with ones adds in one float32 accumulator per lane: pairwise summation where many elements would
+    # lose digits
     if x.size <= 1 << 12:
         e.call("dot", flat, ones(e, x.size, x.dtype), out=total)
     else:

@@ -1,5 +1,7 @@
-"""Parameter updates in place, from the same table of scalar expressions as the portable kernels; row-sparse gradients
-touch only their rows where the op moves no others."""
+"""Parameter updates in place, from the same table of scalar expressions as the portable kernels; row-sparse
+gradients touch only their rows where the op moves no others.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +19,13 @@ from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
 def _attributes(e: Emitter, entry: Update) -> dict[str, Any]:
-    """The op's attributes; numbers rounded to float32, as the wire format has them: 1 - 0.999 must not be 0.001."""
-    return {name: float(np.float32(e.attr(name))) if attr.type == AttrType.FLOAT else e.attr(name)
-            for name, attr in entry.op.attr_defs.items()}
+    """The op's attributes; numbers rounded to float32, as the wire format has them: 1 - 0.999 must not be
+    0.001.
+    """
+    return {
+        name: float(np.float32(e.attr(name))) if attr.type == AttrType.FLOAT else e.attr(name)
+        for name, attr in entry.op.attr_defs.items()
+    }
 
 
 def _state(e: Emitter, entry: Update) -> dict[str, Value]:
@@ -52,12 +58,14 @@ def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
         slot = name if name in written and last[name] == index else None
         source = e.need(target_of(slot)) if slot else None
         if slot and source is not None:
-            read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1:])
+            read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
             out = e.out(slot, source.shape, source.dtype, inplace=True)
-            if read_later:                    # the old value is still needed: compute beside it, move at the end
+            if read_later:  # the old value is still needed: compute beside it, move at the end
                 late.append((out, out := e.temp(source.shape or (), source.dtype)))
         else:
-            shape = np.broadcast_shapes(*(item.shape or () for item in operands.values() if isinstance(item, Value)))
+            shape = np.broadcast_shapes(
+                *(item.shape or () for item in operands.values() if isinstance(item, Value))
+            )
             out = e.temp(shape, values["Param"].dtype)
         e.elementwise(expr, out, **operands)
         known[name] = out
@@ -68,7 +76,9 @@ def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
 class RowUpdate:
     """Applies an update to the rows of a sparse gradient, in the arrays themselves."""
 
-    def __init__(self, xp: Any, steps: Sequence[tuple[str, str]], attributes: Mapping[str, Any], outputs: Sequence[str]) -> None:
+    def __init__(
+        self, xp: Any, steps: Sequence[tuple[str, str]], attributes: Mapping[str, Any], outputs: Sequence[str]
+    ) -> None:
         self.xp, self.attributes, self.outputs = xp, attributes, outputs
         self.steps = [(name, update_function(expr), parse(expr).names) for name, expr in steps]
 
@@ -76,10 +86,16 @@ class RowUpdate:
         if isinstance(grad, SelectedRows):
             ids, rows = merge_rows(self.xp, grad.ids, grad.array)
             height = grad.height()
-        else:                                 # a sum with a dense gradient is dense
+        else:  # a sum with a dense gradient is dense
             ids, rows, height = slice(None), grad, -1
-        tall = {name for name in state if state[name].shape[:1] == (height,) and state[name].ndim == rows.ndim}
-        known = {**self.attributes, **{name: value[ids] if name in tall else value for name, value in state.items()}, "Grad": rows}
+        tall = {
+            name for name in state if state[name].shape[:1] == (height,) and state[name].ndim == rows.ndim
+        }
+        known = {
+            **self.attributes,
+            **{name: value[ids] if name in tall else value for name, value in state.items()},
+            "Grad": rows,
+        }
         for name, function, operands in self.steps:
             known[name] = function(self.xp, *(known[operand] for operand in operands))
         for name in self.outputs:
@@ -97,7 +113,10 @@ def _sparse(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None
     for slot in written:
         if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
             raise CannotLower("outputs are other variables")
-    outs = [e.out(slot, e.need(target_of(slot)).shape, e.need(target_of(slot)).dtype, inplace=True) for slot in written]
+    outs = [
+        e.out(slot, e.need(target_of(slot)).shape, e.need(target_of(slot)).dtype, inplace=True)
+        for slot in written
+    ]
     run = e.bind_fresh("update_rows", RowUpdate, list(steps), attributes, written)
     state = ", ".join(f"{slot!r}: {value}" for slot, value in values.items())
     e.line(f"{run}({e.any('Grad')}, {{{state}}})", list(values.values()), outs, effect=True)

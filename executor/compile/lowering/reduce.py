@@ -1,4 +1,5 @@
 """Reductions over axes."""
+
 from __future__ import annotations
 
 import math
@@ -12,7 +13,9 @@ _UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "r
 
 
 def sum_to(e: Emitter, value: Value, shape: tuple[int, ...], out: Value) -> None:
-    """out (of `shape`) = value summed over the dimensions along which `shape` was broadcast, aligned on the right."""
+    """out (of `shape`) = value summed over the dimensions along which `shape` was broadcast, aligned on
+    the right.
+    """
     assert value.shape is not None
     padded = (1,) * (len(value.shape) - len(shape)) + tuple(shape)
     axes = tuple(i for i, (have, want) in enumerate(zip(value.shape, padded, strict=True)) if have != want)

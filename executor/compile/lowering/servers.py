@@ -1,4 +1,7 @@
-"""What trainers do with servers, without copies: gradients go out from views, parameters come in where they live."""
+"""What trainers do with servers, without copies: gradients go out from views, parameters come in where
+they live.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,7 +35,7 @@ def receive_into(op: Operator, *targets: Any) -> None:
     session = session_for(op, served=True)
     session.doing = op
     try:
-        if op.attrs["do_not_run"]:                       # so communicators mark the ops that they run
+        if op.attrs["do_not_run"]:  # so communicators mark the ops that they run
             if session.communicator is not None:
                 take_newest(session.communicator, op, targets)
             return
@@ -55,8 +58,11 @@ def take_newest(communicator: Any, op: Operator, targets: Sequence[Any]) -> None
 
 def _copy(wanted: Wanted, value: Any) -> None:
     if getattr(value, "shape", None) != wanted.into.shape:
-        raise CommunicatorError(f"the server at {wanted.endpoint} holds {wanted.name!r} in the shape {list(np.shape(value))}, and here it is "
-                                f"{list(wanted.into.shape)}")
+        raise CommunicatorError(
+            f"the server at {wanted.endpoint} holds {wanted.name!r} in the shape {list(np.shape(value))}, "
+            f"and here it is "
+            f"{list(wanted.into.shape)}"
+        )
     wanted.into[...] = value
 
 
@@ -85,13 +91,25 @@ def _(e: Emitter) -> None:
             e.finals.append((name, targets[-1]))
             start += shape[0]
         e.remember(("pieces", *e.op.outputs["Out"]), whole)
-    e.line(f"{e.bind('receive', receive_into)}({', '.join([e.bind('op', e.op), *map(str, targets)])})", [], targets, effect=True)
+    e.line(
+        f"{e.bind('receive', receive_into)}({', '.join([e.bind('op', e.op), *map(str, targets)])})",
+        [],
+        targets,
+        effect=True,
+    )
 
 
 def _declared(e: Emitter, name: str) -> tuple[tuple[int, ...], Any]:
     """Shape and dtype of a dense variable that has only one."""
     var = e.builder.block._find_var_recursive(name)
-    if var is None or var.type != VarType.LOD_TENSOR or var.lod_level or var._dtype is None or not var.shape or -1 in var.shape:
+    if (
+        var is None
+        or var.type != VarType.LOD_TENSOR
+        or var.lod_level
+        or var._dtype is None
+        or not var.shape
+        or -1 in var.shape
+    ):
         raise CannotLower(name)
     return tuple(var.shape), to_numpy(var.dtype)
 
@@ -99,13 +117,27 @@ def _declared(e: Emitter, name: str) -> tuple[tuple[int, ...], Any]:
 def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
     """The parameter that a later op puts together from these pieces: they may as well be read into it."""
     names = e.op.outputs["Out"]
-    users = [op for op in e.builder.ops[e.builder.index + 1:] if set(names) & set(op.input_arg_names) and op.type != "fetch_barrier"]
-    if len(names) < 2 or len(users) != 1 or users[0].type != "concat" or users[0].input("X") != list(names) or users[0].attrs.get("axis", 0):
+    users = [
+        op
+        for op in e.builder.ops[e.builder.index + 1 :]
+        if set(names) & set(op.input_arg_names) and op.type != "fetch_barrier"
+    ]
+    if (
+        len(names) < 2
+        or len(users) != 1
+        or users[0].type != "concat"
+        or users[0].input("X") != list(names)
+        or users[0].attrs.get("axis", 0)
+    ):
         return None
     out = users[0].output("Out")[0]
     held = e.builder._held(out) if e.builder._persistable(out) else None
     total = (sum(shape[0] for shape in shapes), *shapes[0][1:])
-    if held is None or held.shape != total or held.dtype != to_numpy(e.builder.block._var_recursive(names[0]).dtype):
+    if (
+        held is None
+        or held.shape != total
+        or held.dtype != to_numpy(e.builder.block._var_recursive(names[0]).dtype)
+    ):
         return None
     value: Value = e.builder._param(out, held)
     return value

@@ -1,4 +1,5 @@
 """Ops that only rename memory, and copies between shapes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,7 +7,17 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.plan_ir import Value
 
-_RESHAPES = ("flatten_contiguous_range", "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2")
+_RESHAPES = (
+    "flatten_contiguous_range",
+    "reshape",
+    "reshape2",
+    "squeeze",
+    "squeeze2",
+    "unsqueeze",
+    "unsqueeze2",
+    "flatten",
+    "flatten2",
+)
 
 
 def _no_tensors(e: Emitter) -> None:
@@ -25,7 +36,9 @@ def _(e: Emitter) -> None:
 
 
 def _remember_shape(e: Emitter, x: Value) -> None:
-    """XShape is an array without elements whose shape, behind the leading 0, is that of X: all that the gradient needs."""
+    """XShape is an array without elements whose shape, behind the leading 0, is that of X: all that the
+    gradient needs.
+    """
     if e.op.outputs.get("XShape"):
         assert x.shape is not None
         e.alias("XShape", e.constant(np.empty((0, *x.shape), x.dtype)))
@@ -33,7 +46,9 @@ def _remember_shape(e: Emitter, x: Value) -> None:
 
 def _forward_shape(e: Emitter) -> tuple[int, ...]:
     remembered = e.x("XShape") if e.op.inputs.get("XShape") else None
-    shape = remembered.shape[1:] if remembered is not None and remembered.shape is not None else e.need("X").shape
+    shape = (
+        remembered.shape[1:] if remembered is not None and remembered.shape is not None else e.need("X").shape
+    )
     assert shape is not None
     return tuple(shape)
 
@@ -72,7 +87,7 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     x = e.need("X")
     if not e.persistable("Out") or x.name == e.op.outputs["Out"][0]:
-        e.alias("Out", x)                                # values are never written twice, so no copy is needed
+        e.alias("Out", x)  # values are never written twice, so no copy is needed
         return
     out = e.out("Out", x.shape, x.dtype)
     e.elementwise("x", out, x=x)
@@ -83,7 +98,7 @@ def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
     whole = e.remembered(("pieces", *e.op.inputs["X"]))
-    if whole is not None:                                # they were read into it
+    if whole is not None:  # they were read into it
         e.finals.append((whole.name, whole))
         return
     parts = e.many("X")
@@ -92,7 +107,7 @@ def _(e: Emitter) -> None:
     assert first is not None
     axis = e.attr("axis") % len(first)
     total = sum(shape[axis] for shape in shapes if shape is not None)
-    out = e.out("Out", (*first[:axis], total, *first[axis + 1:]), parts[0].dtype)
+    out = e.out("Out", (*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
     e.line(f"concatenate(({', '.join(map(str, parts))},), axis={axis}, out={out})", parts, [out])
 
 

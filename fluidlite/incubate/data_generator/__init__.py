@@ -1,4 +1,7 @@
-"""`fluid.incubate.data_generator`: turns a job's raw lines into the text that data sets read (`MultiSlotDataFeed`)."""
+"""`fluid.incubate.data_generator`: turns a job's raw lines into the text that data sets read
+(`MultiSlotDataFeed`).
+"""
+
 from __future__ import annotations
 
 import sys
@@ -13,7 +16,8 @@ _NO_FIELDS = "the output of process() must be in list or tuple type, such as [('
 
 
 class DataGenerator:
-    """Base of the generators: define `generate_sample`, and where samples of a batch depend on each other `generate_batch`.
+    """Base of the generators: define `generate_sample`, and where samples of a batch depend on each other
+    `generate_batch`.
 
         class Clicks(MultiSlotDataGenerator):
             def generate_sample(self, line):
@@ -71,21 +75,30 @@ class DataGenerator:
 
     def _gen_str(self, line: Any) -> str:
         """A sample as a line of text."""
-        abstract("how a sample is written is MultiSlotDataGenerator's, or that of another class derived from DataGenerator")
+        abstract(
+            "how a sample is written is MultiSlotDataGenerator's, or that of another class derived from "
+            "DataGenerator"
+        )
 
     def generate_sample(self, line: str | None) -> Callable[[], Iterable[Any]]:
-        """A function that generates the samples of a line, each a list of (name, list of values); None is passed by."""
+        """A function that generates the samples of a line, each a list of (name, list of values); None is
+        passed by.
+        """
         abstract("define generate_sample: a function that generates lists of (name, [value, ...])")
 
     def generate_batch(self, samples: list[Any]) -> Callable[[], Iterable[Any]]:
         """A function that generates what is written for a batch of samples: by default just these."""
+
         def same() -> Iterator[Any]:
             yield from samples
+
         return same
 
 
 class MultiSlotStringDataGenerator(DataGenerator):
-    """Writes values that are text already: `2 a b 1 1` for [("words", ["a", "b"]), ("label", ["1"])]. Checks little, and is fast."""
+    """Writes values that are text already: `2 a b 1 1` for [("words", ["a", "b"]), ("label", ["1"])].
+    Checks little, and is fast.
+    """
 
     def _gen_str(self, line: Any) -> str:
         if not isinstance(line, (list, tuple)):
@@ -96,8 +109,8 @@ class MultiSlotStringDataGenerator(DataGenerator):
 class MultiSlotDataGenerator(DataGenerator):
     """Writes numbers: `2 1926 8 1 1` for [("words", [1926, 8]), ("label", [1])].
 
-    All samples have the same fields in the same order. A field is of whole numbers ("uint64") until a sample has a float
-    there. ValueError for samples that do not fit.
+    All samples have the same fields in the same order. A field is of whole numbers ("uint64") until a sample
+    has a float there. ValueError for samples that do not fit.
     """
 
     def _gen_str(self, line: Any) -> str:
@@ -119,7 +132,10 @@ class MultiSlotDataGenerator(DataGenerator):
         for number, (name, values) in enumerate(line):
             _check_field(name, values)
             if name != self._proto_info[number][0]:
-                raise ValueError(f"the field name of two given line are not match: require<{self._proto_info[number][0]}>, get<{name}>.")
+                raise ValueError(
+                    f"the field name of two given line are not match: "
+                    f"require<{self._proto_info[number][0]}>, get<{name}>."
+                )
             self._note_type(number, values)
 
     def _note_type(self, number: int, values: list[Any]) -> None:

@@ -1,4 +1,5 @@
 """Activations with parameters: the element-wise functions of `fluid.layers.nn`."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +13,38 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.variables import assign
 
-__all__ = ["brelu", "elu", "hard_sigmoid", "hard_swish", "leaky_relu", "log", "log1p", "mish", "pow", "prelu", "relu", "relu6",
-           "selu", "sign", "soft_relu", "stanh", "swish"]
+__all__ = [
+    "brelu",
+    "elu",
+    "hard_sigmoid",
+    "hard_swish",
+    "leaky_relu",
+    "log",
+    "log1p",
+    "mish",
+    "pow",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "sign",
+    "soft_relu",
+    "stanh",
+    "swish",
+]
 
 FLOATS = ("float16", "float32", "float64")
 WIDE_FLOATS = ("float32", "float64")
 
 
-def append_unary(type: str, x: Variable, name: str | None = None, attrs: Mapping[str, Any] | None = None,
-                 dtypes: Sequence[str] = FLOATS, out: Variable | None = None) -> Variable:
+def append_unary(
+    type: str,
+    x: Variable,
+    name: str | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    dtypes: Sequence[str] = FLOATS,
+    out: Variable | None = None,
+) -> Variable:
     """Append the op `X -> Out` of that type to the program; TypeError where x's dtype is none of `dtypes`."""
     check_variable_and_dtype(x, "x", list(dtypes), type)
     helper = LayerHelper(type, name=name)
@@ -59,8 +83,12 @@ def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
     return append_unary("elu", x, name, {"alpha": alpha})
 
 
-def selu(x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Variable:
-    """scale x where x is positive, else scale alpha (exp(x) - 1); by default with the constants of a self-normalizing net."""
+def selu(
+    x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None
+) -> Variable:
+    """scale x where x is positive, else scale alpha (exp(x) - 1); by default with the constants of a
+    self-normalizing net.
+    """
     attrs = {key: value for key, value in (("scale", scale), ("alpha", alpha)) if value is not None}
     return append_unary("selu", x, name, attrs, WIDE_FLOATS)
 
@@ -71,7 +99,9 @@ def stanh(x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str
 
 
 def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
-    """x / (1 + exp(-x)). As in 1.8.5, `beta` has no effect: that layer hands it over under a name which the op does not read."""
+    """x / (1 + exp(-x)). As in 1.8.5, `beta` has no effect: that layer hands it over under a name which
+    the op does not read.
+    """
     return append_unary("swish", x, name)
 
 
@@ -86,7 +116,9 @@ def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str
     return append_unary("hard_sigmoid", x, name, {"slope": slope, "offset": offset})
 
 
-def hard_swish(x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None) -> Variable:
+def hard_swish(
+    x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None
+) -> Variable:
     """x min(max(x + offset, 0), threshold) / scale."""
     return append_unary("hard_swish", x, name, {"threshold": threshold, "scale": scale, "offset": offset})
 
@@ -134,8 +166,15 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
     if mode not in ("all", "channel", "element"):
         raise ValueError(f"mode should be one of all, channel, element, not {mode!r}.")
     shape = {"all": [1], "channel": [1, x.shape[1], 1, 1], "element": [1, *x.shape[1:]]}[mode]
-    alpha = helper.create_parameter(attr=helper.param_attr, shape=shape, dtype="float32", is_bias=False,
-                                    default_initializer=Constant(0.25))
+    alpha = helper.create_parameter(
+        attr=helper.param_attr,
+        shape=shape,
+        dtype="float32",
+        is_bias=False,
+        default_initializer=Constant(0.25),
+    )
     out = helper.create_variable_for_type_inference(x.dtype)
-    helper.append_op(type="prelu", inputs={"X": x, "Alpha": alpha}, attrs={"mode": mode}, outputs={"Out": out})
+    helper.append_op(
+        type="prelu", inputs={"X": x, "Alpha": alpha}, attrs={"mode": mode}, outputs={"Out": out}
+    )
     return out

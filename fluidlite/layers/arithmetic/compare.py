@@ -1,4 +1,5 @@
 """Layers that compare and combine truth values, element by element."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,8 +8,18 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["equal", "greater_equal", "greater_than", "less_equal", "less_than", "logical_and", "logical_not", "logical_or",
-           "logical_xor", "not_equal"]
+__all__ = [
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "less_equal",
+    "less_than",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 
@@ -20,12 +31,18 @@ def _compare(type: str, x: Variable, y: Variable, cond: Variable | None, attrs: 
     if cond is not None:
         check_type(cond, "cond", Variable, type)
     helper = LayerHelper(type)
-    out = cond if cond is not None else helper.create_variable_for_type_inference(dtype="bool", stop_gradient=True)
+    out = (
+        cond
+        if cond is not None
+        else helper.create_variable_for_type_inference(dtype="bool", stop_gradient=True)
+    )
     helper.append_op(type=type, inputs={"X": [x], "Y": [y]}, outputs={"Out": [out]}, attrs=attrs)
     return out
 
 
-def less_than(x: Variable, y: Variable, force_cpu: bool | None = None, cond: Variable | None = None) -> Variable:
+def less_than(
+    x: Variable, y: Variable, force_cpu: bool | None = None, cond: Variable | None = None
+) -> Variable:
     """`x < y`, element by element, written to `cond` where one is given."""
     if force_cpu is not None:
         check_type(force_cpu, "force_cpu", bool, "less_than")

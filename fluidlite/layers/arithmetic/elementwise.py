@@ -1,4 +1,5 @@
 """Layers of arithmetic: element-wise ops of two tensors, scaling, sums, clipping."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,9 +12,28 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
 from fluidlite.layers.tensors.variables import assign, sums
 
-__all__ = ["add_position_encoding", "addcmul", "addmm", "allclose", "clamp", "clip", "clip_by_norm", "cross", "elementwise_add",
-           "elementwise_div", "elementwise_equal", "elementwise_floordiv", "elementwise_max", "elementwise_min", "elementwise_mod",
-           "elementwise_mul", "elementwise_pow", "elementwise_sub", "scale", "sum"]
+__all__ = [
+    "add_position_encoding",
+    "addcmul",
+    "addmm",
+    "allclose",
+    "clamp",
+    "clip",
+    "clip_by_norm",
+    "cross",
+    "elementwise_add",
+    "elementwise_div",
+    "elementwise_equal",
+    "elementwise_floordiv",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_mod",
+    "elementwise_mul",
+    "elementwise_pow",
+    "elementwise_sub",
+    "scale",
+    "sum",
+]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _FLOATS = ["float32", "float64"]
@@ -21,71 +41,111 @@ _ARITHMETIC = ["float16", "float32", "float64", "int32", "int64"]
 
 
 def _binary(type: str, x: Variable, y: Variable, axis: int, act: str | None, name: str | None) -> Variable:
-    """Append an op that lays `y` over the dimensions of `x` from `axis` on, -1 for the last ones; then the activation."""
+    """Append an op that lays `y` over the dimensions of `x` from `axis` on, -1 for the last ones; then the
+    activation.
+    """
     check_type(x, "x", Variable, type)
     check_type(y, "y", Variable, type)
     check_variable_and_dtype(x, "x", _ARITHMETIC, type)
     check_variable_and_dtype(y, "y", _ARITHMETIC, type)
     helper = LayerHelper(type, x=x, y=y, axis=axis, act=act, name=name)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type=type, inputs={"X": x, "Y": y}, outputs={"Out": out}, attrs={"axis": axis, "use_mkldnn": False})
+    helper.append_op(
+        type=type, inputs={"X": x, "Y": y}, outputs={"Out": out}, attrs={"axis": axis, "use_mkldnn": False}
+    )
     return helper.append_activation(out)
 
 
-def elementwise_add(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_add(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """`x + y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_add", x, y, axis, act, name)
 
 
-def elementwise_sub(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_sub(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """`x - y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_sub", x, y, axis, act, name)
 
 
-def elementwise_mul(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_mul(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """`x * y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_mul", x, y, axis, act, name)
 
 
-def elementwise_div(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
-    """`x / y`, where `y` is laid over the dimensions of `x` from `axis` on; integers are divided towards zero."""
+def elementwise_div(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
+    """`x / y`, where `y` is laid over the dimensions of `x` from `axis` on; integers are divided towards
+    zero.
+    """
     return _binary("elementwise_div", x, y, axis, act, name)
 
 
-def elementwise_max(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_max(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """The larger of `x` and `y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_max", x, y, axis, act, name)
 
 
-def elementwise_min(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_min(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """The smaller of `x` and `y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_min", x, y, axis, act, name)
 
 
-def elementwise_pow(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
+def elementwise_pow(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
     """`x` to the power of `y`, where `y` is laid over the dimensions of `x` from `axis` on."""
     return _binary("elementwise_pow", x, y, axis, act, name)
 
 
-def elementwise_mod(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
-    """The remainder of `x` by `y`, with the sign of `y`, where `y` is laid over the dimensions of `x` from `axis` on."""
+def elementwise_mod(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
+    """The remainder of `x` by `y`, with the sign of `y`, where `y` is laid over the dimensions of `x` from
+    `axis` on.
+    """
     return _binary("elementwise_mod", x, y, axis, act, name)
 
 
-def elementwise_floordiv(x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None) -> Variable:
-    """`x / y` of integers without the remainder, where `y` is laid over the dimensions of `x` from `axis` on."""
+def elementwise_floordiv(
+    x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Variable:
+    """`x / y` of integers without the remainder, where `y` is laid over the dimensions of `x` from `axis`
+    on.
+    """
     return _binary("elementwise_floordiv", x, y, axis, act, name)
 
 
 def elementwise_equal(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """Whether `x` and `y` are equal, element by element."""
-    return one_op("equal", {"X": [x], "Y": [y]}, dtype="bool", layer="elementwise_equal", name=name, stop_gradient=True)
+    return one_op(
+        "equal", {"X": [x], "Y": [y]}, dtype="bool", layer="elementwise_equal", name=name, stop_gradient=True
+    )
 
 
-def scale(x: Variable, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None,
-          name: str | None = None) -> Variable:
-    """`scale * x + bias`, or `scale * (x + bias)` without `bias_after_scale`; `scale` may be a one-element Variable."""
-    check_variable_and_dtype(x, "x", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"], "scale")
+def scale(
+    x: Variable,
+    scale: Any = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """`scale * x + bias`, or `scale * (x + bias)` without `bias_after_scale`; `scale` may be a one-element
+    Variable.
+    """
+    check_variable_and_dtype(
+        x, "x", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"], "scale"
+    )
     inputs: dict[str, Any] = {"X": [x]}
     attrs: dict[str, Any] = {"bias": float(bias), "bias_after_scale": bias_after_scale}
     if isinstance(scale, Variable):
@@ -119,13 +179,19 @@ def clip_by_norm(x: Variable, max_norm: float, name: str | None = None) -> Varia
 def _named_unary(type: str, x: Variable, attrs: dict[str, Any], name: str | None) -> Variable:
     """Append an op whose output is called `name` itself, where one is given."""
     helper = LayerHelper(type, x=x, name=name)
-    out = helper.create_variable(type=x.type, name=unique_name.generate(f"{helper.name}.tmp") if name is None else name,
-                                 dtype=x.dtype, persistable=False)
+    out = helper.create_variable(
+        type=x.type,
+        name=unique_name.generate(f"{helper.name}.tmp") if name is None else name,
+        dtype=x.dtype,
+        persistable=False,
+    )
     helper.append_op(type=type, inputs={"X": x}, attrs=attrs, outputs={"Out": out})
     return out
 
 
-def clamp(input: Variable, min: Any = None, max: Any = None, output: Variable | None = None, name: str | None = None) -> Variable:
+def clamp(
+    input: Variable, min: Any = None, max: Any = None, output: Variable | None = None, name: str | None = None
+) -> Variable:
     """`input` with what is below `min` or above `max` (numbers, one-element Variables, or None) set to it."""
     assert min is not None or max is not None, "either min or max should be defined."
     for bound_name, bound in (("min", min), ("max", max)):
@@ -144,8 +210,14 @@ def clamp(input: Variable, min: Any = None, max: Any = None, output: Variable | 
     return one_op("clip", inputs, attrs, dtype=input.dtype, layer="clamp", name=name, out=output)
 
 
-def addcmul(input: Variable, tensor1: Variable, tensor2: Variable, value: float = 1.0, out: Variable | None = None,
-            name: str | None = None) -> Variable:
+def addcmul(
+    input: Variable,
+    tensor1: Variable,
+    tensor2: Variable,
+    value: float = 1.0,
+    out: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
     """`input + value * tensor1 * tensor2`."""
     for var_name, var in (("input", input), ("tensor1", tensor1), ("tensor2", tensor2)):
         check_variable_and_dtype(var, var_name, _NUMBERS, "addcmul")
@@ -157,34 +229,64 @@ def addcmul(input: Variable, tensor1: Variable, tensor2: Variable, value: float 
     return assign(result, out)
 
 
-def addmm(input: Variable, x: Variable, y: Variable, alpha: float = 1.0, beta: float = 1.0, name: str | None = None) -> Variable:
+def addmm(
+    input: Variable, x: Variable, y: Variable, alpha: float = 1.0, beta: float = 1.0, name: str | None = None
+) -> Variable:
     """`beta * input + alpha * x y`, a matrix product added to `input`, which is repeated to its shape."""
     for var_name, var in (("Input", input), ("X", x), ("Y", y)):
         check_variable_and_dtype(var, var_name, _FLOATS, "addmm")
     if x.shape[1] != y.shape[0] and -1 not in (x.shape[1], y.shape[0]):
-        raise ValueError(f"The input Variable x's width must be equal with Variable y' height. But received x's shape = {x.shape}, "
-                         f"y's shape = {y.shape}")
-    return one_op("addmm", {"Input": input, "X": x, "Y": y}, {"Alpha": alpha, "Beta": beta}, dtype=input.dtype, name=name)
+        raise ValueError(
+            f"The input Variable x's width must be equal with Variable y' height. But received x's shape = "
+            f"{x.shape}, "
+            f"y's shape = {y.shape}"
+        )
+    return one_op(
+        "addmm",
+        {"Input": input, "X": x, "Y": y},
+        {"Alpha": alpha, "Beta": beta},
+        dtype=input.dtype,
+        name=name,
+    )
 
 
-def allclose(input: Variable, other: Variable, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False,
-             name: str | None = None) -> Variable:
-    """Whether no element of `input` is further than `atol + rtol * abs(other)` from that of `other`; of shape [1]."""
+def allclose(
+    input: Variable,
+    other: Variable,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Whether no element of `input` is further than `atol + rtol * abs(other)` from that of `other`; of
+    shape [1].
+    """
     check_variable_and_dtype(input, "input", _FLOATS, "allclose")
     check_variable_and_dtype(other, "other", _FLOATS, "allclose")
     check_type(rtol, "rtol", float, "allclose")
     check_type(atol, "atol", float, "allclose")
     check_type(equal_nan, "equal_nan", bool, "allclose")
-    return one_op("allclose", {"Input": input, "Other": other}, {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, dtype="bool",
-                  name=name)
+    return one_op(
+        "allclose",
+        {"Input": input, "Other": other},
+        {"rtol": rtol, "atol": atol, "equal_nan": equal_nan},
+        dtype="bool",
+        name=name,
+    )
 
 
 def cross(input: Variable, other: Variable, dim: int | None = None) -> Variable:
-    """The cross products of vectors of three, which lie along dimension `dim`, by default the first of size three."""
+    """The cross products of vectors of three, which lie along dimension `dim`, by default the first of
+    size three.
+    """
     return one_op("cross", {"X": input, "Y": other}, {} if dim is None else {"dim": dim}, dtype=input.dtype)
 
 
 def add_position_encoding(input: Variable, alpha: float, beta: float, name: str | None = None) -> Variable:
-    """`alpha * input + beta * PE`: input [batch, steps, width], or sequences; PE holds sines and cosines of the step."""
+    """`alpha * input + beta * PE`: input [batch, steps, width], or sequences; PE holds sines and cosines
+    of the step.
+    """
     check_variable_and_dtype(input, "input", _FLOATS, "add_position_encoding")
-    return one_op("add_position_encoding", {"X": input}, {"alpha": alpha, "beta": beta}, dtype=input.dtype, name=name)
+    return one_op(
+        "add_position_encoding", {"X": input}, {"alpha": alpha, "beta": beta}, dtype=input.dtype, name=name
+    )

@@ -1,4 +1,5 @@
 """Reductions over dimensions, and softmax."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,7 +9,17 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["mean", "reduce_all", "reduce_any", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "softmax"]
+__all__ = [
+    "mean",
+    "reduce_all",
+    "reduce_any",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_sum",
+    "softmax",
+]
 
 Dims = int | Sequence[int] | None
 _FLOATS = ["float16", "float32", "float64"]
@@ -20,48 +31,76 @@ def _reduce(type: str, input: Variable, dim: Dims, keep_dim: bool, name: str | N
     helper = LayerHelper(type, name=name)
     dims = list(dim) if isinstance(dim, (list, tuple)) else [] if dim is None else [dim]
     out = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(type=type, inputs={"X": input}, outputs={"Out": out},
-                     attrs={"dim": dims or [0], "keep_dim": keep_dim, "reduce_all": not dims})
+    helper.append_op(
+        type=type,
+        inputs={"X": input},
+        outputs={"Out": out},
+        attrs={"dim": dims or [0], "keep_dim": keep_dim, "reduce_all": not dims},
+    )
     return out
 
 
-def reduce_sum(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
-    """The sum over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their place."""
+def reduce_sum(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
+    """The sum over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their
+    place.
+    """
     check_variable_and_dtype(input, "input", _NUMBERS, "reduce_sum")
     return _reduce("reduce_sum", input, dim, keep_dim, name)
 
 
-def reduce_mean(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
-    """The mean over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their place."""
+def reduce_mean(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
+    """The mean over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their
+    place.
+    """
     check_variable_and_dtype(input, "input", _NUMBERS, "reduce_mean")
     return _reduce("reduce_mean", input, dim, keep_dim, name)
 
 
-def reduce_max(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
-    """The largest element over dimensions `dim` (all when None); each of several largest ones gets the whole gradient."""
+def reduce_max(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
+    """The largest element over dimensions `dim` (all when None); each of several largest ones gets the
+    whole gradient.
+    """
     check_type(input, "input", Variable, "reduce_max")
     return _reduce("reduce_max", input, dim, keep_dim, name)
 
 
-def reduce_min(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
-    """The smallest element over dimensions `dim` (all when None); each of several smallest ones gets the whole gradient."""
+def reduce_min(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
+    """The smallest element over dimensions `dim` (all when None); each of several smallest ones gets the
+    whole gradient.
+    """
     check_type(input, "input", Variable, "reduce_min")
     return _reduce("reduce_min", input, dim, keep_dim, name)
 
 
-def reduce_prod(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
-    """The product over dimensions `dim` (all when None); where an element is 0 the gradient is NaN, as in Paddle."""
+def reduce_prod(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
+    """The product over dimensions `dim` (all when None); where an element is 0 the gradient is NaN, as in
+    Paddle.
+    """
     check_type(input, "input", Variable, "reduce_prod")
     return _reduce("reduce_prod", input, dim, keep_dim, name)
 
 
-def reduce_all(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
+def reduce_all(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
     """Whether all elements of a bool tensor are true over dimensions `dim` (all when None)."""
     check_variable_and_dtype(input, "input", ("bool",), "reduce_all")
     return _reduce("reduce_all", input, dim, keep_dim, name)
 
 
-def reduce_any(input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None) -> Variable:
+def reduce_any(
+    input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
+) -> Variable:
     """Whether any element of a bool tensor is true over dimensions `dim` (all when None)."""
     check_variable_and_dtype(input, "input", ("bool",), "reduce_any")
     return _reduce("reduce_any", input, dim, keep_dim, name)

@@ -1,4 +1,5 @@
 """Layers over tensor arrays, rank tables and rows picked by a mask: what loops over sequences are made of."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,9 +10,22 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["array_length", "array_read", "array_to_lod_tensor", "array_write", "create_array", "increment", "is_empty",
-           "lod_rank_table", "lod_tensor_to_array", "max_sequence_len", "merge_lod_tensor", "reorder_lod_tensor_by_rank",
-           "shrink_memory", "split_lod_tensor"]
+__all__ = [
+    "array_length",
+    "array_read",
+    "array_to_lod_tensor",
+    "array_write",
+    "create_array",
+    "increment",
+    "is_empty",
+    "lod_rank_table",
+    "lod_tensor_to_array",
+    "max_sequence_len",
+    "merge_lod_tensor",
+    "reorder_lod_tensor_by_rank",
+    "shrink_memory",
+    "split_lod_tensor",
+]
 
 
 def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
@@ -19,7 +33,9 @@ def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variabl
     check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "increment")
     helper = LayerHelper("increment")
     out = x if in_place else helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="increment", inputs={"X": [x]}, outputs={"Out": [out]}, attrs={"step": float(value)})
+    helper.append_op(
+        type="increment", inputs={"X": [x]}, outputs={"Out": [out]}, attrs={"step": float(value)}
+    )
     return out
 
 
@@ -41,7 +57,9 @@ def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Vari
     check_type(x, "x", Variable, "array_write")
     helper = LayerHelper("array_write")
     if array is None:
-        array = helper.create_variable(name=f"{helper.name}.out", type=VarType.LOD_TENSOR_ARRAY, dtype=x.dtype)
+        array = helper.create_variable(
+            name=f"{helper.name}.out", type=VarType.LOD_TENSOR_ARRAY, dtype=x.dtype
+        )
     _check_array(array, "array should be tensor array vairable in array_write Op")
     helper.append_op(type="write_to_array", inputs={"X": [x], "I": [i]}, outputs={"Out": [array]})
     return array
@@ -106,11 +124,15 @@ def max_sequence_len(rank_table: Variable) -> Variable:
 
 
 def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
-    """An array with one entry a step: what the sequences that are still running have there, in the order of `table`."""
+    """An array with one entry a step: what the sequences that are still running have there, in the order
+    of `table`.
+    """
     _check_all(x, "x", "lod_tensor_to_array", "input")
     _check_all(table, "table", "lod_tensor_to_array", "table")
     helper = LayerHelper("lod_tensor_to_array")
-    array = helper.create_variable(name=unique_name.generate("lod_tensor_to_array"), type=VarType.LOD_TENSOR_ARRAY, dtype=x.dtype)
+    array = helper.create_variable(
+        name=unique_name.generate("lod_tensor_to_array"), type=VarType.LOD_TENSOR_ARRAY, dtype=x.dtype
+    )
     helper.append_op(type="lod_tensor_to_array", inputs={"X": x, "RankTable": table}, outputs={"Out": array})
     return array
 
@@ -129,7 +151,9 @@ def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
     """The first rows of `x`, as many as there are sequences in `table` longer than `i`."""
     helper = LayerHelper("shrink_memory")
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="shrink_rnn_memory", inputs={"X": [x], "I": [i], "RankTable": [table]}, outputs={"Out": [out]})
+    helper.append_op(
+        type="shrink_rnn_memory", inputs={"X": [x], "I": [i], "RankTable": [table]}, outputs={"Out": [out]}
+    )
     return out
 
 
@@ -141,7 +165,11 @@ def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
         raise TypeError("The type of rank_table should be LOD_RANK_TABLE.")
     helper = LayerHelper("reorder_lod_tensor_by_rank")
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="reorder_lod_tensor_by_rank", inputs={"X": [x], "RankTable": [rank_table]}, outputs={"Out": [out]})
+    helper.append_op(
+        type="reorder_lod_tensor_by_rank",
+        inputs={"X": [x], "RankTable": [rank_table]},
+        outputs={"Out": [out]},
+    )
     return out
 
 
@@ -154,18 +182,28 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
     helper = LayerHelper("split_lod_tensor")
     out_true = helper.create_variable_for_type_inference(dtype=input.dtype)
     out_false = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="split_lod_tensor", inputs={"X": input, "Mask": mask},
-                     outputs={"OutTrue": out_true, "OutFalse": out_false}, attrs={"level": level})
+    helper.append_op(
+        type="split_lod_tensor",
+        inputs={"X": input, "Mask": mask},
+        outputs={"OutTrue": out_true, "OutFalse": out_false},
+        attrs={"level": level},
+    )
     return out_true, out_false
 
 
-def merge_lod_tensor(in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0) -> Variable:
+def merge_lod_tensor(
+    in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0
+) -> Variable:
     """What undoes `split_lod_tensor`: each row of `mask` takes the next row of `in_true` or of `in_false`."""
     for name, value in (("x", x), ("mask", mask), ("in_true", in_true), ("in_false", in_false)):
         kinds = (Variable, list) if name == "mask" else (Variable, list, tuple, type(None))
         check_type(value, name, kinds, "fluid.layers.merge_lod_tensor")
     helper = LayerHelper("merge_lod_tensor")
     out = helper.create_variable_for_type_inference(dtype=in_true.dtype)
-    helper.append_op(type="merge_lod_tensor", inputs={"X": x, "Mask": mask, "InTrue": in_true, "InFalse": in_false},
-                     outputs={"Out": out}, attrs={"level": level})
+    helper.append_op(
+        type="merge_lod_tensor",
+        inputs={"X": x, "Mask": mask, "InTrue": in_true, "InFalse": in_false},
+        outputs={"Out": out},
+        attrs={"level": level},
+    )
     return out

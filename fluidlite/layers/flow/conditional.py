@@ -1,4 +1,5 @@
 """Branches: `cond`, `case`, `switch_case`, `Switch`, `IfElse`."""
+
 from __future__ import annotations
 
 import functools
@@ -20,8 +21,18 @@ from fluidlite.layers.flow.array import merge_lod_tensor
 from fluidlite.layers.flow.while_loop import BlockGuard, reads_and_writes, visible
 from fluidlite.layers.utils import assert_same_structure, map_structure
 
-__all__ = ["ConditionalBlock", "ConditionalBlockGuard", "IfElse", "Switch", "case", "cond", "copy_var_to_parent_block",
-           "select_input", "select_output", "switch_case"]
+__all__ = [
+    "ConditionalBlock",
+    "ConditionalBlockGuard",
+    "IfElse",
+    "Switch",
+    "case",
+    "cond",
+    "copy_var_to_parent_block",
+    "select_input",
+    "select_output",
+    "switch_case",
+]
 
 Branch = Callable[[], Any]
 
@@ -31,7 +42,9 @@ def select_output(input: Variable, outputs: Sequence[Variable], mask: Variable) 
     check_type(input, "input", Variable, "select_output")
     check_variable_and_dtype(mask, "mask", ["int32"], "select_output")
     check_type(outputs, "outputs", (list, tuple), "select_output")
-    LayerHelper("select_output").append_op(type="select_output", inputs={"X": input, "Mask": mask}, outputs={"Out": outputs})
+    LayerHelper("select_output").append_op(
+        type="select_output", inputs={"X": input, "Mask": mask}, outputs={"Out": outputs}
+    )
     return outputs
 
 
@@ -54,16 +67,22 @@ class ConditionalBlockGuard(BlockGuard):
         super().__init__(block.helper.main_program)
         self.block = block
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if kind is None:
             self.block.complete()
         return super().__exit__(kind, error, trace)
 
 
 class ConditionalBlock:
-    """A block that runs if its inputs say so: a scalar condition that is true, else inputs that all have elements."""
+    """A block that runs if its inputs say so: a scalar condition that is true, else inputs that all have
+    elements.
+    """
 
-    def __init__(self, inputs: Sequence[Variable], is_scalar_condition: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, inputs: Sequence[Variable], is_scalar_condition: bool = False, name: str | None = None
+    ) -> None:
         for var in inputs:
             check_type(var, "input", Variable, "ConditionalBlock")
         self.inputs = inputs
@@ -75,7 +94,9 @@ class ConditionalBlock:
         return ConditionalBlockGuard(self)
 
     def complete(self) -> None:
-        """Append the op that runs the block; behind it its gradient, if the block's own ops include an optimizer."""
+        """Append the op that runs the block; behind it its gradient, if the block's own ops include an
+        optimizer.
+        """
         inside = self.helper.main_program.current_block()
         parent = inside.parent
         assert parent is not None
@@ -85,13 +106,16 @@ class ConditionalBlock:
             type="conditional_block",
             inputs={"Cond": self.inputs, "Input": [parent._var_recursive(name) for name in reads]},
             outputs={"Out": visible(parent, writes), "Scope": [scopes]},
-            attrs={"sub_block": inside, "is_scalar_condition": self.is_scalar_condition})
+            attrs={"sub_block": inside, "is_scalar_condition": self.is_scalar_condition},
+        )
         if inside.backward_block_idx != -1:
             _append_gradient(op, parent, inside.program.block(inside.backward_block_idx))
 
 
 def _append_gradient(op: Operator, parent: Block, gradients: Block) -> None:
-    """The gradient of a branch that was differentiated while it was written: `append_backward` ran inside of it."""
+    """The gradient of a branch that was differentiated while it was written: `append_backward` ran inside
+    of it.
+    """
     names = [var.name for var in visible(parent, reads_and_writes(gradients)[0])]
     gradient = Context(op, set(), gradients).ops[0]
     gradient.set_input("Input", names)
@@ -107,21 +131,27 @@ def _append_gradient(op: Operator, parent: Block, gradients: Block) -> None:
 def copy_var_to_parent_block(var: Variable | None, layer_helper: LayerHelper) -> Variable | None:
     """A variable of the enclosing block that gets the value of `var` when the current block runs."""
     from fluidlite.layers.tensor import assign
+
     if var is None:
         return None
     parent = layer_helper.main_program.current_block().parent
-    assert parent is not None, "Got wrong parent block index when assigning var to parent scope in control_flow"
+    assert parent is not None, (
+        "Got wrong parent block index when assigning var to parent scope in control_flow"
+    )
     copy = parent.create_var(dtype=var.dtype, shape=var.shape, type=var.type)
     assign(var, copy)
     return copy
 
 
-def cond(pred: Variable, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None) -> Any:
+def cond(
+    pred: Variable, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None
+) -> Any:
     """What `true_fn` returns where `pred` (bool, one element) holds, else what `false_fn` returns.
 
     Both are called once, to write their ops, and return the same structure of Variables, or None.
     """
     from fluidlite.layers.tensor import cast
+
     check_variable_and_dtype(pred, "pred", ["bool"], "fluid.layers.cond")
     check_type(name, "name", (str, type(None)), "fluid.layers.cond")
     helper = LayerHelper("cond", name=name)
@@ -134,7 +164,9 @@ def cond(pred: Variable, true_fn: Branch | None = None, false_fn: Branch | None 
     return map_structure(lambda false, true: select_input([false, true], mask), false_output, true_output)
 
 
-def _branch(helper: LayerHelper, argument: str, function: Branch | None, condition: Callable[[], Variable]) -> Any:
+def _branch(
+    helper: LayerHelper, argument: str, function: Branch | None, condition: Callable[[], Variable]
+) -> Any:
     """What `function` returns, as variables of the current block that are written where `condition` holds."""
     if function is None:
         return None
@@ -142,7 +174,11 @@ def _branch(helper: LayerHelper, argument: str, function: Branch | None, conditi
         raise TypeError(f"The {argument} in cond must be callable, but received {type(function).__name__}")
     with ConditionalBlock([condition()], is_scalar_condition=True).block():
         output = function()
-        return None if output is None else map_structure(lambda var: copy_var_to_parent_block(var, helper), output)
+        return (
+            None
+            if output is None
+            else map_structure(lambda var: copy_var_to_parent_block(var, helper), output)
+        )
 
 
 def _check_outputs(true_output: Any, false_output: Any) -> None:
@@ -162,15 +198,21 @@ def _wrong(what: str, argument: str, op: str, wanted: Any, found: Any) -> TypeEr
 
 
 def _nested(pairs: Sequence[tuple[Variable, Branch]], default: Branch) -> Any:
-    """The branch of the first condition that holds; `pairs` has the condition that is tested first at its end."""
+    """The branch of the first condition that holds; `pairs` has the condition that is tested first at its
+    end.
+    """
     function = default
     for pred, true_fn in pairs:
         function = functools.partial(cond, pred=pred, true_fn=true_fn, false_fn=function)
     return function()
 
 
-def case(pred_fn_pairs: Sequence[tuple[Variable, Branch]], default: Branch | None = None, name: str | None = None) -> Any:
-    """What the function of the first condition that holds returns; without `default` the last function is the default."""
+def case(
+    pred_fn_pairs: Sequence[tuple[Variable, Branch]], default: Branch | None = None, name: str | None = None
+) -> Any:
+    """What the function of the first condition that holds returns; without `default` the last function is
+    the default.
+    """
     LayerHelper("case", name=name)
     check_type(pred_fn_pairs, "pred_fn_pairs", (list, tuple), "case")
     for pair in pred_fn_pairs:
@@ -189,13 +231,16 @@ def case(pred_fn_pairs: Sequence[tuple[Variable, Branch]], default: Branch | Non
     return _nested(list(reversed(pred_fn_pairs)), default)
 
 
-def switch_case(branch_index: Variable, branch_fns: Any, default: Branch | None = None, name: str | None = None) -> Any:
+def switch_case(
+    branch_index: Variable, branch_fns: Any, default: Branch | None = None, name: str | None = None
+) -> Any:
     """What the function numbered by `branch_index` (an integer of one element) returns.
 
-    `branch_fns` is a dict number -> function, a list of such pairs, or a list of functions; without `default` the one of
-    the largest number is the default.
+    `branch_fns` is a dict number -> function, a list of such pairs, or a list of functions; without `default`
+    the one of the largest number is the default.
     """
     from fluidlite.layers.tensor import cast, fill_constant
+
     LayerHelper("switch_case", name=name)
     check_variable_and_dtype(branch_index, "branch_index", ["uint8", "int32", "int64"], "switch_case")
     if convert_dtype(branch_index.dtype) != "int64":
@@ -206,12 +251,18 @@ def switch_case(branch_index: Variable, branch_fns: Any, default: Branch | None 
         pairs, default = ordered[:-1], ordered[-1][1]
     elif not callable(default):
         raise TypeError("The default in Op(case) must be callable.")
-    conditions = [equal(branch_index, fill_constant(shape=[1], dtype="int64", value=index)) for index, _ in pairs]
-    return _nested([(condition, function) for condition, (_, function) in zip(conditions, pairs, strict=True)], default)
+    conditions = [
+        equal(branch_index, fill_constant(shape=[1], dtype="int64", value=index)) for index, _ in pairs
+    ]
+    return _nested(
+        [(condition, function) for condition, (_, function) in zip(conditions, pairs, strict=True)], default
+    )
 
 
 def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
-    """The functions of `switch_case` with their numbers; TypeError or ValueError where something else was given."""
+    """The functions of `switch_case` with their numbers; TypeError or ValueError where something else was
+    given.
+    """
     check_type(branch_fns, "branch_fns", (list, tuple, dict), "switch_case")
     pairs = list(branch_fns.items() if isinstance(branch_fns, dict) else branch_fns)
     if all(callable(item) for item in pairs):
@@ -229,7 +280,9 @@ def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
             raise ValueError(f"The key in 'branch_fns' must be unique, but '{key}' appears more than once.")
         seen.add(key)
         if not callable(function):
-            raise _wrong(f"The type of function for key {key}", "branch_fns", "switch_case", "callable", type(function))
+            raise _wrong(
+                f"The type of function for key {key}", "branch_fns", "switch_case", "callable", type(function)
+            )
     return pairs
 
 
@@ -246,26 +299,34 @@ class Switch:
         """The `with` for the ops that run where `condition` is the first that holds."""
         if not self.inside_scope:
             raise ValueError("case should be called inside with")
-        check_variable_and_dtype(condition, "condition", ["bool"], "the member function case of fluid.layers.Switch")
+        check_variable_and_dtype(
+            condition, "condition", ["bool"], "the member function case of fluid.layers.Switch"
+        )
         if not self.pre_not_conditions:
             block = ConditionalBlock([condition], is_scalar_condition=True)
             self.pre_not_conditions.append(logical_not(x=condition))
             return ConditionalBlockGuard(block)
         before = self.pre_not_conditions[-1]
         self.pre_not_conditions.append(logical_and(x=before, y=logical_not(x=condition)))
-        return ConditionalBlockGuard(ConditionalBlock([logical_and(x=before, y=condition)], is_scalar_condition=True))
+        return ConditionalBlockGuard(
+            ConditionalBlock([logical_and(x=before, y=condition)], is_scalar_condition=True)
+        )
 
     def default(self) -> ConditionalBlockGuard:
         """The `with` for the ops that run where no condition holds."""
         if not self.pre_not_conditions:
             raise ValueError("there should be at least one condition")
-        return ConditionalBlockGuard(ConditionalBlock([self.pre_not_conditions[-1]], is_scalar_condition=True))
+        return ConditionalBlockGuard(
+            ConditionalBlock([self.pre_not_conditions[-1]], is_scalar_condition=True)
+        )
 
     def __enter__(self) -> Switch:
         self.inside_scope = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         self.inside_scope = False
         return kind is None
 
@@ -281,13 +342,17 @@ class IfElseBlockGuard:
             raise ValueError("You cannot invoke IfElse.block() inside a block")
         self.is_true = is_true
         self.ie = ifelse
-        self.cond_block = (ifelse.conditional_true_block if is_true else ifelse.conditional_false_block).block()
+        self.cond_block = (
+            ifelse.conditional_true_block if is_true else ifelse.conditional_false_block
+        ).block()
 
     def __enter__(self) -> None:
         self.ie.status = IfElse.IN_IF_ELSE_TRUE_BLOCKS if self.is_true else IfElse.IN_IF_ELSE_FALSE_BLOCKS
         self.cond_block.__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if not self.cond_block.__exit__(kind, error, trace):
             return False
         if not self.ie.output_table[self.is_true]:
@@ -297,7 +362,9 @@ class IfElseBlockGuard:
 
 
 class IfElse:
-    """Sends the rows of its inputs where `cond` (bool, one column) holds through one block, the others through another."""
+    """Sends the rows of its inputs where `cond` (bool, one column) holds through one block, the others
+    through another.
+    """
 
     OUT_IF_ELSE_BLOCKS = 0
     IN_IF_ELSE_TRUE_BLOCKS = 1
@@ -312,7 +379,10 @@ class IfElse:
         self.status = IfElse.OUT_IF_ELSE_BLOCKS
         self.conditional_true_block = ConditionalBlock(inputs=[self.cond])
         self.conditional_false_block = ConditionalBlock(inputs=[self.cond])
-        self.output_table: tuple[list[Variable], list[Variable]] = ([], [])        # where cond is false, where it is true
+        self.output_table: tuple[list[Variable], list[Variable]] = (
+            [],
+            [],
+        )  # where cond is false, where it is true
 
     def input(self, x: Variable) -> Variable:
         """The rows of `x` that belong to the block that is being written."""
@@ -324,10 +394,16 @@ class IfElse:
 
     def _split(self, x: Variable) -> tuple[Variable, Variable]:
         parent = self._parent_block()
-        out_true, out_false = (parent.create_var(name=unique_name.generate("ifelse_input" + self.helper.name), dtype=x.dtype)
-                               for _ in range(2))
-        parent.append_op(type="split_lod_tensor", inputs={"X": x, "Mask": self.cond},
-                         outputs={"OutTrue": out_true, "OutFalse": out_false}, attrs={"level": 0})
+        out_true, out_false = (
+            parent.create_var(name=unique_name.generate("ifelse_input" + self.helper.name), dtype=x.dtype)
+            for _ in range(2)
+        )
+        parent.append_op(
+            type="split_lod_tensor",
+            inputs={"X": x, "Mask": self.cond},
+            outputs={"OutTrue": out_true, "OutFalse": out_false},
+            attrs={"level": 0},
+        )
         return out_true, out_false
 
     def _parent_block(self) -> Block:
@@ -346,12 +422,15 @@ class IfElse:
     def output(self, *outs: Variable) -> None:
         """Name the results of the block that is being written; both blocks name the same number of them."""
         from fluidlite.layers.tensor import assign
+
         if self.status == self.OUT_IF_ELSE_BLOCKS:
             raise ValueError("output can only be invoked in the sub-block")
         table = self.output_table[self.status == self.IN_IF_ELSE_TRUE_BLOCKS]
         for out in outs:
             check_type(out, "each output", Variable, "fluid.layers.IfElse.output")
-            outside = self._parent_block().create_var(name=unique_name.generate(self.helper.name + "_output"), dtype=out.dtype)
+            outside = self._parent_block().create_var(
+                name=unique_name.generate(self.helper.name + "_output"), dtype=out.dtype
+            )
             table.append(outside)
             assign(input=out, output=outside)
 
@@ -365,5 +444,7 @@ class IfElse:
             return false or true
         if len(false) != len(true):
             raise ValueError("The output side must be same")
-        return [merge_lod_tensor(in_true=true_var, in_false=false_var, mask=self.cond, x=self.cond, level=0)
-                for false_var, true_var in zip(false, true, strict=True)]
+        return [
+            merge_lod_tensor(in_true=true_var, in_false=false_var, mask=self.cond, x=self.cond, level=0)
+            for false_var, true_var in zip(false, true, strict=True)
+        ]

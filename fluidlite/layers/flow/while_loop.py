@@ -1,4 +1,5 @@
 """Loops: `While` and `while_loop`."""
+
 from __future__ import annotations
 
 import math
@@ -27,13 +28,17 @@ class BlockGuard:
     def __enter__(self) -> Any:
         self.main_program._create_block()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         self.main_program._rollback()
         return kind is None
 
 
 def reads_and_writes(block: Block, written: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Names that the ops of `block` read before they are written, and names that they write; each in order."""
+    """Names that the ops of `block` read before they are written, and names that they write; each in
+    order.
+    """
     reads, writes = dict[str, None](), dict.fromkeys(written)
     for op in block.ops:
         reads.update(dict.fromkeys(name for name in op.input_arg_names if name not in writes))
@@ -59,7 +64,9 @@ class WhileGuard(BlockGuard):
         self.while_op.status = While.IN_WHILE_BLOCK
         super().__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if kind is None:
             self.while_op.status = While.AFTER_WHILE_BLOCK
             self.while_op._complete()
@@ -98,17 +105,26 @@ class While:
         assert parent is not None
         reads, writes = reads_and_writes(body, [self.cond_var.name])
         scopes = parent.create_var(type=VarType.STEP_SCOPES)
-        parent.append_op(type="while",
-                         inputs={"X": [parent._var_recursive(name) for name in reads], "Condition": [self.cond_var]},
-                         outputs={"Out": visible(parent, writes), "StepScopes": [scopes]},
-                         attrs={"sub_block": body, "is_test": self.is_test})
+        parent.append_op(
+            type="while",
+            inputs={"X": [parent._var_recursive(name) for name in reads], "Condition": [self.cond_var]},
+            outputs={"Out": visible(parent, writes), "StepScopes": [scopes]},
+            attrs={"sub_block": body, "is_test": self.is_test},
+        )
 
 
-def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], is_test: bool = False,
-               name: str | None = None) -> Any:
-    """Repeat `loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` gives true; gives the `loop_vars`.
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    is_test: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Repeat `loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` gives true; gives the
+    `loop_vars`.
 
-    `loop_vars` is a list or tuple of Variables, or of nested structures of them; `body` gives the same structure.
+    `loop_vars` is a list or tuple of Variables, or of nested structures of them; `body` gives the same
+    structure.
     """
     LayerHelper("while_loop", name=name)
     if not callable(cond):
@@ -133,13 +149,18 @@ def _check_condition(going: Any) -> None:
     if going.dtype != VarType.BOOL:
         raise TypeError("cond in while_loop should return a boolean variable")
     if math.prod(going.shape) != 1:
-        raise TypeError("the shape of the variable returned by cond should be [],"
-                        f"but given shape as {list(going.shape)}.")
+        raise TypeError(
+            f"the shape of the variable returned by cond should be [],but given shape as {list(going.shape)}."
+        )
 
 
-def _write_body(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], going: Variable) -> None:
+def _write_body(
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], going: Variable
+) -> None:
     from fluidlite.layers.tensor import assign
-    # the body may change a list or dict that it is given, and the variables outside must stay those that were passed
+
+    # the body may change a list or dict that it is given, and the variables outside must stay those that were
+    # passed
     given = copy_mutable_vars(loop_vars) if hold_mutable_vars(loop_vars) else loop_vars
     outputs = body(*given)
     if not isinstance(outputs, (list, tuple)):
@@ -147,7 +168,9 @@ def _write_body(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: S
     try:
         assert_same_structure(outputs, loop_vars, check_types=False)
     except ValueError as error:
-        raise ValueError(f"body in while_loop should return the same arity (length and structure) as loop_vars: {error}") from error
+        raise ValueError(
+            f"body in while_loop should return the same arity (length and structure) as loop_vars: {error}"
+        ) from error
     still = cond(*outputs)
     map_structure(assign, outputs, loop_vars)
     assign(still, going)

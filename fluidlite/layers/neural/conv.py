@@ -1,4 +1,5 @@
 """Convolution and pooling layers."""
+
 from __future__ import annotations
 
 import math
@@ -10,7 +11,16 @@ from fluidlite.initializer import Normal
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["adaptive_pool2d", "adaptive_pool3d", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "pool2d", "pool3d"]
+__all__ = [
+    "adaptive_pool2d",
+    "adaptive_pool3d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "pool2d",
+    "pool3d",
+]
 
 _FLOATS = ["float16", "float32", "float64"]
 _LAYOUTS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -42,11 +52,17 @@ def _flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
 
 
 def _padding(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]:
-    """Numbers and algorithm for what users write: a number, one or two numbers a dimension, pairs for all dimensions, or a name."""
+    """Numbers and algorithm for what users write: a number, one or two numbers a dimension, pairs for all
+    dimensions, or a name.
+    """
     if isinstance(padding, str):
         _choice("padding", padding.upper(), ("SAME", "VALID"))
         return [0] * dims, padding.upper()
-    if isinstance(padding, (list, tuple)) and len(padding) == dims + 2 and isinstance(padding[0], (list, tuple)):
+    if (
+        isinstance(padding, (list, tuple))
+        and len(padding) == dims + 2
+        and isinstance(padding[0], (list, tuple))
+    ):
         padding = _spatial_pairs(padding, data_format)
     if isinstance(padding, (list, tuple)) and len(padding) == 2 * dims:
         found = numbers(padding, 2 * dims, "padding")
@@ -55,10 +71,15 @@ def _padding(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]
 
 
 def _spatial_pairs(padding: Sequence[Sequence[int]], data_format: str) -> list[int]:
-    """The pairs of the spatial dimensions, one after the other; ValueError where the batch or the channels are padded."""
+    """The pairs of the spatial dimensions, one after the other; ValueError where the batch or the channels
+    are padded.
+    """
     channel = len(padding) - 1 if data_format.endswith("C") else 1
     if any(any(padding[i]) for i in (0, channel)):
-        raise ValueError(f"padding {padding} pads the batch or the channels of a {data_format} input: these pairs must be zero")
+        raise ValueError(
+            f"padding {padding} pads the batch or the channels of a {data_format} input: these pairs must be "
+            f"zero"
+        )
     return [number for i, pair in enumerate(padding) if i not in (0, channel) for number in pair]
 
 
@@ -69,29 +90,61 @@ def _channels(input: Variable, data_format: str) -> int:
 def _finish(helper: LayerHelper, out: Variable, data_format: str) -> Variable:
     """Bias and activation."""
     if data_format.endswith("C"):
-        return helper.append_activation(helper.append_bias_op(out, dim_start=len(data_format) - 1, dim_end=len(data_format)))
+        return helper.append_activation(
+            helper.append_bias_op(out, dim_start=len(data_format) - 1, dim_end=len(data_format))
+        )
     return helper.append_activation(helper.append_bias_op(out, dim_start=1, dim_end=2))
 
 
 # ------------------------------------------------------------------ convolutions
-def conv2d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: Any = None,
-           name: str | None = None, data_format: str = "NCHW") -> Variable:
-    """A two-dimensional convolution with filters [num_filters, channels / groups, height, width], a bias and an activation.
+def conv2d(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: Any = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """A two-dimensional convolution with filters [num_filters, channels / groups, height, width], a bias and
+    an activation.
 
-    `padding` is a number, [height, width], [top, bottom, left, right], a pair for each of the four dimensions, "SAME"
-    (out = ceil(in / stride), no dilation) or "VALID" (none).
+    `padding` is a number, [height, width], [top, bottom, left, right], a pair for each of the four
+    dimensions, "SAME" (out = ceil(in / stride), no dilation) or "VALID" (none).
     """
     check_variable_and_dtype(input, "input", _FLOATS, "conv2d")
     _flag("use_cudnn", use_cudnn)
     _choice("data_format", data_format, _LAYOUTS[2])
-    depthwise = groups is not None and _channels(input, data_format) == groups and num_filters % groups == 0 and not use_cudnn
+    depthwise = (
+        groups is not None
+        and _channels(input, data_format) == groups
+        and num_filters % groups == 0
+        and not use_cudnn
+    )
     return _conv("depthwise_conv2d" if depthwise else "conv2d", 2, locals())
 
 
-def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-           groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: Any = None,
-           name: str | None = None, data_format: str = "NCDHW") -> Variable:
+def conv3d(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: Any = None,
+    name: str | None = None,
+    data_format: str = "NCDHW",
+) -> Variable:
     """A three-dimensional convolution; as `conv2d` with depth before height and width."""
     _flag("use_cudnn", use_cudnn)
     _choice("data_format", data_format, _LAYOUTS[3])
@@ -99,28 +152,49 @@ def conv3d(input: Variable, num_filters: int, filter_size: Any, stride: Any = 1,
 
 
 def _conv(type: str, dims: int, given: dict[str, Any]) -> Variable:
-    input, num_filters, groups, data_format = (given[name] for name in ("input", "num_filters", "groups", "data_format"))
+    input, num_filters, groups, data_format = (
+        given[name] for name in ("input", "num_filters", "groups", "data_format")
+    )
     if given["param_attr"] is False:
         raise AssertionError("param_attr should not be False here.")
     channels = _channels(input, data_format)
     if channels < 0:
-        raise ValueError(f"the channels of the input must be known, but its shape is {input.shape} ({data_format})")
+        raise ValueError(
+            f"the channels of the input must be known, but its shape is {input.shape} ({data_format})"
+        )
     if groups is not None and channels % groups:
         raise ValueError(f"the {channels} channels of the input do not divide into {groups} groups")
     helper = LayerHelper(type, **_layer_arguments(given))
     dtype = helper.input_dtype()
     size = numbers(given["filter_size"], dims, "filter_size")
-    strides, dilations = numbers(given["stride"], dims, "stride"), numbers(given["dilation"], dims, "dilation")
+    strides, dilations = (
+        numbers(given["stride"], dims, "stride"),
+        numbers(given["dilation"], dims, "dilation"),
+    )
     paddings, algorithm = _padding(given["padding"], dims, data_format)
     deviation = math.sqrt(2.0 / (math.prod(size) * channels))
-    weight = helper.create_parameter(attr=helper.param_attr, shape=[num_filters, channels // (groups or 1), *size], dtype=dtype,
-                                     default_initializer=Normal(0.0, deviation, 0))
+    weight = helper.create_parameter(
+        attr=helper.param_attr,
+        shape=[num_filters, channels // (groups or 1), *size],
+        dtype=dtype,
+        default_initializer=Normal(0.0, deviation, 0),
+    )
     out = helper.create_variable_for_type_inference(dtype)
-    attrs = {"strides": strides, "paddings": paddings, "dilations": dilations, "groups": groups or 1,
-             "use_cudnn": given["use_cudnn"], "use_mkldnn": False, "padding_algorithm": algorithm, "data_format": data_format}
+    attrs = {
+        "strides": strides,
+        "paddings": paddings,
+        "dilations": dilations,
+        "groups": groups or 1,
+        "use_cudnn": given["use_cudnn"],
+        "use_mkldnn": False,
+        "padding_algorithm": algorithm,
+        "data_format": data_format,
+    }
     if dims == 2:
         attrs["fuse_relu_before_depthwise_conv"] = False
-    helper.append_op(type=type, inputs={"Input": input, "Filter": weight}, outputs={"Output": out}, attrs=attrs)
+    helper.append_op(
+        type=type, inputs={"Input": input, "Filter": weight}, outputs={"Output": out}, attrs=attrs
+    )
     return _finish(helper, out, data_format)
 
 
@@ -129,23 +203,51 @@ def _layer_arguments(given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in ("input", "param_attr", "bias_attr", "act", "name", "use_cudnn")}
 
 
-def conv2d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: Any = None, bias_attr: Any = None,
-                     use_cudnn: bool = True, act: Any = None, name: str | None = None, data_format: str = "NCHW") -> Variable:
+def conv2d_transpose(
+    input: Variable,
+    num_filters: int,
+    output_size: Any = None,
+    filter_size: Any = None,
+    padding: Any = 0,
+    stride: Any = 1,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: Any = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
     """A two-dimensional transposed convolution with filters [channels, num_filters / groups, height, width].
 
-    Each output size is (in - 1) * stride - padding + dilation * (filter - 1) + 1; `output_size` may ask for up to
-    stride - 1 more, or stand in for a `filter_size` that is not given.
+    Each output size is (in - 1) * stride - padding + dilation * (filter - 1) + 1; `output_size` may ask for
+    up to stride - 1 more, or stand in for a `filter_size` that is not given.
     """
     _choice("data_format", data_format, _LAYOUTS[2])
     depthwise = groups is not None and input.shape[1] == groups == num_filters and not use_cudnn
     return _conv_transpose("depthwise_conv2d_transpose" if depthwise else "conv2d_transpose", 2, locals())
 
 
-def conv3d_transpose(input: Variable, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0,
-                     stride: Any = 1, dilation: Any = 1, groups: int | None = None, param_attr: Any = None, bias_attr: Any = None,
-                     use_cudnn: bool = True, act: Any = None, name: str | None = None, data_format: str = "NCDHW") -> Variable:
-    """A three-dimensional transposed convolution; as `conv2d_transpose` with depth before height and width."""
+def conv3d_transpose(
+    input: Variable,
+    num_filters: int,
+    output_size: Any = None,
+    filter_size: Any = None,
+    padding: Any = 0,
+    stride: Any = 1,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: Any = None,
+    name: str | None = None,
+    data_format: str = "NCDHW",
+) -> Variable:
+    """A three-dimensional transposed convolution; as `conv2d_transpose` with depth before height and
+    width.
+    """
     _choice("data_format", data_format, _LAYOUTS[3])
     return _conv_transpose("conv3d_transpose", 3, locals())
 
@@ -157,24 +259,48 @@ def _conv_transpose(type: str, dims: int, given: dict[str, Any]) -> Variable:
     helper = LayerHelper(type, **_layer_arguments(given))
     if not isinstance(input, Variable):
         raise TypeError(f"Input of {type} must be Variable, but is {input!r}")
-    strides, dilations = numbers(given["stride"], dims, "stride"), numbers(given["dilation"], dims, "dilation")
+    strides, dilations = (
+        numbers(given["stride"], dims, "stride"),
+        numbers(given["dilation"], dims, "dilation"),
+    )
     _flag("use_cudnn", given["use_cudnn"])
     paddings, algorithm = _padding(given["padding"], dims, data_format)
     output_size = [] if given["output_size"] is None else numbers(given["output_size"], dims, "output_size")
     size = _filter_size(given["filter_size"], output_size, input, strides, paddings, dilations, data_format)
     groups = given["groups"] or 1
-    weight = helper.create_parameter(attr=helper.param_attr, dtype=input.dtype,
-                                     shape=[_channels(input, data_format), num_filters // groups, *size])
+    weight = helper.create_parameter(
+        attr=helper.param_attr,
+        dtype=input.dtype,
+        shape=[_channels(input, data_format), num_filters // groups, *size],
+    )
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type=type, inputs={"Input": [input], "Filter": [weight]}, outputs={"Output": out}, attrs={
-        "output_size": output_size, "strides": strides, "paddings": paddings, "padding_algorithm": algorithm,
-        "dilations": dilations, "groups": groups, "use_cudnn": given["use_cudnn"],
-        "data_format": "NHWC" if data_format.endswith("C") else "NCHW"})         # in Paddle also for three dimensions
+    helper.append_op(
+        type=type,
+        inputs={"Input": [input], "Filter": [weight]},
+        outputs={"Output": out},
+        attrs={
+            "output_size": output_size,
+            "strides": strides,
+            "paddings": paddings,
+            "padding_algorithm": algorithm,
+            "dilations": dilations,
+            "groups": groups,
+            "use_cudnn": given["use_cudnn"],
+            "data_format": "NHWC" if data_format.endswith("C") else "NCHW",
+        },
+    )  # in Paddle also for three dimensions
     return _finish(helper, out, data_format)
 
 
-def _filter_size(wanted: Any, output_size: list[int], input: Variable, strides: list[int], paddings: list[int],
-                 dilations: list[int], data_format: str) -> list[int]:
+def _filter_size(
+    wanted: Any,
+    output_size: list[int],
+    input: Variable,
+    strides: list[int],
+    paddings: list[int],
+    dilations: list[int],
+    data_format: str,
+) -> list[int]:
     """The filter's size, from the output's where it is not given."""
     dims = len(strides)
     if wanted is not None:
@@ -182,25 +308,52 @@ def _filter_size(wanted: Any, output_size: list[int], input: Variable, strides: 
     if not output_size:
         raise ValueError("output_size must be set when filter_size is None")
     places = input.shape[1:-1] if data_format.endswith("C") else input.shape[2:]
-    totals = [2 * pad for pad in paddings] if len(paddings) == dims else [a + b for a, b in zip(paddings[::2], paddings[1::2])]
-    return [(out - (size - 1) * s + pad - 1) // d + 1
-            for out, size, s, pad, d in zip(output_size, places, strides, totals, dilations)]
+    totals = (
+        [2 * pad for pad in paddings]
+        if len(paddings) == dims
+        else [a + b for a, b in zip(paddings[::2], paddings[1::2])]
+    )
+    return [
+        (out - (size - 1) * s + pad - 1) // d + 1
+        for out, size, s, pad, d in zip(output_size, places, strides, totals, dilations)
+    ]
 
 
 # ------------------------------------------------------------------ pools
-def pool2d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0,
-           global_pooling: bool = False, use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None,
-           exclusive: bool = True, data_format: str = "NCHW") -> Variable:
+def pool2d(
+    input: Variable,
+    pool_size: Any = -1,
+    pool_type: str = "max",
+    pool_stride: Any = 1,
+    pool_padding: Any = 0,
+    global_pooling: bool = False,
+    use_cudnn: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+    exclusive: bool = True,
+    data_format: str = "NCHW",
+) -> Variable:
     """The largest element ("max") or the mean ("avg") of each window of height and width.
 
-    `exclusive`: a mean leaves the padding out. `ceil_mode`: sizes round up. `pool_padding` as the padding of `conv2d`.
+    `exclusive`: a mean leaves the padding out. `ceil_mode`: sizes round up. `pool_padding` as the padding of
+    `conv2d`.
     """
     return _pool(2, locals())
 
 
-def pool3d(input: Variable, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0,
-           global_pooling: bool = False, use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None,
-           exclusive: bool = True, data_format: str = "NCDHW") -> Variable:
+def pool3d(
+    input: Variable,
+    pool_size: Any = -1,
+    pool_type: str = "max",
+    pool_stride: Any = 1,
+    pool_padding: Any = 0,
+    global_pooling: bool = False,
+    use_cudnn: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+    exclusive: bool = True,
+    data_format: str = "NCDHW",
+) -> Variable:
     """As `pool2d`, over depth, height and width."""
     return _pool(3, locals())
 
@@ -212,37 +365,67 @@ def _pool(dims: int, given: dict[str, Any]) -> Variable:
         raise ValueError("pool_size must be given unless global_pooling is True")
     _flag("use_cudnn", given["use_cudnn"], TypeError)
     _choice("data_format", data_format, _LAYOUTS[dims])
-    size, strides = numbers(given["pool_size"], dims, "pool_size"), numbers(given["pool_stride"], dims, "pool_stride")
+    size, strides = (
+        numbers(given["pool_size"], dims, "pool_size"),
+        numbers(given["pool_stride"], dims, "pool_stride"),
+    )
     paddings, algorithm = _padding(padding, dims, data_format)
     if algorithm == "VALID" and given["ceil_mode"]:
         raise ValueError("ceil_mode must be False when pool_padding is 'VALID'")
     helper = LayerHelper(f"pool{dims}d", input=input, name=given["name"])
     out = helper.create_variable_for_type_inference(helper.input_dtype())
-    helper.append_op(type=f"pool{dims}d", inputs={"X": input}, outputs={"Out": out}, attrs={
-        "pooling_type": given["pool_type"], "ksize": size, "global_pooling": given["global_pooling"], "strides": strides,
-        "paddings": paddings, "padding_algorithm": algorithm, "use_cudnn": given["use_cudnn"], "ceil_mode": given["ceil_mode"],
-        "use_mkldnn": False, "exclusive": given["exclusive"], "data_format": data_format})
+    helper.append_op(
+        type=f"pool{dims}d",
+        inputs={"X": input},
+        outputs={"Out": out},
+        attrs={
+            "pooling_type": given["pool_type"],
+            "ksize": size,
+            "global_pooling": given["global_pooling"],
+            "strides": strides,
+            "paddings": paddings,
+            "padding_algorithm": algorithm,
+            "use_cudnn": given["use_cudnn"],
+            "ceil_mode": given["ceil_mode"],
+            "use_mkldnn": False,
+            "exclusive": given["exclusive"],
+            "data_format": data_format,
+        },
+    )
     return out
 
 
-def adaptive_pool2d(input: Variable, pool_size: Any, pool_type: str = "max", require_index: bool = False,
-                    name: str | None = None) -> Any:
+def adaptive_pool2d(
+    input: Variable,
+    pool_size: Any,
+    pool_type: str = "max",
+    require_index: bool = False,
+    name: str | None = None,
+) -> Any:
     """Pools into an output of `pool_size` [height, width], whose windows follow from it.
 
-    With `require_index` (of "max" only) also the position of each maximum in its image, height * width + column.
+    With `require_index` (of "max" only) also the position of each maximum in its image, height * width +
+    column.
     """
     check_variable_and_dtype(input, "input", _FLOATS, "adaptive_pool2d")
     return _adaptive_pool(2, input, pool_size, pool_type, require_index, name)
 
 
-def adaptive_pool3d(input: Variable, pool_size: Any, pool_type: str = "max", require_index: bool = False,
-                    name: str | None = None) -> Any:
+def adaptive_pool3d(
+    input: Variable,
+    pool_size: Any,
+    pool_type: str = "max",
+    require_index: bool = False,
+    name: str | None = None,
+) -> Any:
     """As `adaptive_pool2d`, over depth, height and width."""
     check_variable_and_dtype(input, "input", _FLOATS, "adaptive_pool3d")
     return _adaptive_pool(3, input, pool_size, pool_type, require_index, name)
 
 
-def _adaptive_pool(dims: int, input: Variable, pool_size: Any, pool_type: str, require_index: bool, name: str | None) -> Any:
+def _adaptive_pool(
+    dims: int, input: Variable, pool_size: Any, pool_type: str, require_index: bool, name: str | None
+) -> Any:
     caller = f"adaptive_pool{dims}d"
     check_type(pool_type, "pool_type", str, caller)
     check_type(pool_size, "pool_size", (int, list, tuple), caller)

@@ -1,4 +1,5 @@
 """Normalisation layers and dropout."""
+
 from __future__ import annotations
 
 import math
@@ -12,8 +13,19 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.param_attr import ParamAttr
 
-__all__ = ["affine_channel", "batch_norm", "data_norm", "dropout", "group_norm", "inplace_abn", "instance_norm", "l2_normalize",
-           "layer_norm", "lrn", "spectral_norm"]
+__all__ = [
+    "affine_channel",
+    "batch_norm",
+    "data_norm",
+    "dropout",
+    "group_norm",
+    "inplace_abn",
+    "instance_norm",
+    "l2_normalize",
+    "layer_norm",
+    "lrn",
+    "spectral_norm",
+]
 
 _FLOATS = ["float16", "float32", "float64"]
 
@@ -29,25 +41,51 @@ def _statistics_dtype(dtype: VarType) -> VarType:
 
 
 # ------------------------------------------------------------------ batch_norm
-def batch_norm(input: Variable, act: Any = None, is_test: bool = False, momentum: float | Variable = 0.9, epsilon: float = 1e-05,
-               param_attr: Any = None, bias_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False,
-               name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
-               do_model_average_for_mean_and_var: bool = True, use_global_stats: bool = False) -> Variable:
+def batch_norm(
+    input: Variable,
+    act: Any = None,
+    is_test: bool = False,
+    momentum: float | Variable = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    use_global_stats: bool = False,
+) -> Variable:
     """act(scale * (x - mean) / sqrt(variance + epsilon) + bias) for each channel.
 
-    Mean and variance are the batch's while training, when they also move the running ones by 1 - `momentum`; in test
-    mode or with `use_global_stats` they are the running ones. `epsilon` may be at most 0.001.
+    Mean and variance are the batch's while training, when they also move the running ones by 1 - `momentum`;
+    in test mode or with `use_global_stats` they are the running ones. `epsilon` may be at most 0.001.
     """
     return _batch_norm("batch_norm", locals(), {})
 
 
-def inplace_abn(input: Variable, act: Any = None, is_test: bool = False, momentum: float | Variable = 0.9, epsilon: float = 1e-05,
-                param_attr: Any = None, bias_attr: Any = None, data_layout: str = "NCHW", name: str | None = None,
-                moving_mean_name: str | None = None, moving_variance_name: str | None = None,
-                do_model_average_for_mean_and_var: bool = True, use_global_stats: bool = False, act_alpha: float = 1.0) -> Variable:
+def inplace_abn(
+    input: Variable,
+    act: Any = None,
+    is_test: bool = False,
+    momentum: float | Variable = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    use_global_stats: bool = False,
+    act_alpha: float = 1.0,
+) -> Variable:
     """`batch_norm` and an activation ("leaky_relu", "elu", "identity" or None) that overwrite their input."""
     if act not in (None, "identity", "leaky_relu", "elu"):
-        raise AssertionError(f"inplace_abn knows the activations None, 'identity', 'leaky_relu' and 'elu', not {act!r}")
+        raise AssertionError(
+            f"inplace_abn knows the activations None, 'identity', 'leaky_relu' and 'elu', not {act!r}"
+        )
     more = {"alpha": act_alpha} | ({} if act is None else {"activation": act})
     return _batch_norm("inplace_abn", {**locals(), "in_place": True, "act": None}, more)
 
@@ -57,45 +95,91 @@ def _batch_norm(type: str, given: dict[str, Any], attrs: dict[str, Any]) -> Vari
     for key in ("bias_attr", "param_attr"):
         if given[key] is False:
             raise AssertionError(f"{key} should not be False in {type}.")
-    helper = LayerHelper(type, input=input, act=given["act"], name=given["name"], param_attr=given["param_attr"],
-                         bias_attr=given["bias_attr"])
+    helper = LayerHelper(
+        type,
+        input=input,
+        act=given["act"],
+        name=given["name"],
+        param_attr=given["param_attr"],
+        bias_attr=given["bias_attr"],
+    )
     check_variable_and_dtype(input, "input", _FLOATS, type)
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(f"unsupported data layout:{layout}")
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1 if layout == "NCHW" else -1]]
-    inputs = {"X": input, "Scale": helper.create_parameter(attr=helper.param_attr, shape=shape, dtype=dtype,
-                                                           default_initializer=Constant(1.0)),
-              "Bias": helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True)}
-    running = [_running(helper, given[key], value, given, shape, dtype)
-               for key, value in (("moving_mean_name", 0.0), ("moving_variance_name", 1.0))]
+    inputs = {
+        "X": input,
+        "Scale": helper.create_parameter(
+            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
+        ),
+        "Bias": helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True),
+    }
+    running = [
+        _running(helper, given[key], value, given, shape, dtype)
+        for key, value in (("moving_mean_name", 0.0), ("moving_variance_name", 1.0))
+    ]
     inputs |= {"Mean": running[0], "Variance": running[1]}
     saved = [helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)]
     out = input if given["in_place"] else helper.create_variable_for_type_inference(input.dtype)
-    attrs = attrs | {"epsilon": given["epsilon"], "is_test": given["is_test"], "data_layout": layout, "use_mkldnn": False,
-                     "fuse_with_relu": False, "use_global_stats": given["use_global_stats"]}
+    attrs = attrs | {
+        "epsilon": given["epsilon"],
+        "is_test": given["is_test"],
+        "data_layout": layout,
+        "use_mkldnn": False,
+        "fuse_with_relu": False,
+        "use_global_stats": given["use_global_stats"],
+    }
     if isinstance(momentum, Variable):
         inputs["MomentumTensor"] = momentum
     else:
         attrs["momentum"] = momentum
-    helper.append_op(type=type, inputs=inputs, attrs=attrs, outputs={
-        "Y": out, "MeanOut": running[0], "VarianceOut": running[1], "SavedMean": saved[0], "SavedVariance": saved[1]})
+    helper.append_op(
+        type=type,
+        inputs=inputs,
+        attrs=attrs,
+        outputs={
+            "Y": out,
+            "MeanOut": running[0],
+            "VarianceOut": running[1],
+            "SavedMean": saved[0],
+            "SavedVariance": saved[1],
+        },
+    )
     return out if type == "inplace_abn" else helper.append_activation(out)
 
 
-def _running(helper: LayerHelper, name: str | None, value: float, given: dict[str, Any], shape: list[int], dtype: VarType) -> Any:
+def _running(
+    helper: LayerHelper,
+    name: str | None,
+    value: float,
+    given: dict[str, Any],
+    shape: list[int],
+    dtype: VarType,
+) -> Any:
     """A running statistic: a parameter that no optimizer moves."""
-    attr = ParamAttr(name=name, initializer=Constant(value), trainable=False,
-                     do_model_average=given["do_model_average_for_mean_and_var"])
+    attr = ParamAttr(
+        name=name,
+        initializer=Constant(value),
+        trainable=False,
+        do_model_average=given["do_model_average_for_mean_and_var"],
+    )
     variable = helper.create_parameter(attr=attr, shape=shape, dtype=dtype)
     variable.stop_gradient = True
     return variable
 
 
 # ------------------------------------------------------------------ other statistics
-def instance_norm(input: Variable, epsilon: float = 1e-05, param_attr: Any = None, bias_attr: Any = None,
-                  name: str | None = None) -> Variable:
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias with the statistics of each channel of each instance."""
+def instance_norm(
+    input: Variable,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias with the statistics of each channel of each
+    instance.
+    """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "instance_norm")
     for key, attr in (("bias_attr", bias_attr), ("param_attr", param_attr)):
         if attr is False:
@@ -103,21 +187,40 @@ def instance_norm(input: Variable, epsilon: float = 1e-05, param_attr: Any = Non
     helper = LayerHelper("instance_norm", input=input, name=name, param_attr=param_attr, bias_attr=bias_attr)
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1]]
-    scale = helper.create_parameter(attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0))
-    bias = helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True,
-                                   default_initializer=Constant(0.0))
+    scale = helper.create_parameter(
+        attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
+    )
+    bias = helper.create_parameter(
+        attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True, default_initializer=Constant(0.0)
+    )
     saved = [helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)]
     out = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="instance_norm", inputs={"X": input, "Scale": scale, "Bias": bias}, attrs={"epsilon": epsilon},
-                     outputs={"Y": out, "SavedMean": saved[0], "SavedVariance": saved[1]})
+    helper.append_op(
+        type="instance_norm",
+        inputs={"X": input, "Scale": scale, "Bias": bias},
+        attrs={"epsilon": epsilon},
+        outputs={"Y": out, "SavedMean": saved[0], "SavedVariance": saved[1]},
+    )
     return out
 
 
-def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_norm_axis: int = 1, epsilon: float = 1e-05,
-               param_attr: Any = None, bias_attr: Any = None, act: Any = None, name: str | None = None) -> Variable:
-    """act(scale * (x - mean) / sqrt(variance + epsilon) + bias), statistics and factors over the dimensions from
-    `begin_norm_axis` on."""
-    helper = LayerHelper("layer_norm", input=input, act=act, name=name, param_attr=param_attr, bias_attr=bias_attr)
+def layer_norm(
+    input: Variable,
+    scale: bool = True,
+    shift: bool = True,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """act(scale * (x - mean) / sqrt(variance + epsilon) + bias), statistics and factors over the dimensions
+    from `begin_norm_axis` on.
+    """
+    helper = LayerHelper(
+        "layer_norm", input=input, act=act, name=name, param_attr=param_attr, bias_attr=bias_attr
+    )
     check_variable_and_dtype(input, "input", ["float32", "float64"], "layer_norm")
     dtype = helper.input_dtype()
     inputs: dict[str, Any] = {"X": input}
@@ -125,48 +228,89 @@ def layer_norm(input: Variable, scale: bool = True, shift: bool = True, begin_no
     if scale:
         if param_attr is False:
             raise AssertionError("param_attr should not be False when using scale.")
-        inputs["Scale"] = helper.create_parameter(attr=helper.param_attr, shape=shape, dtype=dtype,
-                                                  default_initializer=Constant(1.0))
+        inputs["Scale"] = helper.create_parameter(
+            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
+        )
     if shift:
         if bias_attr is False:
             raise AssertionError("bias_attr should not be False when using shift.")
-        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True)
-    mean, variance = (helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2))
+        inputs["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True
+        )
+    mean, variance = (
+        helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)
+    )
     out = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="layer_norm", inputs=inputs, outputs={"Y": out, "Mean": mean, "Variance": variance},
-                     attrs={"epsilon": epsilon, "begin_norm_axis": begin_norm_axis})
+    helper.append_op(
+        type="layer_norm",
+        inputs=inputs,
+        outputs={"Y": out, "Mean": mean, "Variance": variance},
+        attrs={"epsilon": epsilon, "begin_norm_axis": begin_norm_axis},
+    )
     return helper.append_activation(out)
 
 
-def group_norm(input: Variable, groups: int, epsilon: float = 1e-05, param_attr: Any = None, bias_attr: Any = None, act: Any = None,
-               data_layout: str = "NCHW", name: str | None = None) -> Variable:
-    """Normalises each of `groups` groups of channels of each instance; scale and bias only where an attr asks for them."""
-    helper = LayerHelper("group_norm", input=input, act=act, name=name, param_attr=param_attr, bias_attr=bias_attr)
+def group_norm(
+    input: Variable,
+    groups: int,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: Any = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Normalises each of `groups` groups of channels of each instance; scale and bias only where an attr
+    asks for them.
+    """
+    helper = LayerHelper(
+        "group_norm", input=input, act=act, name=name, param_attr=param_attr, bias_attr=bias_attr
+    )
     dtype = helper.input_dtype()
     check_variable_and_dtype(input, "input", ["float32", "float64"], "group_norm")
     _layout("data_layout", data_layout, "group_norm")
     inputs: dict[str, Any] = {"X": input}
     shape = [input.shape[1 if data_layout == "NCHW" else -1]]
     if param_attr:
-        inputs["Scale"] = helper.create_parameter(attr=helper.param_attr, shape=shape, dtype=dtype,
-                                                  default_initializer=Constant(1.0))
+        inputs["Scale"] = helper.create_parameter(
+            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
+        )
     if bias_attr:
-        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True)
+        inputs["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True
+        )
     mean, variance = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = helper.create_variable(dtype=dtype)
-    helper.append_op(type="group_norm", inputs=inputs, outputs={"Y": out, "Mean": mean, "Variance": variance},
-                     attrs={"epsilon": epsilon, "groups": groups, "data_layout": data_layout})
+    helper.append_op(
+        type="group_norm",
+        inputs=inputs,
+        outputs={"Y": out, "Mean": mean, "Variance": variance},
+        attrs={"epsilon": epsilon, "groups": groups, "data_layout": data_layout},
+    )
     return helper.append_activation(out)
 
 
-def data_norm(input: Variable, act: Any = None, epsilon: float = 1e-05, param_attr: Any = None, data_layout: str = "NCHW",
-              in_place: bool = False, name: str | None = None, moving_mean_name: str | None = None,
-              moving_variance_name: str | None = None, do_model_average_for_mean_and_var: bool = True, slot_dim: int = -1,
-              sync_stats: bool = False, summary_decay_rate: float = 0.9999999, enable_scale_and_shift: bool = False) -> Variable:
-    """(x - sum / size) * sqrt(size / square_sum) with running sums over all batches, which training moves as parameters.
+def data_norm(
+    input: Variable,
+    act: Any = None,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    slot_dim: int = -1,
+    sync_stats: bool = False,
+    summary_decay_rate: float = 0.9999999,
+    enable_scale_and_shift: bool = False,
+) -> Variable:
+    """(x - sum / size) * sqrt(size / square_sum) with running sums over all batches, which training moves as
+    parameters.
 
-    `param_attr` is a dict of initial values: batch_size, batch_sum, batch_square, scale_w, bias. `slot_dim`: columns
-    come in slots of that many, and a slot that begins with zero is left out.
+    `param_attr` is a dict of initial values: batch_size, batch_sum, batch_square, scale_w, bias. `slot_dim`:
+    columns come in slots of that many, and a slot that begins with zero is left out.
     """
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
     dtype = helper.input_dtype()
@@ -177,24 +321,46 @@ def data_norm(input: Variable, act: Any = None, epsilon: float = 1e-05, param_at
     if enable_scale_and_shift:
         for slot, value in (("scale_w", 1.0), ("bias", 0.0)):
             inputs[slot] = _summary(helper, f"{prefix}.{slot}", given.get(slot, value), shape, input.dtype)
-    for slot, suffix, key, value in (("BatchSize", "batch_size", "batch_size", 1e4), ("BatchSum", "batch_sum", "batch_sum", 0.0),
-                                     ("BatchSquareSum", "batch_square_sum", "batch_square", 1e4)):
+    for slot, suffix, key, value in (
+        ("BatchSize", "batch_size", "batch_size", 1e4),
+        ("BatchSum", "batch_sum", "batch_sum", 0.0),
+        ("BatchSquareSum", "batch_square_sum", "batch_square", 1e4),
+    ):
         inputs[slot] = _summary(helper, f"{prefix}.{suffix}", given.get(key, value), shape, input.dtype)
     means, scales = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = input if in_place else helper.create_variable(dtype=dtype)
-    helper.append_op(type="data_norm", inputs=inputs, outputs={"Y": out, "Means": means, "Scales": scales}, attrs={
-        "epsilon": epsilon, "sync_stats": sync_stats, "summary_decay_rate": summary_decay_rate, "slot_dim": slot_dim,
-        "enable_scale_and_shift": enable_scale_and_shift})
+    helper.append_op(
+        type="data_norm",
+        inputs=inputs,
+        outputs={"Y": out, "Means": means, "Scales": scales},
+        attrs={
+            "epsilon": epsilon,
+            "sync_stats": sync_stats,
+            "summary_decay_rate": summary_decay_rate,
+            "slot_dim": slot_dim,
+            "enable_scale_and_shift": enable_scale_and_shift,
+        },
+    )
     return helper.append_activation(out)
 
 
 def _summary(helper: LayerHelper, name: str, value: float, shape: list[int], dtype: DTypeLike) -> Any:
-    return helper.create_parameter(attr=ParamAttr(name=name, initializer=Constant(float(value)), trainable=True), shape=shape,
-                                   dtype=dtype)
+    return helper.create_parameter(
+        attr=ParamAttr(name=name, initializer=Constant(float(value)), trainable=True),
+        shape=shape,
+        dtype=dtype,
+    )
 
 
-def lrn(input: Variable, n: int = 5, k: float = 1.0, alpha: float = 1e-4, beta: float = 0.75, name: str | None = None,
-        data_format: str = "NCHW") -> Variable:
+def lrn(
+    input: Variable,
+    n: int = 5,
+    k: float = 1.0,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
     """x / (k + alpha * sum of x^2 over the n channels around) ^ beta; n is odd."""
     helper = LayerHelper("lrn", input=input, name=name)
     check_variable_and_dtype(input, "input", ["float32"], "lrn")
@@ -204,8 +370,12 @@ def lrn(input: Variable, n: int = 5, k: float = 1.0, alpha: float = 1e-4, beta: 
     _layout("data_format", data_format, "lrn")
     middle = helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True)
     out = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="lrn", inputs={"X": input}, outputs={"Out": out, "MidOut": middle},
-                     attrs={"n": n, "k": k, "alpha": alpha, "beta": beta, "data_format": data_format})
+    helper.append_op(
+        type="lrn",
+        inputs={"X": input},
+        outputs={"Out": out, "MidOut": middle},
+        attrs={"n": n, "k": k, "alpha": alpha, "beta": beta, "data_format": data_format},
+    )
     return out
 
 
@@ -217,12 +387,18 @@ def l2_normalize(x: Variable, axis: int | None, epsilon: float = 1e-12, name: st
     helper = LayerHelper("l2_normalize", name=name)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
     length = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="norm", inputs={"X": x}, outputs={"Out": out, "Norm": length},
-                     attrs={"axis": 1 if axis is None else axis, "epsilon": epsilon})
+    helper.append_op(
+        type="norm",
+        inputs={"X": x},
+        outputs={"Out": out, "Norm": length},
+        attrs={"axis": 1 if axis is None else axis, "epsilon": epsilon},
+    )
     return out
 
 
-def spectral_norm(weight: Variable, dim: int = 0, power_iters: int = 1, eps: float = 1e-12, name: str | None = None) -> Variable:
+def spectral_norm(
+    weight: Variable, dim: int = 0, power_iters: int = 1, eps: float = 1e-12, name: str | None = None
+) -> Variable:
     """weight / its largest singular value as a matrix whose rows are dimension `dim`, by power iteration."""
     helper = LayerHelper("spectral_norm", name=name)
     check_variable_and_dtype(weight, "weight", ["float32", "float64"], "spectral_norm")
@@ -233,16 +409,28 @@ def spectral_norm(weight: Variable, dim: int = 0, power_iters: int = 1, eps: flo
     height = weight.shape[dim]
     inputs = {"Weight": weight}
     for slot, length in (("U", height), ("V", math.prod(weight.shape) // height)):
-        inputs[slot] = helper.create_parameter(attr=ParamAttr(), shape=[length], dtype=dtype, default_initializer=Normal(0.0, 1.0))
+        inputs[slot] = helper.create_parameter(
+            attr=ParamAttr(), shape=[length], dtype=dtype, default_initializer=Normal(0.0, 1.0)
+        )
         inputs[slot].stop_gradient = True
     out = helper.create_variable(dtype=dtype)
-    helper.append_op(type="spectral_norm", inputs=inputs, outputs={"Out": out},
-                     attrs={"dim": dim, "power_iters": power_iters, "eps": eps})
+    helper.append_op(
+        type="spectral_norm",
+        inputs=inputs,
+        outputs={"Out": out},
+        attrs={"dim": dim, "power_iters": power_iters, "eps": eps},
+    )
     return out
 
 
-def affine_channel(x: Variable, scale: Variable | None = None, bias: Variable | None = None, data_layout: str = "NCHW",
-                   name: str | None = None, act: Any = None) -> Variable:
+def affine_channel(
+    x: Variable,
+    scale: Variable | None = None,
+    bias: Variable | None = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+    act: Any = None,
+) -> Variable:
     """act(scale * x + bias) with a scale and a bias for each channel."""
     helper = LayerHelper("affine_channel", input=x, act=act, name=name)
     check_variable_and_dtype(x, "x", ["float32", "float64"], "affine_channel")
@@ -250,18 +438,28 @@ def affine_channel(x: Variable, scale: Variable | None = None, bias: Variable | 
         if not isinstance(value, Variable):
             raise TypeError(f"{key} of layers.affine_channel must be a Variable, but is {value!r}")
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
-    helper.append_op(type="affine_channel", inputs={"X": x, "Scale": scale, "Bias": bias}, attrs={"data_layout": data_layout},
-                     outputs={"Out": out})
+    helper.append_op(
+        type="affine_channel",
+        inputs={"X": x, "Scale": scale, "Bias": bias},
+        attrs={"data_layout": data_layout},
+        outputs={"Out": out},
+    )
     return helper.append_activation(out)
 
 
 # ------------------------------------------------------------------ dropout
-def dropout(x: Variable, dropout_prob: float, is_test: bool = False, seed: int | None = None, name: str | None = None,
-            dropout_implementation: str = "downgrade_in_infer") -> Variable:
+def dropout(
+    x: Variable,
+    dropout_prob: float,
+    is_test: bool = False,
+    seed: int | None = None,
+    name: str | None = None,
+    dropout_implementation: str = "downgrade_in_infer",
+) -> Variable:
     """Drops each element with probability `dropout_prob` while training.
 
-    "downgrade_in_infer" multiplies by 1 - `dropout_prob` in test mode; "upscale_in_train" divides what is kept by it
-    while training. A `seed`, here or of the program, makes every run drop the same elements.
+    "downgrade_in_infer" multiplies by 1 - `dropout_prob` in test mode; "upscale_in_train" divides what is
+    kept by it while training. A `seed`, here or of the program, makes every run drop the same elements.
     """
     helper = LayerHelper("dropout", x=x, name=name)
     check_variable_and_dtype(x, "x", _FLOATS, "dropout")
@@ -269,7 +467,16 @@ def dropout(x: Variable, dropout_prob: float, is_test: bool = False, seed: int |
     mask = helper.create_variable_for_type_inference(dtype=VarType.UINT8, stop_gradient=True)
     if (seed is None or seed == 0) and helper.main_program.random_seed != 0:
         seed = helper.main_program.random_seed
-    helper.append_op(type="dropout", inputs={"X": [x]}, outputs={"Out": [out], "Mask": [mask]}, attrs={
-        "dropout_prob": dropout_prob, "is_test": is_test, "fix_seed": seed is not None, "seed": seed if seed is not None else 0,
-        "dropout_implementation": dropout_implementation})
+    helper.append_op(
+        type="dropout",
+        inputs={"X": [x]},
+        outputs={"Out": [out], "Mask": [mask]},
+        attrs={
+            "dropout_prob": dropout_prob,
+            "is_test": is_test,
+            "fix_seed": seed is not None,
+            "seed": seed if seed is not None else 0,
+            "dropout_implementation": dropout_implementation,
+        },
+    )
     return out

@@ -1,4 +1,5 @@
 """Losses over very many classes, which look at a few of them: a tree of classes, and sampled negatives."""
+
 from __future__ import annotations
 
 import warnings
@@ -18,13 +19,24 @@ __all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
 _SAMPLERS = {"uniform": 0, "log_uniform": 1, "custom_dist": 2}
 
 
-def hsigmoid(input: Variable, label: Variable, num_classes: int, param_attr: Any = None, bias_attr: Any = None,
-             name: str | None = None, path_table: Variable | None = None, path_code: Variable | None = None,
-             is_custom: bool = False, is_sparse: bool = False) -> Variable:
-    """The cross entropy of the left and right turns on the way to the label in a binary tree of classes, of shape [N, 1].
+def hsigmoid(
+    input: Variable,
+    label: Variable,
+    num_classes: int,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+    path_table: Variable | None = None,
+    path_code: Variable | None = None,
+    is_custom: bool = False,
+    is_sparse: bool = False,
+) -> Variable:
+    """The cross entropy of the left and right turns on the way to the label in a binary tree of classes, of
+    shape [N, 1].
 
-    The tree is a complete one, or (`is_custom`) given by `path_table` and `path_code` [N, depth]: the inner nodes on each
-    label's way, padded with -1, and the turns taken there. Inner nodes have a row of the weight each.
+    The tree is a complete one, or (`is_custom`) given by `path_table` and `path_code` [N, depth]: the inner
+    nodes on each label's way, padded with -1, and the turns taken there. Inner nodes have a row of the weight
+    each.
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "hsigmoid")
     check_variable_and_dtype(label, "label", ["int64"], "hsigmoid")
@@ -36,16 +48,26 @@ def hsigmoid(input: Variable, label: Variable, num_classes: int, param_attr: Any
     out = helper.create_variable_for_type_inference(input.dtype)
     scores = helper.create_variable_for_type_inference(input.dtype)
     nodes = num_classes if is_custom else num_classes - 1
-    weights = helper.create_parameter(attr=helper.param_attr, shape=[nodes, input.shape[1]], is_bias=False, dtype=input.dtype)
+    weights = helper.create_parameter(
+        attr=helper.param_attr, shape=[nodes, input.shape[1]], is_bias=False, dtype=input.dtype
+    )
     inputs = {"X": input, "W": weights, "PathTable": path_table, "PathCode": path_code, "Label": label}
     if helper.bias_attr:
-        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[nodes, 1], is_bias=True, dtype=input.dtype)
-    helper.append_op(type="hierarchical_sigmoid", inputs=inputs, outputs={"Out": out, "PreOut": scores, "W_Out": weights},
-                     attrs={"num_classes": num_classes, "is_sparse": is_sparse, "remote_prefetch": is_sparse})
+        inputs["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=[nodes, 1], is_bias=True, dtype=input.dtype
+        )
+    helper.append_op(
+        type="hierarchical_sigmoid",
+        inputs=inputs,
+        outputs={"Out": out, "PreOut": scores, "W_Out": weights},
+        attrs={"num_classes": num_classes, "is_sparse": is_sparse, "remote_prefetch": is_sparse},
+    )
     return out
 
 
-def _check_tree(num_classes: int, path_table: Variable | None, path_code: Variable | None, is_custom: bool) -> None:
+def _check_tree(
+    num_classes: int, path_table: Variable | None, path_code: Variable | None, is_custom: bool
+) -> None:
     if not is_custom:
         if num_classes is None or num_classes < 2:
             raise ValueError("num_classes must not be less than 2 with default tree")
@@ -57,25 +79,39 @@ def _check_tree(num_classes: int, path_table: Variable | None, path_code: Variab
             raise ValueError(f"{what} should not be None with custom tree")
 
 
-def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight: Variable | None = None, param_attr: Any = None,
-        bias_attr: Any = None, num_neg_samples: int | None = None, name: str | None = None, sampler: str = "uniform",
-        custom_dist: Sequence[float] | None = None, seed: int = 0, is_sparse: bool = False) -> Variable:
-    """Noise-contrastive estimation: the cost of telling the label from `num_neg_samples` (10) sampled classes, [N, 1].
+def nce(
+    input: Variable,
+    label: Variable,
+    num_total_classes: int,
+    sample_weight: Variable | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    num_neg_samples: int | None = None,
+    name: str | None = None,
+    sampler: str = "uniform",
+    custom_dist: Sequence[float] | None = None,
+    seed: int = 0,
+    is_sparse: bool = False,
+) -> Variable:
+    """Noise-contrastive estimation: the cost of telling the label from `num_neg_samples` (10) sampled
+    classes, [N, 1].
 
-    `sampler` is "uniform", "log_uniform" (small class numbers are frequent), or "custom_dist" with the probabilities in
-    `custom_dist`. The cost is divided by num_neg_samples + 1.
+    `sampler` is "uniform", "log_uniform" (small class numbers are frequent), or "custom_dist" with the
+    probabilities in `custom_dist`. The cost is divided by num_neg_samples + 1.
     """
     helper = LayerHelper("nce", param_attr=param_attr, bias_attr=bias_attr, name=name)
     check_variable_and_dtype(input, "input", ["float32", "float64"], "nce")
     check_variable_and_dtype(label, "label", ["int64"], "nce")
     if sampler not in _SAMPLERS:
         raise Exception("Unsupported sampler type.")
-    weight = helper.create_parameter(attr=helper.param_attr, shape=[num_total_classes, input.shape[1]], is_bias=False,
-                                     dtype=input.dtype)
+    weight = helper.create_parameter(
+        attr=helper.param_attr, shape=[num_total_classes, input.shape[1]], is_bias=False, dtype=input.dtype
+    )
     inputs: dict[str, Any] = {"Input": input, "Label": label, "Weight": weight, "SampleWeight": sample_weight}
     if helper.bias_attr:
-        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[num_total_classes, 1], is_bias=True,
-                                                 dtype=input.dtype)
+        inputs["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=[num_total_classes, 1], is_bias=True, dtype=input.dtype
+        )
     cost = helper.create_variable_for_type_inference(dtype=input.dtype)
     logits = helper.create_variable_for_type_inference(dtype=input.dtype)
     labels = helper.create_variable_for_type_inference(dtype=label.dtype)
@@ -83,28 +119,47 @@ def nce(input: Variable, label: Variable, num_total_classes: int, sample_weight:
         assert custom_dist is not None
         inputs.update(_alias_tables(helper, custom_dist))
     negatives = 10 if num_neg_samples is None else int(num_neg_samples)
-    helper.append_op(type="nce", inputs=inputs, outputs={"Cost": cost, "SampleLogits": logits, "SampleLabels": labels},
-                     attrs={"num_total_classes": int(num_total_classes), "num_neg_samples": negatives, "seed": seed,
-                            "sampler": _SAMPLERS[sampler], "is_sparse": is_sparse, "remote_prefetch": is_sparse})
-    scaled: Variable = cost / (negatives + 1)                          # type: ignore[operator,assignment]
+    helper.append_op(
+        type="nce",
+        inputs=inputs,
+        outputs={"Cost": cost, "SampleLogits": logits, "SampleLabels": labels},
+        attrs={
+            "num_total_classes": int(num_total_classes),
+            "num_neg_samples": negatives,
+            "seed": seed,
+            "sampler": _SAMPLERS[sampler],
+            "is_sparse": is_sparse,
+            "remote_prefetch": is_sparse,
+        },
+    )
+    scaled: Variable = cost / (negatives + 1)  # type: ignore[operator,assignment]
     return scaled
 
 
 def _alias_tables(helper: LayerHelper, probabilities: Sequence[float]) -> dict[str, Variable]:
     """Parameters that hold a distribution and its alias tables."""
     alias, keep = alias_method(probabilities)
-    tables = {"CustomDistProbs": np.array(probabilities, "float32"), "CustomDistAlias": np.array(alias, "int32"),
-              "CustomDistAliasProbs": np.array(keep, "float32")}
+    tables = {
+        "CustomDistProbs": np.array(probabilities, "float32"),
+        "CustomDistAlias": np.array(alias, "int32"),
+        "CustomDistAliasProbs": np.array(keep, "float32"),
+    }
     made = {}
     for slot, table in tables.items():
-        made[slot] = helper.create_parameter(attr=ParamAttr(), shape=table.shape, dtype=table.dtype,
-                                             default_initializer=NumpyArrayInitializer(table))
+        made[slot] = helper.create_parameter(
+            attr=ParamAttr(),
+            shape=table.shape,
+            dtype=table.dtype,
+            default_initializer=NumpyArrayInitializer(table),
+        )
         made[slot].stop_gradient = True
     return made
 
 
 def alias_method(probabilities: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Walker's tables: draw i uniformly, keep it with probability keep[i], else take alias[i]; -1 where it is always kept."""
+    """Walker's tables: draw i uniformly, keep it with probability keep[i], else take alias[i]; -1 where it
+    is always kept.
+    """
     count = len(probabilities)
     alias, keep = [-1] * count, [1.0] * count
     shares = [(i, float(p) * count) for i, p in enumerate(probabilities)]
@@ -123,13 +178,21 @@ def alias_method(probabilities: Sequence[float]) -> tuple[list[int], list[float]
 
 
 def sampled_softmax_with_cross_entropy(
-        logits: Variable, label: Variable, num_samples: int, num_true: int = 1, remove_accidental_hits: bool = True,
-        use_customized_samples: bool = False, customized_samples: Variable | None = None,
-        customized_probabilities: Variable | None = None, seed: int = 0) -> Variable:
-    """`softmax_with_cross_entropy` over the labels and `num_samples` classes drawn log-uniformly, of shape [N, 1].
+    logits: Variable,
+    label: Variable,
+    num_samples: int,
+    num_true: int = 1,
+    remove_accidental_hits: bool = True,
+    use_customized_samples: bool = False,
+    customized_samples: Variable | None = None,
+    customized_probabilities: Variable | None = None,
+    seed: int = 0,
+) -> Variable:
+    """`softmax_with_cross_entropy` over the labels and `num_samples` classes drawn log-uniformly, of shape
+    [N, 1].
 
-    Scores are corrected by the log of how often a class is drawn. `use_customized_samples` takes the classes and these
-    probabilities, both [N, num_true + num_samples], as given.
+    Scores are corrected by the log of how often a class is drawn. `use_customized_samples` takes the classes
+    and these probabilities, both [N, num_true + num_samples], as given.
     """
     helper = LayerHelper("sample_logits")
     if use_customized_samples:
@@ -143,18 +206,43 @@ def sampled_softmax_with_cross_entropy(
     one_hot = helper.create_variable_for_type_inference(dtype="float32")
     logits_dim = helper.create_variable_for_type_inference(dtype=logits.dtype)
     labels_dim = helper.create_variable_for_type_inference(dtype=label.dtype)
-    helper.append_op(type="sample_logits",
-                     inputs={"Logits": logits, "Labels": label, "CustomizedSamples": customized_samples,
-                             "CustomizedProbabilities": customized_probabilities},
-                     outputs={"Samples": samples, "Probabilities": probabilities, "SampledLabels": sampled_label,
-                              "SampledLogits": sampled_logits, "LogitsDim": logits_dim, "LabelsDim": labels_dim},
-                     attrs={"use_customized_samples": use_customized_samples, "uniq": True, "num_samples": num_samples,
-                            "remove_accidental_hits": remove_accidental_hits, "seed": seed})
+    helper.append_op(
+        type="sample_logits",
+        inputs={
+            "Logits": logits,
+            "Labels": label,
+            "CustomizedSamples": customized_samples,
+            "CustomizedProbabilities": customized_probabilities,
+        },
+        outputs={
+            "Samples": samples,
+            "Probabilities": probabilities,
+            "SampledLabels": sampled_label,
+            "SampledLogits": sampled_logits,
+            "LogitsDim": logits_dim,
+            "LabelsDim": labels_dim,
+        },
+        attrs={
+            "use_customized_samples": use_customized_samples,
+            "uniq": True,
+            "num_samples": num_samples,
+            "remove_accidental_hits": remove_accidental_hits,
+            "seed": seed,
+        },
+    )
     loss = helper.create_variable_for_type_inference(dtype=logits.dtype)
     softmax = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    helper.append_op(type="one_hot", inputs={"X": sampled_label}, attrs={"depth": num_samples + 1}, outputs={"Out": one_hot})
-    helper.append_op(type="softmax_with_cross_entropy", inputs={"Logits": sampled_logits, "Label": one_hot},
-                     outputs={"Softmax": softmax, "Loss": loss},
-                     attrs={"soft_label": True, "ignore_index": 0, "numeric_stable_mode": False})
-    scaled: Variable = loss / num_true                                 # type: ignore[operator,assignment]
+    helper.append_op(
+        type="one_hot",
+        inputs={"X": sampled_label},
+        attrs={"depth": num_samples + 1},
+        outputs={"Out": one_hot},
+    )
+    helper.append_op(
+        type="softmax_with_cross_entropy",
+        inputs={"Logits": sampled_logits, "Label": one_hot},
+        outputs={"Softmax": softmax, "Loss": loss},
+        attrs={"soft_label": True, "ignore_index": 0, "numeric_stable_mode": False},
+    )
+    scaled: Variable = loss / num_true  # type: ignore[operator,assignment]
     return scaled

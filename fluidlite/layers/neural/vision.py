@@ -1,4 +1,5 @@
 """Layers that pad, cut up, rearrange and warp images."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,14 +9,33 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["affine_grid", "grid_sampler", "im2sequence", "maxout", "pad", "pad2d", "pad_constant_like", "pixel_shuffle", "row_conv",
-           "shuffle_channel", "space_to_depth", "temporal_shift", "unfold"]
+__all__ = [
+    "affine_grid",
+    "grid_sampler",
+    "im2sequence",
+    "maxout",
+    "pad",
+    "pad2d",
+    "pad_constant_like",
+    "pixel_shuffle",
+    "row_conv",
+    "shuffle_channel",
+    "space_to_depth",
+    "temporal_shift",
+    "unfold",
+]
 
 _FLOATS = ["float32", "float64"]
 
 
-def _apply(helper: LayerHelper, type: str, inputs: dict[str, Any], dtype: Any, attrs: dict[str, Any] | None = None,
-           slot: str = "Out") -> Variable:
+def _apply(
+    helper: LayerHelper,
+    type: str,
+    inputs: dict[str, Any],
+    dtype: Any,
+    attrs: dict[str, Any] | None = None,
+    slot: str = "Out",
+) -> Variable:
     """Append an op with one output."""
     out = helper.create_variable_for_type_inference(dtype=dtype)
     helper.append_op(type=type, inputs=inputs, outputs={slot: out}, attrs=attrs)
@@ -27,7 +47,9 @@ def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str 
     """x within `pad_value`; `paddings` holds before and after for each dimension, one after the other."""
     check_variable_and_dtype(x, "x", ["float16", "float32", "float64", "int32", "int64"], "pad")
     helper = LayerHelper("pad", input=x, name=name)
-    return _apply(helper, "pad", {"X": x}, helper.input_dtype(), {"paddings": paddings, "pad_value": float(pad_value)})
+    return _apply(
+        helper, "pad", {"X": x}, helper.input_dtype(), {"paddings": paddings, "pad_value": float(pad_value)}
+    )
 
 
 def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
@@ -35,17 +57,30 @@ def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: st
     check_type(x, "x", Variable, "pad_constant_like")
     check_variable_and_dtype(y, "y", ["float32", "float64", "int32", "int64"], "pad_constant_like")
     helper = LayerHelper("pad_constant_like", input=x, name=name)
-    return _apply(helper, "pad_constant_like", {"X": x, "Y": y}, helper.input_dtype(), {"pad_value": float(pad_value)})
+    return _apply(
+        helper, "pad_constant_like", {"X": x, "Y": y}, helper.input_dtype(), {"pad_value": float(pad_value)}
+    )
 
 
-def pad2d(input: Variable, paddings: Sequence[int] | Variable = [0, 0, 0, 0],  # noqa: B006
-          mode: str = "constant", pad_value: float = 0.0, data_format: str = "NCHW", name: str | None = None) -> Variable:
-    """Images with [top, bottom, left, right] `paddings` of `pad_value` ("constant"), of what they mirror ("reflect"), or of
-    their borders ("edge")."""
+def pad2d(
+    input: Variable,
+    paddings: Sequence[int] | Variable = [0, 0, 0, 0],  # noqa: B006
+    mode: str = "constant",
+    pad_value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Images with [top, bottom, left, right] `paddings` of `pad_value` ("constant"), of what they mirror
+    ("reflect"), or of their borders ("edge").
+    """
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "int32", "int64"], "pad2d")
     inputs = {"X": [input]} | ({"Paddings": [paddings]} if isinstance(paddings, Variable) else {})
-    attrs = {"mode": mode, "pad_value": pad_value, "data_format": data_format,
-             "paddings": [] if isinstance(paddings, Variable) else list(paddings)}
+    attrs = {
+        "mode": mode,
+        "pad_value": pad_value,
+        "data_format": data_format,
+        "paddings": [] if isinstance(paddings, Variable) else list(paddings),
+    }
     return _apply(LayerHelper("pad2d", name=name), "pad2d", inputs, input.dtype, attrs)
 
 
@@ -69,7 +104,9 @@ def pixel_shuffle(x: Variable, upscale_factor: int) -> Variable:
 
 
 def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Variable:
-    """(N, C, H, W) as (N, C b^2, H / b, W / b) for b = `blocksize`, in the order of Paddle's (and darknet's) reorg."""
+    """(N, C, H, W) as (N, C b^2, H / b, W / b) for b = `blocksize`, in the order of Paddle's (and
+    darknet's) reorg.
+    """
     helper = LayerHelper("space_to_depth", x=x, name=name)
     if not isinstance(blocksize, int):
         raise ValueError(f"blocksize must be a python Int, but is {blocksize!r}")
@@ -88,12 +125,16 @@ def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variabl
 
 
 def temporal_shift(x: Variable, seg_num: int, shift_ratio: float = 0.25, name: str | None = None) -> Variable:
-    """Moves `shift_ratio` of the channels one frame on and as many one frame back, within segments of `seg_num` frames."""
+    """Moves `shift_ratio` of the channels one frame on and as many one frame back, within segments of
+    `seg_num` frames.
+    """
     helper = LayerHelper("temporal_shift", x=x, name=name)
     check_variable_and_dtype(x, "x", _FLOATS, "temporal_shift")
     check_type(seg_num, "seg_num", int, "temporal_shift")
     check_type(shift_ratio, "shift_ratio", float, "temporal_shift")
-    return _apply(helper, "temporal_shift", {"X": x}, x.dtype, {"seg_num": seg_num, "shift_ratio": shift_ratio})
+    return _apply(
+        helper, "temporal_shift", {"X": x}, x.dtype, {"seg_num": seg_num, "shift_ratio": shift_ratio}
+    )
 
 
 # ------------------------------------------------------------------ windows
@@ -101,12 +142,20 @@ def _pair(value: Any) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value)
 
 
-def im2sequence(input: Variable, filter_size: Any = 1, stride: Any = 1, padding: Any = 0, input_image_size: Variable | None = None,
-                out_stride: Any = 1, name: str | None = None) -> Variable:
+def im2sequence(
+    input: Variable,
+    filter_size: Any = 1,
+    stride: Any = 1,
+    padding: Any = 0,
+    input_image_size: Variable | None = None,
+    out_stride: Any = 1,
+    name: str | None = None,
+) -> Variable:
     """A sequence for each image whose rows are its windows, flattened.
 
-    `padding` is a number, [vertical, horizontal], or [top, left, bottom, right]. `input_image_size` (N, 2) holds sizes of
-    images in pixels, of which `out_stride` pixels make one place of the input: windows outside these are left out.
+    `padding` is a number, [vertical, horizontal], or [top, left, bottom, right]. `input_image_size` (N, 2)
+    holds sizes of images in pixels, of which `out_stride` pixels make one place of the input: windows outside
+    these are left out.
     """
     padding = _pair(padding)
     if len(padding) == 2:
@@ -120,8 +169,14 @@ def im2sequence(input: Variable, filter_size: Any = 1, stride: Any = 1, padding:
     return _apply(helper, "im2sequence", inputs, helper.input_dtype(), attrs)
 
 
-def unfold(x: Variable, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1,
-           name: str | None = None) -> Variable:
+def unfold(
+    x: Variable,
+    kernel_sizes: Any,
+    strides: Any = 1,
+    paddings: Any = 0,
+    dilations: Any = 1,
+    name: str | None = None,
+) -> Variable:
     """Windows of images as columns: (N, C * height * width of a window, number of windows).
 
     `paddings` is a number, [vertical, horizontal], or [top, left, bottom, right].
@@ -130,31 +185,43 @@ def unfold(x: Variable, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, 
     check_variable_and_dtype(x, "x", _FLOATS, "unfold")
     if len(x.shape) != 4:
         raise AssertionError(f"the input of layers.unfold must be (N, C, H, W), but has shape {x.shape}")
-    attrs = {key: _two(key, value) for key, value in
-             (("kernel_sizes", kernel_sizes), ("strides", strides), ("dilations", dilations))}
-    attrs["paddings"] = _two("paddings", paddings) * 2 if isinstance(paddings, int) or len(paddings) != 4 else list(paddings)
+    attrs = {
+        key: _two(key, value)
+        for key, value in (("kernel_sizes", kernel_sizes), ("strides", strides), ("dilations", dilations))
+    }
+    attrs["paddings"] = (
+        _two("paddings", paddings) * 2 if isinstance(paddings, int) or len(paddings) != 4 else list(paddings)
+    )
     return _apply(helper, "unfold", {"X": x}, x.dtype, attrs, slot="Y")
 
 
 def _two(name: str, value: Any) -> list[int]:
     pair = _pair(value)
     if len(pair) != 2:
-        raise (ValueError if name == "paddings" else AssertionError)(f"{name} must be an integer or two of them, but is {value!r}")
+        raise (ValueError if name == "paddings" else AssertionError)(
+            f"{name} must be an integer or two of them, but is {value!r}"
+        )
     return pair
 
 
 def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: Any = None) -> Variable:
-    """act(sum over i of weight i * row t + i) for each row t of a sequence and the `future_context_size` rows behind it."""
+    """act(sum over i of weight i * row t + i) for each row t of a sequence and the `future_context_size`
+    rows behind it.
+    """
     helper = LayerHelper("row_conv", input=input, param_attr=param_attr, act=act)
     check_variable_and_dtype(input, "input", ["float32"], "row_conv")
     dtype = helper.input_dtype()
-    weights = helper.create_parameter(attr=helper.param_attr, shape=[future_context_size + 1, input.shape[-1]], dtype=dtype)
+    weights = helper.create_parameter(
+        attr=helper.param_attr, shape=[future_context_size + 1, input.shape[-1]], dtype=dtype
+    )
     return helper.append_activation(_apply(helper, "row_conv", {"X": [input], "Filter": [weights]}, dtype))
 
 
 # ------------------------------------------------------------------ warping
 def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Variable:
-    """Where the points of an image of `out_shape` [N, C, H, W] come from under the maps theta (N, 2, 3): (N, H, W, 2) in [-1, 1]."""
+    """Where the points of an image of `out_shape` [N, C, H, W] come from under the maps theta (N, 2, 3):
+    (N, H, W, 2) in [-1, 1].
+    """
     helper = LayerHelper("affine_grid")
     check_variable_and_dtype(theta, "theta", _FLOATS, "affine_grid")
     check_type(out_shape, "out_shape", (Variable, list, tuple), "affine_grid")
@@ -170,7 +237,9 @@ def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Var
 
 
 def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variable:
-    """x at the points of `grid` (N, H, W, 2), columns and rows in [-1, 1], between pixels bilinear, outside zero."""
+    """x at the points of `grid` (N, H, W, 2), columns and rows in [-1, 1], between pixels bilinear,
+    outside zero.
+    """
     helper = LayerHelper("grid_sampler", name=name)
     check_variable_and_dtype(x, "x", _FLOATS, "grid_sampler")
     check_variable_and_dtype(grid, "grid", _FLOATS, "grid_sampler")

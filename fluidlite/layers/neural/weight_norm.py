@@ -1,4 +1,5 @@
 """Weight normalisation: a parameter w as g * v / |v|, for `WeightNormParamAttr`."""
+
 from __future__ import annotations
 
 import copy
@@ -16,8 +17,11 @@ from fluidlite.param_attr import WeightNormParamAttr
 __all__ = ["create_weight_normalized"]
 
 
-def create_weight_normalized(helper: LayerHelperBase, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any) -> Variable:
-    """w of `shape` with parameters `<name>_v`, initialised as w would be, and `<name>_g`, which begins as |v|.
+def create_weight_normalized(
+    helper: LayerHelperBase, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any
+) -> Variable:
+    """w of `shape` with parameters `<name>_v`, initialised as w would be, and `<name>_g`, which begins as
+    |v|.
 
     The norm is taken over all dimensions but `attr.dim`, or over all of them where it is None.
     """
@@ -59,7 +63,9 @@ class _Steps:
         name = unique_name.generate(".".join([self.helper.name, f"weight_norm_{what}"]))
         return self.block.create_var(name=name, dtype=self.dtype, persistable=False)
 
-    def step(self, type: str, x: Variable, out: Variable | None = None, what: str = "", **attrs: Any) -> Variable:
+    def step(
+        self, type: str, x: Variable, out: Variable | None = None, what: str = "", **attrs: Any
+    ) -> Variable:
         """`type` applied to x."""
         out = self.variable(what or type) if out is None else out
         self.block.append_op(type=type, inputs={"X": x}, outputs={"Out": out}, attrs=attrs)
@@ -81,7 +87,12 @@ class _Steps:
         return self.step("transpose", self._reshaped(rows, [1], shape, None), out, axis=swapped)
 
     def _reshaped(self, rows: Variable, axes: list[int], shape: list[int], out: Variable | None) -> Variable:
-        return self.step("reshape", self._root_of_squares(rows, self.variable("norm"), axes, reduce_all=False), out, shape=shape)
+        return self.step(
+            "reshape",
+            self._root_of_squares(rows, self.variable("norm"), axes, reduce_all=False),
+            out,
+            shape=shape,
+        )
 
     def _root_of_squares(self, x: Variable, out: Variable, axes: list[int], reduce_all: bool) -> Variable:
         squares = self.step("pow", self.step("abs", x), factor=2.0)

@@ -1,4 +1,7 @@
-"""What a `BasicDecoder` asks: which inputs come first, which ids to take from the outputs, and which inputs come next."""
+"""What a `BasicDecoder` asks: which inputs come first, which ids to take from the outputs, and which
+inputs come next.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -29,7 +32,8 @@ class DecodeHelper:
 
 
 class TrainingHelper(DecodeHelper):
-    """Feeds the rows of `inputs` [batch, time, ...] (or [time, batch, ...] if `time_major`), whatever the decoder says.
+    """Feeds the rows of `inputs` [batch, time, ...] (or [time, batch, ...] if `time_major`), whatever the
+    decoder says.
 
     `sequence_length` [batch] says how many steps each row has.
     """
@@ -56,7 +60,9 @@ class TrainingHelper(DecodeHelper):
         """The best id of each row."""
         return tensor.argmax(outputs, axis=-1)
 
-    def next_inputs(self, time: Variable, outputs: Any, states: Any, sample_ids: Variable) -> tuple[Variable, Any, Any]:
+    def next_inputs(
+        self, time: Variable, outputs: Any, states: Any, sample_ids: Variable
+    ) -> tuple[Variable, Any, Any]:
         """(which rows end with the next step, that step, states as they are)."""
         now, lengths = _as_int32(time), _as_int32(self.sequence_length)
         following = now + 1
@@ -73,36 +79,55 @@ def _as_int32(x: Variable) -> Variable:
 
 
 class GreedyEmbeddingHelper(DecodeHelper):
-    """Feeds `embedding_fn` of the best ids; a row is finished when that is `end_token`. `start_tokens` [batch] come first."""
+    """Feeds `embedding_fn` of the best ids; a row is finished when that is `end_token`. `start_tokens`
+    [batch] come first.
+    """
 
-    def __init__(self, embedding_fn: Callable[[Variable], Any], start_tokens: Variable, end_token: int) -> None:
+    def __init__(
+        self, embedding_fn: Callable[[Variable], Any], start_tokens: Variable, end_token: int
+    ) -> None:
         self.embedding_fn = embedding_fn
         self.start_tokens = start_tokens
         self.end_token = fill_constant(shape=[1], dtype="int64", value=end_token)
 
     def initialize(self) -> tuple[Any, Variable]:
         """(embeddings of the start tokens, no row finished)."""
-        finished = fill_constant_batch_size_like(input=self.start_tokens, shape=[-1], dtype="bool", value=False, force_cpu=True)
+        finished = fill_constant_batch_size_like(
+            input=self.start_tokens, shape=[-1], dtype="bool", value=False, force_cpu=True
+        )
         return self.embedding_fn(self.start_tokens), finished
 
     def sample(self, time: Variable, outputs: Variable, states: Any) -> Variable:
         """The best id of each row."""
         return tensor.argmax(outputs, axis=-1)
 
-    def next_inputs(self, time: Variable, outputs: Any, states: Any, sample_ids: Variable) -> tuple[Variable, Any, Any]:
+    def next_inputs(
+        self, time: Variable, outputs: Any, states: Any, sample_ids: Variable
+    ) -> tuple[Variable, Any, Any]:
         """(which ids are the end token, embeddings of the ids, states as they are)."""
         finished = compare.equal(sample_ids, self.end_token)
         return finished, self.embedding_fn(sample_ids), states
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """Feeds `embedding_fn` of ids drawn with the softmax of the outputs, which are divided by `softmax_temperature` first."""
+    """Feeds `embedding_fn` of ids drawn with the softmax of the outputs, which are divided by
+    `softmax_temperature` first.
+    """
 
-    def __init__(self, embedding_fn: Callable[[Variable], Any], start_tokens: Variable, end_token: int,
-                 softmax_temperature: float | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        embedding_fn: Callable[[Variable], Any],
+        start_tokens: Variable,
+        end_token: int,
+        softmax_temperature: float | None = None,
+        seed: int | None = None,
+    ) -> None:
         super().__init__(embedding_fn, start_tokens, end_token)
-        self.softmax_temperature = None if softmax_temperature is None else fill_constant(
-            shape=[1], dtype="float32", value=softmax_temperature)
+        self.softmax_temperature = (
+            None
+            if softmax_temperature is None
+            else fill_constant(shape=[1], dtype="float32", value=softmax_temperature)
+        )
         self.seed = seed
 
     def sample(self, time: Variable, outputs: Any, states: Any) -> Variable:

@@ -1,4 +1,7 @@
-"""Decoders, which make one token a step from the token before, and `dynamic_decode`, which runs one until all rows are finished."""
+"""Decoders, which make one token a step from the token before, and `dynamic_decode`, which runs one until
+all rows are finished.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,7 +24,7 @@ from fluidlite.layers.tensors.constants import range as count
 
 __all__ = ["BasicDecoder", "BeamSearchDecoder", "Decoder", "dynamic_decode"]
 
-NEVER = 1e9                      # minus this is the log probability of what must not be chosen
+NEVER = 1e9  # minus this is the log probability of what must not be chosen
 
 
 class Decoder:
@@ -32,11 +35,15 @@ class Decoder:
         raise TypeError(f"{type(self).__name__} must implement initialize")
 
     def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> Any:
-        """(outputs, next states, next inputs, which rows are finished); TypeError unless a subclass says how."""
+        """(outputs, next states, next inputs, which rows are finished); TypeError unless a subclass says
+        how.
+        """
         raise TypeError(f"{type(self).__name__} must implement step")
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Variable) -> Any:
-        """(outputs, final states) of all steps together, outputs [time, batch, ...]; as they are unless a subclass changes them."""
+        """(outputs, final states) of all steps together, outputs [time, batch, ...]; as they are unless a
+        subclass changes them.
+        """
         return outputs, final_states
 
 
@@ -49,7 +56,9 @@ class BasicDecoder(Decoder):
         cell_outputs: Any
         sample_ids: Any
 
-    def __init__(self, cell: RNNCell, helper: DecodeHelper, output_fn: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, cell: RNNCell, helper: DecodeHelper, output_fn: Callable[[Any], Any] | None = None
+    ) -> None:
         self.cell = cell
         self.helper = helper
         self.output_fn = output_fn
@@ -66,16 +75,19 @@ class BasicDecoder(Decoder):
             cell_outputs = self.output_fn(cell_outputs)
         sample_ids = self.helper.sample(time=time, outputs=cell_outputs, states=cell_states)
         sample_ids.stop_gradient = True
-        finished, next_inputs, next_states = self.helper.next_inputs(time=time, outputs=cell_outputs, states=cell_states,
-                                                                     sample_ids=sample_ids)
+        finished, next_inputs, next_states = self.helper.next_inputs(
+            time=time, outputs=cell_outputs, states=cell_states, sample_ids=sample_ids
+        )
         return self.OutputWrapper(cell_outputs, sample_ids), next_states, next_inputs, finished
 
 
 # ---------------------------------------------------------------------- beam search
 class BeamSearchDecoder(Decoder):
-    """Keeps the `beam_size` best prefixes of each row; states are [batch, beam, ...] outside the cell, [batch x beam, ...] inside.
+    """Keeps the `beam_size` best prefixes of each row; states are [batch, beam, ...] outside the cell, [batch
+    x beam, ...] inside.
 
-    Tensors of other kinds that the cell reads, such as encoder outputs, must be tiled by `tile_beam_merge_with_batch`.
+    Tensors of other kinds that the cell reads, such as encoder outputs, must be tiled by
+    `tile_beam_merge_with_batch`.
     """
 
     class OutputWrapper(NamedTuple):
@@ -93,8 +105,15 @@ class BeamSearchDecoder(Decoder):
         finished: Any
         lengths: Any
 
-    def __init__(self, cell: RNNCell, start_token: int, end_token: int, beam_size: int,
-                 embedding_fn: Callable[[Variable], Any] | None = None, output_fn: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        cell: RNNCell,
+        start_token: int,
+        end_token: int,
+        beam_size: int,
+        embedding_fn: Callable[[Variable], Any] | None = None,
+        output_fn: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.cell = cell
         self.embedding_fn = embedding_fn
         self.output_fn = output_fn
@@ -145,7 +164,9 @@ class BeamSearchDecoder(Decoder):
 
     # ------------------------------------------------------------------ decoding
     def initialize(self, initial_cell_states: Any) -> tuple[Any, StateWrapper, Variable]:
-        """Start tokens in all beams; all but the first of a row's beams are next to impossible, so that they do not repeat it."""
+        """Start tokens in all beams; all but the first of a row's beams are next to impossible, so that
+        they do not repeat it.
+        """
         state = utils.flatten(initial_cell_states)[0]
         self.batch_size = search.shape(state)[0]
         self.start_token_tensor = fill_constant(shape=[1], dtype="int64", value=self.start_token)
@@ -154,26 +175,34 @@ class BeamSearchDecoder(Decoder):
         tokens = self._expand_to_beam_size(shaping.expand(self.start_token_tensor, [self.batch_size]))
         first = variables.assign(np.array([[0.0] + [-NEVER] * (self.beam_size - 1)], dtype="float32"))
         log_probs = shaping.expand(first, [self.batch_size, 1])
-        finished = fill_constant_batch_size_like(input=state, shape=[-1, self.beam_size], dtype="bool", value=False, force_cpu=True)
+        finished = fill_constant_batch_size_like(
+            input=state, shape=[-1, self.beam_size], dtype="bool", value=False, force_cpu=True
+        )
         lengths = zeros_like(tokens)
         inputs = self.embedding_fn(tokens) if self.embedding_fn else tokens
         return inputs, self.StateWrapper(cell_states, log_probs, finished, lengths), finished
 
     def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> tuple[Any, Any, Any, Variable]:
         """One step of the cell for all beams, and the best continuations."""
-        cell_outputs, cell_states = self.cell(utils.map_structure(self._merge_batch_beams, inputs),
-                                              utils.map_structure(self._merge_batch_beams, states.cell_states), **kwargs)
+        cell_outputs, cell_states = self.cell(
+            utils.map_structure(self._merge_batch_beams, inputs),
+            utils.map_structure(self._merge_batch_beams, states.cell_states),
+            **kwargs,
+        )
         cell_outputs = utils.map_structure(self._split_batch_beams, cell_outputs)
         cell_states = utils.map_structure(self._split_batch_beams, cell_states)
         if self.output_fn is not None:
             cell_outputs = self.output_fn(cell_outputs)
-        found, state = self._beam_search_step(time=time, logits=cell_outputs, next_cell_states=cell_states, beam_state=states)
+        found, state = self._beam_search_step(
+            time=time, logits=cell_outputs, next_cell_states=cell_states, beam_state=states
+        )
         found.predicted_ids.stop_gradient = True
         following = self.embedding_fn(found.predicted_ids) if self.embedding_fn else found.predicted_ids
         return found, state, following, state.finished
 
-    def _beam_search_step(self, time: Variable, logits: Variable, next_cell_states: Any,
-                          beam_state: StateWrapper) -> tuple[OutputWrapper, StateWrapper]:
+    def _beam_search_step(
+        self, time: Variable, logits: Variable, next_cell_states: Any, beam_state: StateWrapper
+    ) -> tuple[OutputWrapper, StateWrapper]:
         """The best continuations of all beams of a row, by the sum of their log probabilities."""
         self._prepare(logits.shape[-1])
         step_probs = self._mask_probs(activations.log(reduce.softmax(logits)), beam_state.finished)
@@ -182,12 +211,16 @@ class BeamSearchDecoder(Decoder):
         parents = elementwise.elementwise_floordiv(places, self.vocab_size_tensor)
         tokens = elementwise.elementwise_mod(places, self.vocab_size_tensor)
         log_probs = self._gather(self._flat(totals), places, self.batch_size)
-        cell_states = utils.map_structure(lambda x: self._gather(x, parents, self.batch_size), next_cell_states)
+        cell_states = utils.map_structure(
+            lambda x: self._gather(x, parents, self.batch_size), next_cell_states
+        )
         finished = self._gather(beam_state.finished, parents, self.batch_size)
         lengths = self._gather(beam_state.lengths, parents, self.batch_size)
         lengths = lengths + variables.cast(compare.logical_not(finished), beam_state.lengths.dtype)
         finished = compare.logical_or(finished, compare.equal(tokens, self.end_token_tensor))
-        return self.OutputWrapper(scores, tokens, parents), self.StateWrapper(cell_states, log_probs, finished, lengths)
+        return self.OutputWrapper(scores, tokens, parents), self.StateWrapper(
+            cell_states, log_probs, finished, lengths
+        )
 
     def _prepare(self, vocab_size: int) -> None:
         """Constants that depend on the number of tokens."""
@@ -206,12 +239,22 @@ class BeamSearchDecoder(Decoder):
 
 
 # ---------------------------------------------------------------------- the loop
-def dynamic_decode(decoder: Decoder, inits: Any = None, max_step_num: int | None = None, output_time_major: bool = False,
-                   impute_finished: bool = False, is_test: bool = False, return_length: bool = False, **kwargs: Any) -> Any:
-    """(outputs, final states[, lengths]) of `decoder.step` repeated until all rows are finished, or `max_step_num` is passed.
+def dynamic_decode(
+    decoder: Decoder,
+    inits: Any = None,
+    max_step_num: int | None = None,
+    output_time_major: bool = False,
+    impute_finished: bool = False,
+    is_test: bool = False,
+    return_length: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """(outputs, final states[, lengths]) of `decoder.step` repeated until all rows are finished, or
+    `max_step_num` is passed.
 
-    Outputs are [batch, time, ...], or [time, batch, ...] if `output_time_major`. `impute_finished` leaves the states of
-    finished rows as they are. `is_test` keeps nothing for a gradient. Other arguments go to the decoder's step.
+    Outputs are [batch, time, ...], or [time, batch, ...] if `output_time_major`. `impute_finished` leaves the
+    states of finished rows as they are. `is_test` keeps nothing for a gradient. Other arguments go to the
+    decoder's step.
     """
     loop = _Loop(decoder, inits, max_step_num, impute_finished, is_test)
     outputs, states = loop.run(kwargs)
@@ -222,14 +265,20 @@ def dynamic_decode(decoder: Decoder, inits: Any = None, max_step_num: int | None
 
 
 class _Loop:
-    """The while loop of a decoding: inputs and states go from step to step in arrays, or, testing, in variables."""
+    """The while loop of a decoding: inputs and states go from step to step in arrays, or, testing, in
+    variables.
+    """
 
-    def __init__(self, decoder: Decoder, inits: Any, max_step_num: int | None, impute_finished: bool, is_test: bool) -> None:
+    def __init__(
+        self, decoder: Decoder, inits: Any, max_step_num: int | None, impute_finished: bool, is_test: bool
+    ) -> None:
         self.decoder, self.impute_finished, self.is_test = decoder, impute_finished, is_test
         self.inputs, self.states, self.finished = decoder.initialize(inits)
         self.time = fill_constant(shape=[1], dtype="int64", value=0)
         self.going = compare.logical_not(reduce.reduce_all(self.finished))
-        self.limit = None if max_step_num is None else fill_constant(shape=[1], dtype="int64", value=max_step_num)
+        self.limit = (
+            None if max_step_num is None else fill_constant(shape=[1], dtype="int64", value=max_step_num)
+        )
         self.lengths = variables.cast(zeros_like(self.finished), "int64")
         self.lengths.stop_gradient = True
         self.outputs: Any = None
@@ -251,19 +300,29 @@ class _Loop:
         loop = While(self.going, is_test=self.is_test)
         with loop.block():
             self._step(arguments)
-        outputs = utils.map_structure(lambda steps: tensor.tensor_array_to_tensor(steps, axis=0, use_stack=True)[0], self.outputs)
-        states = self.states if self.is_test else utils.map_structure(lambda steps: array.array_read(steps, self.time), self.states)
+        outputs = utils.map_structure(
+            lambda steps: tensor.tensor_array_to_tensor(steps, axis=0, use_stack=True)[0], self.outputs
+        )
+        states = (
+            self.states
+            if self.is_test
+            else utils.map_structure(lambda steps: array.array_read(steps, self.time), self.states)
+        )
         return outputs, states
 
     def _step(self, arguments: dict[str, Any]) -> None:
         inputs = self.inputs if self.is_test else utils.map_structure(self._read, self.inputs)
         states = self.states if self.is_test else utils.map_structure(self._read, self.states)
-        outputs, next_states, next_inputs, finished = self.decoder.step(self.time, inputs, states, **arguments)
+        outputs, next_states, next_inputs, finished = self.decoder.step(
+            self.time, inputs, states, **arguments
+        )
         finished = compare.logical_or(finished, self.finished)
         running = variables.cast(compare.logical_not(self.finished), self.lengths.dtype)
         lengths = elementwise.elementwise_add(self.lengths, running)
         if self.impute_finished:
-            next_states = utils.map_structure(lambda old, new: _kept(old, new, self.finished), states, next_states)
+            next_states = utils.map_structure(
+                lambda old, new: _kept(old, new, self.finished), states, next_states
+            )
         self.outputs = utils.map_structure(_outer_array, outputs)
         utils.map_structure(self._write, outputs, self.outputs)
         array.increment(x=self.time, value=1.0, in_place=True)
@@ -281,7 +340,9 @@ class _Loop:
         if self.limit is None:
             compare.logical_not(done, self.going)
         else:
-            compare.logical_and(compare.logical_not(done), compare.less_equal(self.time, self.limit), self.going)
+            compare.logical_and(
+                compare.logical_not(done), compare.less_equal(self.time, self.limit), self.going
+            )
 
 
 def _outer_array(x: Variable) -> Variable:

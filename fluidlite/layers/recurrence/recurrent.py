@@ -1,4 +1,7 @@
-"""LSTM and GRU over sequences, over padded batches and step by step; one step of a beam search, and its sentences."""
+"""LSTM and GRU over sequences, over padded batches and step by step; one step of a beam search, and its
+sentences.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,68 +11,155 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["beam_search", "beam_search_decode", "dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lstm", "lstm_unit"]
+__all__ = [
+    "beam_search",
+    "beam_search_decode",
+    "dynamic_gru",
+    "dynamic_lstm",
+    "dynamic_lstmp",
+    "gru_unit",
+    "lstm",
+    "lstm_unit",
+]
 
 
-def dynamic_lstm(input: Variable, size: int, h_0: Variable | None = None, c_0: Variable | None = None, param_attr: Any = None,
-                 bias_attr: Any = None, use_peepholes: bool = True, is_reverse: bool = False, gate_activation: str = "sigmoid",
-                 cell_activation: str = "tanh", candidate_activation: str = "tanh", dtype: DTypeLike = "float32",
-                 name: str | None = None) -> tuple[Variable, Variable]:
+def dynamic_lstm(
+    input: Variable,
+    size: int,
+    h_0: Variable | None = None,
+    c_0: Variable | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_peepholes: bool = True,
+    is_reverse: bool = False,
+    gate_activation: str = "sigmoid",
+    cell_activation: str = "tanh",
+    candidate_activation: str = "tanh",
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
     """Hidden states and cells [rows, size / 4] of an LSTM over sequences of projected inputs [rows, size]."""
     if bias_attr is False:
         raise AssertionError("bias_attr should not be False in dynamic_lstm.")
     check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstm")
-    helper = LayerHelper("lstm", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name)
+    helper = LayerHelper(
+        "lstm", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name
+    )
     width = size // 4
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 4 * width], dtype=dtype)
-    bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
+    bias = helper.create_parameter(
+        attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True
+    )
     hidden, cell, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
     inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0, width, width)}
-    helper.append_op(type="lstm", inputs=inputs,
-                     outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
-                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
-                            "cell_activation": cell_activation, "candidate_activation": candidate_activation})
+    helper.append_op(
+        type="lstm",
+        inputs=inputs,
+        outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
+        attrs={
+            "use_peepholes": use_peepholes,
+            "is_reverse": is_reverse,
+            "gate_activation": gate_activation,
+            "cell_activation": cell_activation,
+            "candidate_activation": candidate_activation,
+        },
+    )
     return hidden, cell
 
 
 def _initial(h_0: Variable | None, c_0: Variable | None, h_size: int, c_size: int) -> dict[str, Variable]:
     """The slots of the initial states that are given; AssertionError where one is not [batch, size]."""
-    given = [(slot, value, size) for slot, value, size in (("H0", h_0, h_size), ("C0", c_0, c_size)) if value is not None]
+    given = [
+        (slot, value, size)
+        for slot, value, size in (("H0", h_0, h_size), ("C0", c_0, c_size))
+        if value is not None
+    ]
     for slot, value, size in given:
         check_type(value, slot.lower(), Variable, "the initial state of a recurrent layer")
         if len(value.shape) != 2 or value.shape[1] != size:
-            raise AssertionError(f"The shape of {slot.lower()} should be (batch_size, {size}), but it is {value.shape}")
+            raise AssertionError(
+                f"The shape of {slot.lower()} should be (batch_size, {size}), but it is {value.shape}"
+            )
     return {slot: value for slot, value, _ in given}
 
 
-def dynamic_lstmp(input: Variable, size: int, proj_size: int, param_attr: Any = None, bias_attr: Any = None, use_peepholes: bool = True,
-                  is_reverse: bool = False, gate_activation: str = "sigmoid", cell_activation: str = "tanh",
-                  candidate_activation: str = "tanh", proj_activation: str = "tanh", dtype: DTypeLike = "float32",
-                  name: str | None = None, h_0: Variable | None = None, c_0: Variable | None = None, cell_clip: float | None = None,
-                  proj_clip: float | None = None) -> tuple[Variable, Variable]:
+def dynamic_lstmp(
+    input: Variable,
+    size: int,
+    proj_size: int,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_peepholes: bool = True,
+    is_reverse: bool = False,
+    gate_activation: str = "sigmoid",
+    cell_activation: str = "tanh",
+    candidate_activation: str = "tanh",
+    proj_activation: str = "tanh",
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
+    h_0: Variable | None = None,
+    c_0: Variable | None = None,
+    cell_clip: float | None = None,
+    proj_clip: float | None = None,
+) -> tuple[Variable, Variable]:
     """An LSTM whose hidden state is projected to `proj_size`: projections and cells."""
     if bias_attr is False:
         raise AssertionError("bias_attr should not be False in dynamic_lstmp.")
     check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstmp")
-    helper = LayerHelper("lstmp", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name)
+    helper = LayerHelper(
+        "lstmp", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name
+    )
     width = size // 4
     weight = helper.create_parameter(attr=helper.param_attr, shape=[proj_size, 4 * width], dtype=dtype)
     projection_weight = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
-    bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True)
-    projection, cell, _, hidden, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(6))
-    inputs = {"Input": input, "Weight": weight, "ProjWeight": projection_weight, "Bias": bias, **_initial(h_0, c_0, proj_size, width)}
+    bias = helper.create_parameter(
+        attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True
+    )
+    projection, cell, _, hidden, gate, pre_act = (
+        helper.create_variable_for_type_inference(dtype) for _ in range(6)
+    )
+    inputs = {
+        "Input": input,
+        "Weight": weight,
+        "ProjWeight": projection_weight,
+        "Bias": bias,
+        **_initial(h_0, c_0, proj_size, width),
+    }
     clips = {key: value for key, value in (("cell_clip", cell_clip), ("proj_clip", proj_clip)) if value}
-    helper.append_op(type="lstmp", inputs=inputs,
-                     outputs={"Projection": projection, "Cell": cell, "BatchHidden": hidden, "BatchGate": gate, "BatchCellPreAct": pre_act},
-                     attrs={"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
-                            "cell_activation": cell_activation, "candidate_activation": candidate_activation,
-                            "proj_activation": proj_activation, **clips})
+    helper.append_op(
+        type="lstmp",
+        inputs=inputs,
+        outputs={
+            "Projection": projection,
+            "Cell": cell,
+            "BatchHidden": hidden,
+            "BatchGate": gate,
+            "BatchCellPreAct": pre_act,
+        },
+        attrs={
+            "use_peepholes": use_peepholes,
+            "is_reverse": is_reverse,
+            "gate_activation": gate_activation,
+            "cell_activation": cell_activation,
+            "candidate_activation": candidate_activation,
+            "proj_activation": proj_activation,
+            **clips,
+        },
+    )
     return projection, cell
 
 
-def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, is_reverse: bool = False,
-                gate_activation: str = "sigmoid", candidate_activation: str = "tanh", h_0: Variable | None = None,
-                origin_mode: bool = False) -> Variable:
+def dynamic_gru(
+    input: Variable,
+    size: int,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    is_reverse: bool = False,
+    gate_activation: str = "sigmoid",
+    candidate_activation: str = "tanh",
+    h_0: Variable | None = None,
+    origin_mode: bool = False,
+) -> Variable:
     """Hidden states [rows, size] of a GRU over sequences of projected inputs [rows, 3 * size]."""
     check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_gru")
     helper = LayerHelper("gru", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr)
@@ -78,20 +168,45 @@ def dynamic_gru(input: Variable, size: int, param_attr: Any = None, bias_attr: A
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * size], dtype=dtype, is_bias=True)
     inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None, size, size)}
     hidden, gate, reset, batch_hidden = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
-    helper.append_op(type="gru", inputs=inputs,
-                     outputs={"Hidden": hidden, "BatchGate": gate, "BatchResetHiddenPrev": reset, "BatchHidden": batch_hidden},
-                     attrs={"is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation,
-                            "origin_mode": origin_mode})
+    helper.append_op(
+        type="gru",
+        inputs=inputs,
+        outputs={
+            "Hidden": hidden,
+            "BatchGate": gate,
+            "BatchResetHiddenPrev": reset,
+            "BatchHidden": batch_hidden,
+        },
+        attrs={
+            "is_reverse": is_reverse,
+            "gate_activation": gate_activation,
+            "activation": candidate_activation,
+            "origin_mode": origin_mode,
+        },
+    )
     return hidden
 
 
-def lstm(input: Variable, init_h: Variable, init_c: Variable, max_len: int, hidden_size: int, num_layers: int, dropout_prob: float = 0.0,
-         is_bidirec: bool = False, is_test: bool = False, name: str | None = None, default_initializer: Any = None,
-         seed: int = -1) -> tuple[Variable, Variable, Variable]:
-    """Stacked LSTM layers over `input` [time, batch, features]: states of the last layer, last states and last cells of all.
+def lstm(
+    input: Variable,
+    init_h: Variable,
+    init_c: Variable,
+    max_len: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout_prob: float = 0.0,
+    is_bidirec: bool = False,
+    is_test: bool = False,
+    name: str | None = None,
+    default_initializer: Any = None,
+    seed: int = -1,
+) -> tuple[Variable, Variable, Variable]:
+    """Stacked LSTM layers over `input` [time, batch, features]: states of the last layer, last states and
+    last cells of all.
 
-    `init_h` and `init_c` have shape [layers x directions, batch, hidden_size]. All weights are one parameter, in cuDNN's
-    order (see `fluidlite.ops.neural.cudnn_lstm`). Between layers elements are dropped with `dropout_prob` and the rest is scaled up.
+    `init_h` and `init_c` have shape [layers x directions, batch, hidden_size]. All weights are one parameter,
+    in cuDNN's order (see `fluidlite.ops.neural.cudnn_lstm`). Between layers elements are dropped with
+    `dropout_prob` and the rest is scaled up.
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "lstm")
     check_variable_and_dtype(init_h, "init_h", ["float32", "float64"], "lstm")
@@ -100,46 +215,88 @@ def lstm(input: Variable, init_h: Variable, init_c: Variable, max_len: int, hidd
     dtype, features, directions = input.dtype, input.shape[-1], 2 if is_bidirec else 1
     sizes = [features] + [directions * hidden_size] * (num_layers - 1)
     count = sum(directions * 4 * hidden_size * (size + hidden_size + 2) for size in sizes)
-    weight = helper.create_parameter(attr=helper.param_attr, shape=[count], dtype=dtype, default_initializer=default_initializer)
+    weight = helper.create_parameter(
+        attr=helper.param_attr, shape=[count], dtype=dtype, default_initializer=default_initializer
+    )
     out, last_h, last_c = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
     cache = helper.create_variable(persistable=True, type=VarType.RAW, stop_gradient=True)
-    helper.append_op(type="cudnn_lstm", inputs={"Input": input, "InitH": init_h, "InitC": init_c, "W": weight, "Cache": cache},
-                     outputs={"Out": out, "last_h": last_h, "last_c": last_c},
-                     attrs={"max_len": max_len, "is_bidirec": is_bidirec, "input_size": features, "hidden_size": hidden_size,
-                            "num_layers": num_layers, "is_test": is_test, "dropout_prob": dropout_prob, "seed": seed})
+    helper.append_op(
+        type="cudnn_lstm",
+        inputs={"Input": input, "InitH": init_h, "InitC": init_c, "W": weight, "Cache": cache},
+        outputs={"Out": out, "last_h": last_h, "last_c": last_c},
+        attrs={
+            "max_len": max_len,
+            "is_bidirec": is_bidirec,
+            "input_size": features,
+            "hidden_size": hidden_size,
+            "num_layers": num_layers,
+            "is_test": is_test,
+            "dropout_prob": dropout_prob,
+            "seed": seed,
+        },
+    )
     return out, last_h, last_c
 
 
-_ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}          # how the op gru_unit numbers them
+_ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}  # how the op gru_unit numbers them
 
 
-def gru_unit(input: Variable, hidden: Variable, size: int, param_attr: Any = None, bias_attr: Any = None, activation: str = "tanh",
-             gate_activation: str = "sigmoid", origin_mode: bool = False) -> tuple[Variable, Variable, Variable]:
+def gru_unit(
+    input: Variable,
+    hidden: Variable,
+    size: int,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    activation: str = "tanh",
+    gate_activation: str = "sigmoid",
+    origin_mode: bool = False,
+) -> tuple[Variable, Variable, Variable]:
     """One step of a GRU: the new hidden state [n, size / 3], the reset hidden state, and the gates.
 
-    The op always uses tanh and sigmoid: fluid 1.8 looks the names up (KeyError where there is none) and then ignores them.
+    The op always uses tanh and sigmoid: fluid 1.8 looks the names up (KeyError where there is none) and then
+    ignores them.
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "gru_unit")
     check_variable_and_dtype(hidden, "hidden", ["float32", "float64"], "gru_unit")
     for name in (activation, gate_activation):
         _ACTIVATIONS[name]
-    helper = LayerHelper("gru_unit", input=input, hidden=hidden, size=size, param_attr=param_attr, bias_attr=bias_attr)
+    helper = LayerHelper(
+        "gru_unit", input=input, hidden=hidden, size=size, param_attr=param_attr, bias_attr=bias_attr
+    )
     dtype, width = helper.input_dtype(), size // 3
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 3 * width], dtype=dtype)
     gate, reset, updated = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
     inputs: dict[str, Any] = {"Input": input, "HiddenPrev": hidden, "Weight": weight}
     if helper.bias_attr:
-        inputs["Bias"] = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * width], dtype=dtype, is_bias=True)
-    helper.append_op(type="gru_unit", inputs=inputs, outputs={"Gate": gate, "ResetHiddenPrev": reset, "Hidden": updated},
-                     attrs={"activation": _ACTIVATIONS["tanh"], "gate_activation": _ACTIVATIONS["sigmoid"], "origin_mode": origin_mode})
+        inputs["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=[1, 3 * width], dtype=dtype, is_bias=True
+        )
+    helper.append_op(
+        type="gru_unit",
+        inputs=inputs,
+        outputs={"Gate": gate, "ResetHiddenPrev": reset, "Hidden": updated},
+        attrs={
+            "activation": _ACTIVATIONS["tanh"],
+            "gate_activation": _ACTIVATIONS["sigmoid"],
+            "origin_mode": origin_mode,
+        },
+    )
     return updated, reset, gate
 
 
-def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, forget_bias: float = 0.0, param_attr: Any = None,
-              bias_attr: Any = None, name: str | None = None) -> tuple[Variable, Variable]:
+def lstm_unit(
+    x_t: Variable,
+    hidden_t_prev: Variable,
+    cell_t_prev: Variable,
+    forget_bias: float = 0.0,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
     """One step of an LSTM: the new hidden state and cell."""
     from fluidlite.layers.arithmetic.products import fc
     from fluidlite.layers.tensor import concat
+
     helper = LayerHelper("lstm_unit", name=name)
     for what, var in (("x_t", x_t), ("hidden_t_prev", hidden_t_prev), ("cell_t_prev", cell_t_prev)):
         check_variable_and_dtype(var, what, ["float32", "float64"], "lstm_unit")
@@ -150,37 +307,72 @@ def lstm_unit(x_t: Variable, hidden_t_prev: Variable, cell_t_prev: Variable, for
     if hidden_t_prev.shape[1] != cell_t_prev.shape[1]:
         raise ValueError("The 2nd dimensions of hidden_t_prev and cell_t_prev must be the same.")
     width = cell_t_prev.shape[1]
-    gates = fc(concat([x_t, hidden_t_prev], axis=1), size=4 * width, param_attr=param_attr, bias_attr=True if bias_attr is None else bias_attr)
+    gates = fc(
+        concat([x_t, hidden_t_prev], axis=1),
+        size=4 * width,
+        param_attr=param_attr,
+        bias_attr=True if bias_attr is None else bias_attr,
+    )
     cell, hidden = (helper.create_variable_for_type_inference(x_t.dtype) for _ in range(2))
-    helper.append_op(type="lstm_unit", inputs={"X": gates, "C_prev": cell_t_prev}, outputs={"C": cell, "H": hidden},
-                     attrs={"forget_bias": forget_bias})
+    helper.append_op(
+        type="lstm_unit",
+        inputs={"X": gates, "C_prev": cell_t_prev},
+        outputs={"C": cell, "H": hidden},
+        attrs={"forget_bias": forget_bias},
+    )
     return hidden, cell
 
 
-def beam_search(pre_ids: Variable, pre_scores: Variable, ids: Variable | None, scores: Variable, beam_size: int, end_id: int,
-                level: int = 0, is_accumulated: bool = True, name: str | None = None, return_parent_idx: bool = False) -> Any:
+def beam_search(
+    pre_ids: Variable,
+    pre_scores: Variable,
+    ids: Variable | None,
+    scores: Variable,
+    beam_size: int,
+    end_id: int,
+    level: int = 0,
+    is_accumulated: bool = True,
+    name: str | None = None,
+    return_parent_idx: bool = False,
+) -> Any:
     """One step of a beam search: the selected ids and scores (and which prefix each continues)."""
     check_variable_and_dtype(pre_ids, "pre_ids", ["int64"], "beam_search")
     check_variable_and_dtype(pre_scores, "pre_scores", ["float32", "float64"], "beam_search")
     check_variable_and_dtype(scores, "scores", ["float32", "float64"], "beam_search")
     helper = LayerHelper("beam_search", name=name)
-    inputs = {"pre_ids": pre_ids, "pre_scores": pre_scores, "scores": scores, **({"ids": ids} if ids is not None else {})}
+    inputs = {
+        "pre_ids": pre_ids,
+        "pre_scores": pre_scores,
+        "scores": scores,
+        **({"ids": ids} if ids is not None else {}),
+    }
     scores_out = helper.create_variable_for_type_inference(dtype=pre_scores.dtype)
     ids_out = helper.create_variable_for_type_inference(dtype=pre_ids.dtype)
     parents = helper.create_variable_for_type_inference(dtype="int32")
-    helper.append_op(type="beam_search", inputs=inputs,
-                     outputs={"selected_ids": ids_out, "selected_scores": scores_out, "parent_idx": parents},
-                     attrs={"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated})
+    helper.append_op(
+        type="beam_search",
+        inputs=inputs,
+        outputs={"selected_ids": ids_out, "selected_scores": scores_out, "parent_idx": parents},
+        attrs={"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated},
+    )
     return (ids_out, scores_out, parents) if return_parent_idx else (ids_out, scores_out)
 
 
-def beam_search_decode(ids: Variable, scores: Variable, beam_size: int, end_id: int, name: str | None = None) -> tuple[Variable, Variable]:
-    """The sentences and their scores, from the arrays of ids and scores that the steps of a beam search wrote."""
+def beam_search_decode(
+    ids: Variable, scores: Variable, beam_size: int, end_id: int, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """The sentences and their scores, from the arrays of ids and scores that the steps of a beam search
+    wrote.
+    """
     check_variable_and_dtype(ids, "ids", ["int64"], "beam_search_decode")
     check_variable_and_dtype(scores, "scores", ["float32"], "beam_search_decode")
     helper = LayerHelper("beam_search_decode", name=name)
     sentences = helper.create_variable_for_type_inference(dtype=ids.dtype)
     found = helper.create_variable_for_type_inference(dtype=scores.dtype)
-    helper.append_op(type="beam_search_decode", inputs={"Ids": ids, "Scores": scores},
-                     outputs={"SentenceIds": sentences, "SentenceScores": found}, attrs={"beam_size": beam_size, "end_id": end_id})
+    helper.append_op(
+        type="beam_search_decode",
+        inputs={"Ids": ids, "Scores": scores},
+        outputs={"SentenceIds": sentences, "SentenceScores": found},
+        attrs={"beam_size": beam_size, "end_id": end_id},
+    )
     return sentences, found

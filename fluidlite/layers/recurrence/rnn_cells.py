@@ -1,4 +1,5 @@
 """Cells of recurrent networks, and `rnn`, which runs one over the steps of a padded batch."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -20,7 +21,8 @@ _FLOATS = ["float32", "float64"]
 
 
 class RNNCell:
-    """One step of a recurrence: `call(inputs, states)` gives (outputs, new states); `state_shape` says what states look like.
+    """One step of a recurrence: `call(inputs, states)` gives (outputs, new states); `state_shape` says what
+    states look like.
 
     Inputs, outputs and states may be nested structures of Variables.
     """
@@ -32,12 +34,18 @@ class RNNCell:
     def __call__(self, inputs: Any, states: Any, **kwargs: Any) -> Any:
         return self.call(inputs, states, **kwargs)
 
-    def get_initial_states(self, batch_ref: Any, shape: Any = None, dtype: Any = "float32", init_value: float = 0,
-                           batch_dim_idx: int = 0) -> Any:
+    def get_initial_states(
+        self,
+        batch_ref: Any,
+        shape: Any = None,
+        dtype: Any = "float32",
+        init_value: float = 0,
+        batch_dim_idx: int = 0,
+    ) -> Any:
         """States full of `init_value`, for as many rows as `batch_ref` has in dimension `batch_dim_idx`.
 
-        `shape` is one shape or a nested structure of them, by default `state_shape`; a batch dimension of -1 may be left out.
-        `dtype` is one dtype or a structure like that of the shapes.
+        `shape` is one shape or a nested structure of them, by default `state_shape`; a batch dimension of -1
+        may be left out. `dtype` is one dtype or a structure like that of the shapes.
         """
         batch = utils.flatten(batch_ref)[0]
         check_type(batch, "batch_ref", Variable, "RNNCell")
@@ -47,8 +55,13 @@ class RNNCell:
             check_dtype(kind, "dtype", _FLOATS, "RNNCell")
         if not utils.is_sequence(dtypes):
             dtypes = utils.map_structure(lambda _: dtype, shapes)
-        return utils.map_structure(lambda form, kind: fill_constant_batch_size_like(
-            input=batch, shape=form.dims, dtype=kind, value=init_value, input_dim_idx=batch_dim_idx), shapes, dtypes)
+        return utils.map_structure(
+            lambda form, kind: fill_constant_batch_size_like(
+                input=batch, shape=form.dims, dtype=kind, value=init_value, input_dim_idx=batch_dim_idx
+            ),
+            shapes,
+            dtypes,
+        )
 
     @property
     def state_shape(self) -> Any:
@@ -83,15 +96,24 @@ class GRUCell(RNNCell):
     A name in `param_attr` or `bias_attr` gets "_gate" and "_candidate", because the cell has two of each.
     """
 
-    def __init__(self, hidden_size: int, param_attr: Any = None, bias_attr: Any = None,
-                 gate_activation: Callable[[Variable], Variable] | None = None,
-                 activation: Callable[[Variable], Variable] | None = None, dtype: DTypeLike = "float32", name: str = "GRUCell") -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        gate_activation: Callable[[Variable], Variable] | None = None,
+        activation: Callable[[Variable], Variable] | None = None,
+        dtype: DTypeLike = "float32",
+        name: str = "GRUCell",
+    ) -> None:
         check_type(hidden_size, "hidden_size", int, "GRUCell")
         check_dtype(dtype, "dtype", _FLOATS, "GRUCell")
         self.hidden_size = hidden_size
-        self.gru_unit = BasicGRUUnit(name, hidden_size, param_attr, bias_attr, gate_activation, activation, dtype)
+        self.gru_unit = BasicGRUUnit(
+            name, hidden_size, param_attr, bias_attr, gate_activation, activation, dtype
+        )
 
-    def call(self, inputs: Variable, states: Variable) -> tuple[Variable, Variable]:            # type: ignore[override]
+    def call(self, inputs: Variable, states: Variable) -> tuple[Variable, Variable]:  # type: ignore[override]
         """The new state [batch, hidden_size], twice: as output and as state."""
         check_variable_and_dtype(inputs, "inputs", _FLOATS, "GRUCell")
         check_variable_and_dtype(states, "states", _FLOATS, "GRUCell")
@@ -105,18 +127,29 @@ class GRUCell(RNNCell):
 
 
 class LSTMCell(RNNCell):
-    """Long short-term memory; its states are [hidden, cell]. As in fluid 1.8 it always uses sigmoid and tanh."""
+    """Long short-term memory; its states are [hidden, cell]. As in fluid 1.8 it always uses sigmoid and
+    tanh.
+    """
 
-    def __init__(self, hidden_size: int, param_attr: Any = None, bias_attr: Any = None,
-                 gate_activation: Callable[[Variable], Variable] | None = None,
-                 activation: Callable[[Variable], Variable] | None = None, forget_bias: float = 1.0, dtype: DTypeLike = "float32",
-                 name: str = "LSTMCell") -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        gate_activation: Callable[[Variable], Variable] | None = None,
+        activation: Callable[[Variable], Variable] | None = None,
+        forget_bias: float = 1.0,
+        dtype: DTypeLike = "float32",
+        name: str = "LSTMCell",
+    ) -> None:
         check_type(hidden_size, "hidden_size", int, "LSTMCell")
         check_dtype(dtype, "dtype", _FLOATS, "LSTMCell")
         self.hidden_size = hidden_size
-        self.lstm_unit = BasicLSTMUnit(name, hidden_size, param_attr, bias_attr, gate_activation, activation, forget_bias, dtype)
+        self.lstm_unit = BasicLSTMUnit(
+            name, hidden_size, param_attr, bias_attr, gate_activation, activation, forget_bias, dtype
+        )
 
-    def call(self, inputs: Variable, states: list[Variable]) -> tuple[Variable, list[Variable]]:      # type: ignore[override]
+    def call(self, inputs: Variable, states: list[Variable]) -> tuple[Variable, list[Variable]]:  # type: ignore[override]
         """The new hidden state [batch, hidden_size], and the new [hidden, cell]."""
         check_variable_and_dtype(inputs, "inputs", _FLOATS, "LSTMCell")
         check_type(states, "states", list, "LSTMCell")
@@ -151,12 +184,21 @@ def with_gradient(x: Variable) -> Variable:
     return x
 
 
-def rnn(cell: RNNCell, inputs: Any, initial_states: Any = None, sequence_length: Variable | None = None, time_major: bool = False,
-        is_reverse: bool = False, **kwargs: Any) -> tuple[Any, Any]:
-    """(outputs of all steps, last states) of `cell` over `inputs` [batch, time, ...], or [time, batch, ...] if `time_major`.
+def rnn(
+    cell: RNNCell,
+    inputs: Any,
+    initial_states: Any = None,
+    sequence_length: Variable | None = None,
+    time_major: bool = False,
+    is_reverse: bool = False,
+    **kwargs: Any,
+) -> tuple[Any, Any]:
+    """(outputs of all steps, last states) of `cell` over `inputs` [batch, time, ...], or [time, batch, ...]
+    if `time_major`.
 
-    Behind the end of a sequence, `sequence_length` [batch] given, states stay as they are. `is_reverse` starts at the last
-    step; outputs stand at their inputs' places all the same. Other arguments go to the cell.
+    Behind the end of a sequence, `sequence_length` [batch] given, states stay as they are. `is_reverse`
+    starts at the last step; outputs stand at their inputs' places all the same. Other arguments go to the
+    cell.
     """
     check_type(inputs, "inputs", (Variable, list, tuple), "rnn")
     check_type(initial_states, "initial_states", (Variable, list, tuple, type(None)), "rnn")
@@ -186,7 +228,9 @@ def _step_mask(inputs: Any, states: Any, sequence_length: Variable) -> Variable:
     return shaping.transpose(mask, [1, 0])
 
 
-def _unrolled(cell: RNNCell, inputs: Any, initial_states: Any, mask: Variable | None, arguments: dict[str, Any]) -> tuple[Any, Any]:
+def _unrolled(
+    cell: RNNCell, inputs: Any, initial_states: Any, mask: Variable | None, arguments: dict[str, Any]
+) -> tuple[Any, Any]:
     """Outputs [time, batch, ...] and last states, by a StaticRNN."""
     loop = StaticRNN()
     with loop.step():

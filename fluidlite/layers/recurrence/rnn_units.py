@@ -1,4 +1,7 @@
-"""The units inside `GRUCell` and `LSTMCell`: their parameters, made at the first call, and one step written in small ops."""
+"""The units inside `GRUCell` and `LSTMCell`: their parameters, made at the first call, and one step
+written in small ops.
+"""
+
 from __future__ import annotations
 
 import copy
@@ -24,8 +27,16 @@ Function = Callable[[Variable], Variable]
 class _Unit:
     """Names its parameters `<name_scope>/<class>_N.w_0` and so on."""
 
-    def __init__(self, name_scope: str, hidden_size: int, param_attr: Any, bias_attr: Any, gate_activation: Function | None,
-                 activation: Function | None, dtype: DTypeLike) -> None:
+    def __init__(
+        self,
+        name_scope: str,
+        hidden_size: int,
+        param_attr: Any,
+        bias_attr: Any,
+        gate_activation: Function | None,
+        activation: Function | None,
+        dtype: DTypeLike,
+    ) -> None:
         self.full_name = unique_name.generate(f"{name_scope}/{type(self).__name__}")
         self._hiden_size = hidden_size
         self._param_attr = ParamAttr._to_attr(param_attr)
@@ -37,8 +48,9 @@ class _Unit:
 
     def _make(self, attr: Any, shape: list[int], is_bias: bool = False) -> Variable:
         """A parameter of its own name."""
-        made: Variable = LayerHelper("unit", name=self.full_name).create_parameter(attr=attr, shape=shape, dtype=self._dtype,
-                                                                                   is_bias=is_bias)
+        made: Variable = LayerHelper("unit", name=self.full_name).create_parameter(
+            attr=attr, shape=shape, dtype=self._dtype, is_bias=is_bias
+        )
         return made
 
     def _build(self, input: Variable) -> list[Variable]:
@@ -67,16 +79,28 @@ def _suffixed(attr: Any, suffix: str) -> Any:
 class BasicGRUUnit(_Unit):
     """h' = u h + (1 - u) c, with r, u = gate([x, h] W + b) and c = activation([x, r h] V + d)."""
 
-    def __init__(self, name_scope: str, hidden_size: int, param_attr: Any = None, bias_attr: Any = None,
-                 gate_activation: Function | None = None, activation: Function | None = None, dtype: DTypeLike = "float32") -> None:
+    def __init__(
+        self,
+        name_scope: str,
+        hidden_size: int,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        gate_activation: Function | None = None,
+        activation: Function | None = None,
+        dtype: DTypeLike = "float32",
+    ) -> None:
         super().__init__(name_scope, hidden_size, param_attr, bias_attr, gate_activation, activation, dtype)
 
     def _build(self, input: Variable) -> list[Variable]:
         size, rows = self._hiden_size, input.shape[-1] + self._hiden_size
-        weights = [self._make(_suffixed(self._param_attr, suffix), [rows, columns])
-                   for suffix, columns in (("_gate", 2 * size), ("_candidate", size))]
-        return weights + [self._make(_suffixed(self._bias_attr, suffix), [columns], is_bias=True)
-                          for suffix, columns in (("_gate", 2 * size), ("_candidate", size))]
+        weights = [
+            self._make(_suffixed(self._param_attr, suffix), [rows, columns])
+            for suffix, columns in (("_gate", 2 * size), ("_candidate", size))
+        ]
+        return weights + [
+            self._make(_suffixed(self._bias_attr, suffix), [columns], is_bias=True)
+            for suffix, columns in (("_gate", 2 * size), ("_candidate", size))
+        ]
 
     def __call__(self, input: Variable, pre_hidden: Variable) -> Variable:
         gate_weight, candidate_weight, gate_bias, candidate_bias = self._built(input)
@@ -88,21 +112,42 @@ class BasicGRUUnit(_Unit):
 
 
 class BasicLSTMUnit(_Unit):
-    """c' = c sigmoid(f + forget_bias) + sigmoid(i) tanh(j), h' = tanh(c') sigmoid(o), with i, j, f, o = [x, h] W + b."""
+    """c' = c sigmoid(f + forget_bias) + sigmoid(i) tanh(j), h' = tanh(c') sigmoid(o), with i, j, f, o =
+    [x, h] W + b.
+    """
 
-    def __init__(self, name_scope: str, hidden_size: int, param_attr: Any = None, bias_attr: Any = None,
-                 gate_activation: Function | None = None, activation: Function | None = None, forget_bias: float = 1.0,
-                 dtype: DTypeLike = "float32") -> None:
+    def __init__(
+        self,
+        name_scope: str,
+        hidden_size: int,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        gate_activation: Function | None = None,
+        activation: Function | None = None,
+        forget_bias: float = 1.0,
+        dtype: DTypeLike = "float32",
+    ) -> None:
         super().__init__(name_scope, hidden_size, param_attr, bias_attr, gate_activation, activation, dtype)
         self._forget_bias = fill_constant([1], dtype=dtype, value=forget_bias)
         self._forget_bias.stop_gradient = False
 
     def _build(self, input: Variable) -> list[Variable]:
         size = self._hiden_size
-        return [self._make(self._param_attr, [input.shape[-1] + size, 4 * size]), self._make(self._bias_attr, [4 * size], is_bias=True)]
+        return [
+            self._make(self._param_attr, [input.shape[-1] + size, 4 * size]),
+            self._make(self._bias_attr, [4 * size], is_bias=True),
+        ]
 
-    def __call__(self, input: Variable, pre_hidden: Variable, pre_cell: Variable) -> tuple[Variable, Variable]:
-        entry, new, forget, output = shaping.split(_affine([input, pre_hidden], *self._built(input)), num_or_sections=4, dim=-1)
-        kept = elementwise.elementwise_mul(pre_cell, ops.sigmoid(elementwise.elementwise_add(forget, self._forget_bias)))
-        cell = elementwise.elementwise_add(kept, elementwise.elementwise_mul(ops.sigmoid(entry), ops.tanh(new)))
+    def __call__(
+        self, input: Variable, pre_hidden: Variable, pre_cell: Variable
+    ) -> tuple[Variable, Variable]:
+        entry, new, forget, output = shaping.split(
+            _affine([input, pre_hidden], *self._built(input)), num_or_sections=4, dim=-1
+        )
+        kept = elementwise.elementwise_mul(
+            pre_cell, ops.sigmoid(elementwise.elementwise_add(forget, self._forget_bias))
+        )
+        cell = elementwise.elementwise_add(
+            kept, elementwise.elementwise_mul(ops.sigmoid(entry), ops.tanh(new))
+        )
         return ops.tanh(cell) * ops.sigmoid(output), cell

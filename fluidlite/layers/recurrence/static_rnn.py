@@ -1,4 +1,5 @@
 """`StaticRNN`: a recurrence over the first dimension of its inputs, all sequences of the same length."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -27,7 +28,9 @@ class _StepGuard(BlockGuard):
         self.rnn.status = StaticRNN.IN_RNN_BLOCK
         super().__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if kind is None:
             self.rnn.status = StaticRNN.AFTER_RNN_BLOCK
             self.rnn._complete_op()
@@ -35,7 +38,9 @@ class _StepGuard(BlockGuard):
 
 
 class StaticRNNMemoryLink:
-    """One memory: the variable it starts from, what a step reads, and what the step leaves for the next one."""
+    """One memory: the variable it starts from, what a step reads, and what the step leaves for the next
+    one.
+    """
 
     def __init__(self, init: Variable, pre_mem: Variable, mem: Variable | None = None) -> None:
         self.init = init
@@ -44,7 +49,8 @@ class StaticRNNMemoryLink:
 
 
 class StaticRNN:
-    """Write one step inside `with rnn.step():` with `step_input`, `memory`, `update_memory` and `step_output`.
+    """Write one step inside `with rnn.step():` with `step_input`, `memory`, `update_memory` and
+    `step_output`.
 
     Step inputs are [length, batch, ...]; calling the object gives the outputs, [length, batch, ...] as well.
     """
@@ -75,9 +81,18 @@ class StaticRNN:
         assert parent is not None
         return parent
 
-    def memory(self, init: Variable | None = None, shape: Sequence[int] | None = None, batch_ref: Variable | None = None,
-               init_value: float = 0.0, init_batch_dim_idx: int = 0, ref_batch_dim_idx: int = 1) -> Variable:
-        """What the step before left; the first step finds `init`, or `init_value` in `shape` with the batch of `batch_ref`."""
+    def memory(
+        self,
+        init: Variable | None = None,
+        shape: Sequence[int] | None = None,
+        batch_ref: Variable | None = None,
+        init_value: float = 0.0,
+        init_batch_dim_idx: int = 0,
+        ref_batch_dim_idx: int = 1,
+    ) -> Variable:
+        """What the step before left; the first step finds `init`, or `init_value` in `shape` with the
+        batch of `batch_ref`.
+        """
         self._assert_in_rnn_block_("memory")
         check_type(init, "init", (Variable, type(None)), "fluid.layers.StaticRNN.memory")
         check_type(shape, "shape", (list, tuple, type(None)), "fluid.layers.StaticRNN.memory")
@@ -86,18 +101,34 @@ class StaticRNN:
             if shape is None or batch_ref is None:
                 raise ValueError("if init is None, memory at least need shape and batch_ref")
             init = self._boot(shape, batch_ref, init_value, init_batch_dim_idx, ref_batch_dim_idx)
-        pre_mem = self.helper.create_variable(name=unique_name.generate(self.helper.name + "@mem"), dtype=init.dtype,
-                                              shape=init.shape)
+        pre_mem = self.helper.create_variable(
+            name=unique_name.generate(self.helper.name + "@mem"), dtype=init.dtype, shape=init.shape
+        )
         self.memories[pre_mem.name] = StaticRNNMemoryLink(init=init, pre_mem=pre_mem)
         return pre_mem
 
-    def _boot(self, shape: Sequence[int], batch_ref: Variable, value: float, batch_dim: int, ref_batch_dim: int) -> Variable:
+    def _boot(
+        self, shape: Sequence[int], batch_ref: Variable, value: float, batch_dim: int, ref_batch_dim: int
+    ) -> Variable:
         parent = self._parent_block()
-        boot = parent.create_var(name=unique_name.generate(self.helper.name + "@memory_boot"), shape=shape, dtype=batch_ref.dtype,
-                                 persistable=False)
-        parent.append_op(type="fill_constant_batch_size_like", inputs={"Input": [batch_ref]}, outputs={"Out": [boot]},
-                         attrs={"value": value, "shape": boot.shape, "dtype": boot.dtype, "input_dim_idx": ref_batch_dim,
-                                "output_dim_idx": batch_dim})
+        boot = parent.create_var(
+            name=unique_name.generate(self.helper.name + "@memory_boot"),
+            shape=shape,
+            dtype=batch_ref.dtype,
+            persistable=False,
+        )
+        parent.append_op(
+            type="fill_constant_batch_size_like",
+            inputs={"Input": [batch_ref]},
+            outputs={"Out": [boot]},
+            attrs={
+                "value": value,
+                "shape": boot.shape,
+                "dtype": boot.dtype,
+                "input_dim_idx": ref_batch_dim,
+                "output_dim_idx": batch_dim,
+            },
+        )
         return boot
 
     def step_input(self, x: Variable) -> Variable:
@@ -118,12 +149,18 @@ class StaticRNN:
         check_type(o, "o", Variable, "fluid.layers.StaticRNN.step_output")
         inner = self._kept(o)
         assert self.seq_len is not None, "step_input comes before step_output"
-        self.outputs.append(self._parent_block().create_var(name=inner.name, shape=[self.seq_len, *inner.shape], dtype=inner.dtype))
+        self.outputs.append(
+            self._parent_block().create_var(
+                name=inner.name, shape=[self.seq_len, *inner.shape], dtype=inner.dtype
+            )
+        )
 
     def _kept(self, var: Variable) -> Variable:
         """A variable of the step that holds the value of `var` for what comes after the step."""
         kept = self.helper.create_variable_for_type_inference(dtype=var.dtype)
-        self.helper.append_op(type="rnn_memory_helper", inputs={"X": [var]}, outputs={"Out": kept}, attrs={"dtype": var.dtype})
+        self.helper.append_op(
+            type="rnn_memory_helper", inputs={"X": [var]}, outputs={"Out": kept}, attrs={"dtype": var.dtype}
+        )
         return kept
 
     def output(self, *outputs: Variable) -> None:
@@ -146,8 +183,14 @@ class StaticRNN:
 
     def _parameters(self, body: Block) -> list[str]:
         """What the step reads from outside besides its inputs and memories."""
-        local = {name for op in body.ops for name in op.output_arg_names} | {var.name for var in self.inputs} | set(self.memories)
-        return list(dict.fromkeys(name for op in body.ops for name in op.input_arg_names if name not in local))
+        local = (
+            {name for op in body.ops for name in op.output_arg_names}
+            | {var.name for var in self.inputs}
+            | set(self.memories)
+        )
+        return list(
+            dict.fromkeys(name for op in body.ops for name in op.input_arg_names if name not in local)
+        )
 
     def _complete_op(self) -> None:
         body, parent = self.helper.main_program.current_block(), self._parent_block()
@@ -159,8 +202,16 @@ class StaticRNN:
             states.append(self._kept(body.var(link.mem.name)).name)
         parent.append_op(
             type="recurrent",
-            inputs={"inputs": [parent._var_recursive(var.name) for var in self.inputs],
-                    "initial_states": [link.init for link in self.memories.values()], "parameters": parameters},
+            inputs={
+                "inputs": [parent._var_recursive(var.name) for var in self.inputs],
+                "initial_states": [link.init for link in self.memories.values()],
+                "parameters": parameters,
+            },
             outputs={"outputs": self.outputs, "step_scopes": [scopes]},
-            attrs={"has_states": len(states) > 0, "ex_states": [link.pre_mem.name for link in self.memories.values()],
-                   "states": states, "sub_block": body})
+            attrs={
+                "has_states": len(states) > 0,
+                "ex_states": [link.pre_mem.name for link in self.memories.values()],
+                "states": states,
+                "sub_block": body,
+            },
+        )

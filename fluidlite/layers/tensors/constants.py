@@ -1,4 +1,7 @@
-"""Layers that make tensors out of numbers: constants, ranges, diagonal matrices; and shapes given as Variables."""
+"""Layers that make tensors out of numbers: constants, ranges, diagonal matrices; and shapes given as
+Variables.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -11,8 +14,17 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
 from fluidlite.layers.tensors.variables import assign, cast
 
-__all__ = ["diag", "fill_constant", "fill_constant_batch_size_like", "linspace", "ones", "ones_like", "range", "zeros",
-           "zeros_like"]
+__all__ = [
+    "diag",
+    "fill_constant",
+    "fill_constant_batch_size_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "range",
+    "zeros",
+    "zeros_like",
+]
 
 Dims = Sequence["int | Variable"]
 
@@ -27,10 +39,16 @@ def has_variable(items: Any) -> bool:
 
 
 def shape_tensors(dims: Dims, temporary: Callable[[], Variable | None] = lambda: None) -> list[Variable]:
-    """One int32 tensor for each of `dims`, numbers and Variables mixed; `temporary` makes the tensors for numbers."""
+    """One int32 tensor for each of `dims`, numbers and Variables mixed; `temporary` makes the tensors for
+    numbers.
+    """
     found = []
     for dim in dims:
-        var = dim if isinstance(dim, Variable) else fill_constant([1], "int32", int(dim), force_cpu=True, out=temporary())
+        var = (
+            dim
+            if isinstance(dim, Variable)
+            else fill_constant([1], "int32", int(dim), force_cpu=True, out=temporary())
+        )
         var.stop_gradient = True
         found.append(var)
     return found
@@ -55,15 +73,19 @@ def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str
 
 
 def _as_text(value: Any, dtype: DTypeLike) -> str:
-    """The number as an op keeps it beside its float32 attribute, so that large integers and doubles stay exact."""
+    """The number as an op keeps it beside its float32 attribute, so that large integers and doubles stay
+    exact.
+    """
     return str(int(value)) if convert_dtype(dtype) in ("int64", "int32") else str(float(value))
 
 
-def fill_constant(shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cpu: bool = False,
-                  out: Variable | None = None) -> Variable:
+def fill_constant(
+    shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cpu: bool = False, out: Variable | None = None
+) -> Variable:
     """A tensor of `shape` with every element `value`, written to `out` where one is given.
 
-    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `value` may be a one-element Variable.
+    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `value` may be a one-element
+    Variable.
     """
     inputs: dict[str, Any] = {}
     attrs: dict[str, Any] = {"force_cpu": force_cpu}
@@ -79,17 +101,37 @@ def fill_constant(shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cp
     shape_inputs, shape_attrs = _shape_arguments(shape, "fill_constant")
     if out is None:
         out = helper.create_variable_for_type_inference(dtype=dtype)
-    helper.append_op(type="fill_constant", inputs={**inputs, **shape_inputs}, outputs={"Out": [out]},
-                     attrs={**attrs, **shape_attrs, "dtype": int(out.dtype)})
+    helper.append_op(
+        type="fill_constant",
+        inputs={**inputs, **shape_inputs},
+        outputs={"Out": [out]},
+        attrs={**attrs, **shape_attrs, "dtype": int(out.dtype)},
+    )
     out.stop_gradient = True
     return out
 
 
-def fill_constant_batch_size_like(input: Variable, shape: Sequence[int], dtype: DTypeLike, value: Any, input_dim_idx: int = 0,
-                                  output_dim_idx: int = 0, force_cpu: bool = False) -> Variable:
-    """A tensor of `shape`, but dimension `output_dim_idx` is dimension `input_dim_idx` of `input`; each element is `value`."""
-    attrs = {"shape": shape, "dtype": int(to_vartype(dtype)), "value": float(value), "str_value": _as_text(value, dtype),
-             "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx, "force_cpu": force_cpu}
+def fill_constant_batch_size_like(
+    input: Variable,
+    shape: Sequence[int],
+    dtype: DTypeLike,
+    value: Any,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    force_cpu: bool = False,
+) -> Variable:
+    """A tensor of `shape`, but dimension `output_dim_idx` is dimension `input_dim_idx` of `input`; each
+    element is `value`.
+    """
+    attrs = {
+        "shape": shape,
+        "dtype": int(to_vartype(dtype)),
+        "value": float(value),
+        "str_value": _as_text(value, dtype),
+        "input_dim_idx": input_dim_idx,
+        "output_dim_idx": output_dim_idx,
+        "force_cpu": force_cpu,
+    }
     return one_op("fill_constant_batch_size_like", {"Input": input}, attrs, dtype=dtype, stop_gradient=True)
 
 
@@ -108,7 +150,9 @@ def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
     """Zeros of the shape and dtype of `x`."""
     for key, var in (("x", x), ("out", out)) if out is not None else (("x", x),):
         check_variable_and_dtype(var, key, ["bool", *_NUMBERS], "ones_like")
-    return one_op("fill_zeros_like", {"X": [x]}, dtype=x.dtype, layer="zeros_like", out=out, stop_gradient=True)
+    return one_op(
+        "fill_zeros_like", {"X": [x]}, dtype=x.dtype, layer="zeros_like", out=out, stop_gradient=True
+    )
 
 
 def ones_like(x: Variable, out: Variable | None = None) -> Variable:

@@ -1,4 +1,5 @@
 """Layers that take parts of a tensor, or put parts into one: slices, gathers, scatters, crops, turns."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,15 +13,32 @@ from fluidlite.layers.tensors.constants import has_variable, shape_tensors, stat
 from fluidlite.layers.tensors.shaping import reshape
 from fluidlite.layers.tensors.variables import assign
 
-__all__ = ["crop", "crop_tensor", "diag_embed", "flip", "gather", "gather_nd", "index_sample", "index_select", "multiplex", "roll",
-           "scatter", "scatter_nd", "scatter_nd_add", "slice", "strided_slice"]
+__all__ = [
+    "crop",
+    "crop_tensor",
+    "diag_embed",
+    "flip",
+    "gather",
+    "gather_nd",
+    "index_sample",
+    "index_select",
+    "multiplex",
+    "roll",
+    "scatter",
+    "scatter_nd",
+    "scatter_nd_add",
+    "slice",
+    "strided_slice",
+]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 
 
 # ---------------------------------------------------------------------- slices
 class _Bounds:
-    """Starts, ends or strides of a slice, as inputs and attributes; `known` says of each whether it is a number."""
+    """Starts, ends or strides of a slice, as inputs and attributes; `known` says of each whether it is a
+    number.
+    """
 
     def __init__(self, slot: str, given: Any, count: int) -> None:
         self.slot, self.given = slot, given
@@ -44,7 +62,9 @@ class _Bounds:
         return {}, {attr: list(self.given)}
 
 
-def _append_slice(type: str, input: Variable, axes: Sequence[int], bounds: Sequence[_Bounds], infer: bool) -> Variable:
+def _append_slice(
+    type: str, input: Variable, axes: Sequence[int], bounds: Sequence[_Bounds], infer: bool
+) -> Variable:
     """`infer`: which dimensions of the result are known follows from bounds given as one tensor, too."""
     helper = LayerHelper(type, input=input, axes=axes)
     inputs: dict[str, Any] = {"Input": input}
@@ -62,14 +82,21 @@ def _append_slice(type: str, input: Variable, axes: Sequence[int], bounds: Seque
 
 
 def slice(input: Variable, axes: Sequence[int], starts: Any, ends: Any) -> Variable:
-    """`input[starts[i]:ends[i]]` along each of `axes`; bounds are lists, which may hold Variables, or 1-D Variables."""
-    bounds = [_Bounds("Starts", starts, len(axes)), _Bounds("Ends", ends, len(axes))] if isinstance(axes, (list, tuple)) \
+    """`input[starts[i]:ends[i]]` along each of `axes`; bounds are lists, which may hold Variables, or 1-D
+    Variables.
+    """
+    bounds = (
+        [_Bounds("Starts", starts, len(axes)), _Bounds("Ends", ends, len(axes))]
+        if isinstance(axes, (list, tuple))
         else [_Bounds("Starts", starts, 0), _Bounds("Ends", ends, 0)]
+    )
     return _append_slice("slice", input, axes, bounds, True)
 
 
 def strided_slice(input: Variable, axes: Sequence[int], starts: Any, ends: Any, strides: Any) -> Variable:
-    """`input[starts[i]:ends[i]:strides[i]]` along each of `axes`; bounds are lists, which may hold Variables, or 1-D Variables."""
+    """`input[starts[i]:ends[i]:strides[i]]` along each of `axes`; bounds are lists, which may hold
+    Variables, or 1-D Variables.
+    """
     check_variable_and_dtype(input, "input", _NUMBERS, "strided_slice")
     check_type(axes, "axes", (list, tuple), "strided_slice")
     bounds = []
@@ -87,7 +114,9 @@ def _as_ints(helper: LayerHelper, given: Any) -> list[Variable]:
 
 
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
-    """The part of `x` of `shape` (a list, or that of a Variable) from `offsets` (a list, or a 1-D Variable; zeros) on."""
+    """The part of `x` of `shape` (a list, or that of a Variable) from `offsets` (a list, or a 1-D
+    Variable; zeros) on.
+    """
     check_variable_and_dtype(x, "x", ["float32"], "crop")
     check_type(shape, "shape", (list, tuple, Variable), "crop")
     helper = LayerHelper("crop", x=x, name=name)
@@ -108,7 +137,8 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
 
 
 def crop_tensor(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
-    """The part of `x` of `shape` from `offsets` (zeros) on; both are lists, which may hold Variables, or 1-D Variables.
+    """The part of `x` of `shape` from `offsets` (zeros) on; both are lists, which may hold Variables, or 1-D
+    Variables.
 
     A dimension of -1 in `shape` takes all that is left behind the offset.
     """
@@ -148,7 +178,9 @@ def _check_crop(attr: str, item: Any, fits: Any, wanted: str) -> None:
     if isinstance(item, Variable):
         return
     if not isinstance(item, int):
-        raise TypeError(f"Attr({attr})'s dtype of Op(crop_tensor) should be int32, but received: {type(item)}.")
+        raise TypeError(
+            f"Attr({attr})'s dtype of Op(crop_tensor) should be int32, but received: {type(item)}."
+        )
     if not fits(item):
         raise ValueError(f"Attr({attr}) of Op(crop_tensor) should {wanted}, but received: {item}.")
 
@@ -157,7 +189,8 @@ def _check_crop(attr: str, item: Any, fits: Any, wanted: str) -> None:
 def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
     """The rows of `input` numbered by `index`, of shape [n] or [n, 1].
 
-    `overwrite` is for the gradient: whether a row taken twice gets the last gradient, or else the sum of both.
+    `overwrite` is for the gradient: whether a row taken twice gets the last gradient, or else the sum of
+    both.
     """
     check_type(input, "input", Variable, "gather")
     return one_op("gather", {"X": input, "Index": index}, {"overwrite": overwrite}, dtype=input.dtype)
@@ -169,21 +202,35 @@ def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Vari
     return one_op("gather_nd", {"X": input, "Index": index}, dtype=input.dtype, name=name)
 
 
-def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
-    """`input` with the rows numbered by `index` replaced by `updates`; without `overwrite`, by the sum of their updates."""
+def scatter(
+    input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True
+) -> Variable:
+    """`input` with the rows numbered by `index` replaced by `updates`; without `overwrite`, by the sum of
+    their updates.
+    """
     check_type(input, "input", Variable, "scatter")
-    return one_op("scatter", {"X": input, "Ids": index, "Updates": updates}, {"overwrite": overwrite}, dtype=input.dtype, name=name)
+    return one_op(
+        "scatter",
+        {"X": input, "Ids": index, "Updates": updates},
+        {"overwrite": overwrite},
+        dtype=input.dtype,
+        name=name,
+    )
 
 
 def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
     """`ref` with `updates` added at (i, j, ...) for each (i, j, ...) in the last dimension of `index`."""
     if ref.dtype != updates.dtype:
         raise ValueError("ref and updates must have same data type.")
-    return one_op("scatter_nd_add", {"X": ref, "Index": index, "Updates": updates}, dtype=ref.dtype, name=name)
+    return one_op(
+        "scatter_nd_add", {"X": ref, "Index": index, "Updates": updates}, dtype=ref.dtype, name=name
+    )
 
 
 def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
-    """Zeros of `shape` with `updates` added at (i, j, ...) for each (i, j, ...) in the last dimension of `index`."""
+    """Zeros of `shape` with `updates` added at (i, j, ...) for each (i, j, ...) in the last dimension of
+    `index`.
+    """
     return scatter_nd_add(zeros(shape, updates.dtype), index, updates, name)
 
 
@@ -193,7 +240,9 @@ def multiplex(inputs: Sequence[Variable], index: Variable) -> Variable:
     if len(inputs) < 2:
         raise ValueError("inputs should be a list object with at least 2 elements.")
     for number, var in enumerate(inputs):
-        check_variable_and_dtype(var, f"input[{number}]", ["float32", "float64", "int32", "int64"], "multiplex")
+        check_variable_and_dtype(
+            var, f"input[{number}]", ["float32", "float64", "int32", "int64"], "multiplex"
+        )
     check_variable_and_dtype(index, "index", ["int32", "int64"], "multiplex")
     return one_op("multiplex", {"X": inputs, "Ids": index}, dtype=inputs[0].dtype)
 
@@ -220,14 +269,19 @@ def flip(input: Variable, dims: Sequence[int], name: str | None = None) -> Varia
     check_type(dims, "dims", (list, tuple), "flip")
     assert len(dims) > 0, "len(dims) must be greater than 0"
     helper = LayerHelper("flip", input=input, dims=dims, name=name)
-    out = helper.create_variable_for_type_inference(input.dtype) if name is None else \
-        helper.create_variable(name=name, dtype=input.dtype, persistable=False)
+    out = (
+        helper.create_variable_for_type_inference(input.dtype)
+        if name is None
+        else helper.create_variable(name=name, dtype=input.dtype, persistable=False)
+    )
     helper.append_op(type="flip", inputs={"X": input}, outputs={"Out": out}, attrs={"dims": dims})
     return out
 
 
 def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Variable:
-    """`input` moved on by `shifts` along `dims`, what falls off coming in again; the flattened tensor without `dims`."""
+    """`input` moved on by `shifts` along `dims`, what falls off coming in again; the flattened tensor
+    without `dims`.
+    """
     shape = input.shape
     moves = [shifts] if isinstance(shifts, int) else shifts
     axes = [dims] if isinstance(dims, int) else dims
@@ -241,14 +295,25 @@ def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int]
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
-    """Matrices, in dimensions `dim1` and `dim2` of the result, with the last dimension of `input` on diagonal `offset`."""
+    """Matrices, in dimensions `dim1` and `dim2` of the result, with the last dimension of `input` on
+    diagonal `offset`.
+    """
     if not isinstance(input, Variable):
         input = assign(input)
     check_dtype(input.dtype, "Input", ["int32", "int64", "float16", "float32", "float64"], "diag_embed")
     rank = len(input.shape) + 1
     assert rank >= 2, f"Input must be at least 1-dimensional, But received Input's dimensional: {rank - 1}."
     for name, dim in (("dim1", dim1), ("dim2", dim2)):
-        assert -rank <= dim < rank, f"{name} is out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})."
-    assert dim1 % rank != dim2 % rank, f"dim1 and dim2 cannot be the same dimension. But received dim1 = {dim1}, dim2 = {dim2}"
-    return one_op("diag_embed", {"Input": [input]}, {"offset": offset, "dim1": dim1, "dim2": dim2}, dtype=input.dtype,
-                  stop_gradient=True)
+        assert -rank <= dim < rank, (
+            f"{name} is out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})."
+        )
+    assert dim1 % rank != dim2 % rank, (
+        f"dim1 and dim2 cannot be the same dimension. But received dim1 = {dim1}, dim2 = {dim2}"
+    )
+    return one_op(
+        "diag_embed",
+        {"Input": [input]},
+        {"offset": offset, "dim1": dim1, "dim2": dim2},
+        dtype=input.dtype,
+        stop_gradient=True,
+    )

@@ -1,4 +1,5 @@
 """`layers.data`: declares what is fed."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,8 +12,15 @@ from fluidlite.layer_helper import LayerHelper
 __all__ = ["data", "declare_data"]
 
 
-def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True, dtype: DTypeLike = "float32", lod_level: int = 0,
-         type: VarType = VarType.LOD_TENSOR, stop_gradient: bool = True) -> Variable:
+def data(
+    name: str,
+    shape: Sequence[int | None],
+    append_batch_size: bool = True,
+    dtype: DTypeLike = "float32",
+    lod_level: int = 0,
+    type: VarType = VarType.LOD_TENSOR,
+    stop_gradient: bool = True,
+) -> Variable:
     """A variable that is fed, of `shape` behind a batch dimension.
 
     A shape with an unknown dimension (-1 or None) gets no batch dimension, and neither does any with
@@ -26,9 +34,24 @@ def data(name: str, shape: Sequence[int | None], append_batch_size: bool = True,
     return declare_data(name, dims, dtype, lod_level, type, stop_gradient)
 
 
-def declare_data(name: str, shape: Sequence[int], dtype: DTypeLike, lod_level: int, type: VarType = VarType.LOD_TENSOR,
-                 stop_gradient: bool = True, need_check_feed: bool = False) -> Variable:
+def declare_data(
+    name: str,
+    shape: Sequence[int],
+    dtype: DTypeLike,
+    lod_level: int,
+    type: VarType = VarType.LOD_TENSOR,
+    stop_gradient: bool = True,
+    need_check_feed: bool = False,
+) -> Variable:
     """A data variable of the global block."""
     helper = LayerHelper("data", name=name)
-    return helper.create_global_variable(name=name, shape=shape, dtype=dtype, type=type, stop_gradient=stop_gradient,
-                                         lod_level=lod_level, is_data=True, need_check_feed=need_check_feed)
+    return helper.create_global_variable(
+        name=name,
+        shape=shape,
+        dtype=dtype,
+        type=type,
+        stop_gradient=stop_gradient,
+        lod_level=lod_level,
+        is_data=True,
+        need_check_feed=need_check_feed,
+    )

@@ -1,4 +1,5 @@
 """Layers that change a level of detail."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -14,7 +15,9 @@ _NUMBERS = ["float32", "float64", "int32", "int64"]
 
 
 def lod_reset(x: Variable, y: Variable | None = None, target_lod: Any = None) -> Variable:
-    """The rows of `x` with another level of detail: that of `y`, the offsets that `y` holds, or the offsets `target_lod`."""
+    """The rows of `x` with another level of detail: that of `y`, the offsets that `y` holds, or the
+    offsets `target_lod`.
+    """
     check_variable_and_dtype(x, "x", _NUMBERS, "lod_reset")
     if y is not None:
         return one_op("lod_reset", {"X": x, "Y": y}, dtype=x.dtype)
@@ -32,4 +35,6 @@ def lod_append(x: Variable, level: Iterable[int] | Variable) -> Variable:
     check_variable_and_dtype(x, "x", _NUMBERS, "lod_append")
     if isinstance(level, Variable):
         return one_op("lod_reset", {"X": x, "Y": level}, {"append": True}, dtype=x.dtype, layer="lod_append")
-    return one_op("lod_reset", {"X": x}, {"append": True, "target_lod": list(level)}, dtype=x.dtype, layer="lod_append")
+    return one_op(
+        "lod_reset", {"X": x}, {"append": True, "target_lod": list(level)}, dtype=x.dtype, layer="lod_append"
+    )

@@ -1,4 +1,5 @@
 """Layers that draw random numbers; a seed other than 0 gives the same numbers in every run."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,13 +15,24 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import utils
 
-__all__ = ["gaussian_random", "gaussian_random_batch_size_like", "randint", "randn", "random_crop", "randperm", "sampling_id",
-           "uniform_random", "uniform_random_batch_size_like"]
+__all__ = [
+    "gaussian_random",
+    "gaussian_random_batch_size_like",
+    "randint",
+    "randn",
+    "random_crop",
+    "randperm",
+    "sampling_id",
+    "uniform_random",
+    "uniform_random_batch_size_like",
+]
 
 Shape: TypeAlias = "Variable | Sequence[int | Variable]"
 
 
-def uniform_random(shape: Shape, dtype: DTypeLike = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
+def uniform_random(
+    shape: Shape, dtype: DTypeLike = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0
+) -> Variable:
     """Uniform numbers in [min, max); `shape` is a list, which may hold Variables, or an integer Variable."""
     check_type(shape, "shape", (list, tuple, Variable), "uniform_random")
     check_dtype(dtype, "dtype", ("float32", "float64"), "uniform_random")
@@ -33,7 +45,9 @@ def uniform_random(shape: Shape, dtype: DTypeLike = "float32", min: float = -1.0
 
 
 def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> dict[str, Any]:
-    """The shape as attribute or as input slots, its dimensions as int64 Variables where one of them is a Variable."""
+    """The shape as attribute or as input slots, its dimensions as int64 Variables where one of them is a
+    Variable.
+    """
     if isinstance(shape, Variable):
         shape.stop_gradient = True
         return {"ShapeTensor": shape}
@@ -41,7 +55,9 @@ def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> d
         raise ValueError("The size of argument(shape) can't be zero.")
     for dim in shape:
         if not isinstance(dim, Variable) and dim <= 0:
-            raise ValueError(f"Each dimension size given in shape must be positive, but received {list(map(str, shape))}")
+            raise ValueError(
+                f"Each dimension size given in shape must be positive, but received {list(map(str, shape))}"
+            )
     attrs["shape"] = [-1 if isinstance(dim, Variable) else int(dim) for dim in shape]
     if not any(isinstance(dim, Variable) for dim in shape):
         return {}
@@ -51,12 +67,17 @@ def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> d
 def _dimension(helper: LayerHelper, dim: int | Variable) -> Variable:
     if not isinstance(dim, Variable):
         from fluidlite.layers.tensor import fill_constant
-        return fill_constant([1], "int64", dim, force_cpu=True, out=helper.create_variable_for_type_inference("int64"))
+
+        return fill_constant(
+            [1], "int64", dim, force_cpu=True, out=helper.create_variable_for_type_inference("int64")
+        )
     dim.stop_gradient = True
     return dim
 
 
-def gaussian_random(shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
+def gaussian_random(
+    shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32"
+) -> Variable:
     """Normal numbers; `shape` is a list, which may hold Variables, or an integer Variable."""
     helper = LayerHelper("gaussian_random")
     return _normal(helper, helper.create_variable_for_type_inference(dtype), shape, mean, std, seed)
@@ -65,14 +86,24 @@ def gaussian_random(shape: Shape, mean: float = 0.0, std: float = 1.0, seed: int
 def _normal(helper: LayerHelper, out: Variable, shape: Shape, mean: float, std: float, seed: int) -> Variable:
     check_type(shape, "shape", (tuple, list, Variable), helper.layer_type)
     attrs = {"mean": mean, "std": std, "seed": seed, "dtype": int(out.dtype), "use_mkldnn": False}
-    inputs = utils._get_shape_tensor_inputs(inputs={}, helper=helper, attrs=attrs, shape=shape, op_type="gaussian_random")
+    inputs = utils._get_shape_tensor_inputs(
+        inputs={}, helper=helper, attrs=attrs, shape=shape, op_type="gaussian_random"
+    )
     helper.append_op(type="gaussian_random", inputs=inputs, outputs={"Out": out}, attrs=attrs)
     return out
 
 
-def randn(shape: Shape, out: Variable | None = None, dtype: DTypeLike | None = None, device: str | None = None,
-          stop_gradient: bool = True, name: str | None = None) -> Variable:
-    """Normal numbers with mean 0 and standard deviation 1, the same in every run: NumPy's global generator draws the seed."""
+def randn(
+    shape: Shape,
+    out: Variable | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """Normal numbers with mean 0 and standard deviation 1, the same in every run: NumPy's global generator
+    draws the seed.
+    """
     helper = LayerHelper("randn", name=name)
     dtype = "float32" if dtype is None else dtype
     check_dtype(dtype, "create data type", ["float32", "float64"], "randn")
@@ -82,45 +113,104 @@ def randn(shape: Shape, out: Variable | None = None, dtype: DTypeLike | None = N
         return _normal(helper, out, shape, 0.0, 1.0, int(np.random.randint(0, 100)))
 
 
-def uniform_random_batch_size_like(input: Variable, shape: Sequence[int], dtype: DTypeLike = "float32", input_dim_idx: int = 0,
-                                   output_dim_idx: int = 0, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
-    """Uniform numbers in `shape`, whose dimension `output_dim_idx` is dimension `input_dim_idx` of `input`."""
+def uniform_random_batch_size_like(
+    input: Variable,
+    shape: Sequence[int],
+    dtype: DTypeLike = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Variable:
+    """Uniform numbers in `shape`, whose dimension `output_dim_idx` is dimension `input_dim_idx` of
+    `input`.
+    """
     check_variable_and_dtype(input, "Input", ("float32", "float64"), "uniform_random_batch_size_like")
     check_type(shape, "shape", (list, tuple), "uniform_random_batch_size_like")
     check_dtype(dtype, "dtype", ("float32", "float64"), "uniform_random_batch_size_like")
-    return _batch_size_like("uniform_random_batch_size_like", input, dtype, {
-        "shape": list(shape), "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx, "min": min, "max": max, "seed": seed})
+    return _batch_size_like(
+        "uniform_random_batch_size_like",
+        input,
+        dtype,
+        {
+            "shape": list(shape),
+            "input_dim_idx": input_dim_idx,
+            "output_dim_idx": output_dim_idx,
+            "min": min,
+            "max": max,
+            "seed": seed,
+        },
+    )
 
 
-def gaussian_random_batch_size_like(input: Variable, shape: Sequence[int], input_dim_idx: int = 0, output_dim_idx: int = 0,
-                                    mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
+def gaussian_random_batch_size_like(
+    input: Variable,
+    shape: Sequence[int],
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: DTypeLike = "float32",
+) -> Variable:
     """Normal numbers in `shape`, whose dimension `output_dim_idx` is dimension `input_dim_idx` of `input`."""
     where = "fluid.layers.gaussian_random_batch_size_like"
     check_type(input, "input", Variable, where)
     check_type(shape, "shape", (list, tuple), where)
     check_dtype(dtype, "dtype", ["float16", "float32", "int"], where)
-    return _batch_size_like("gaussian_random_batch_size_like", input, dtype, {
-        "shape": list(shape), "input_dim_idx": input_dim_idx, "output_dim_idx": output_dim_idx, "mean": mean, "std": std, "seed": seed})
+    return _batch_size_like(
+        "gaussian_random_batch_size_like",
+        input,
+        dtype,
+        {
+            "shape": list(shape),
+            "input_dim_idx": input_dim_idx,
+            "output_dim_idx": output_dim_idx,
+            "mean": mean,
+            "std": std,
+            "seed": seed,
+        },
+    )
 
 
 def _batch_size_like(op_type: str, input: Variable, dtype: DTypeLike, attrs: dict[str, Any]) -> Variable:
     helper = LayerHelper(op_type)
     out = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type=op_type, inputs={"Input": input}, outputs={"Out": out}, attrs={**attrs, "dtype": int(out.dtype)})
+    helper.append_op(
+        type=op_type, inputs={"Input": input}, outputs={"Out": out}, attrs={**attrs, "dtype": int(out.dtype)}
+    )
     return out
 
 
-def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32") -> Variable:
-    """A column number for each row of `x` [batch, probabilities]: the first at which the running sum reaches a number in [min, max)."""
+def sampling_id(
+    x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: DTypeLike = "float32"
+) -> Variable:
+    """A column number for each row of `x` [batch, probabilities]: the first at which the running sum
+    reaches a number in [min, max).
+    """
     helper = LayerHelper("sampling_id")
     out = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="sampling_id", inputs={"X": x}, outputs={"Out": out}, attrs={"min": min, "max": max, "seed": seed})
+    helper.append_op(
+        type="sampling_id",
+        inputs={"X": x},
+        outputs={"Out": out},
+        attrs={"min": min, "max": max, "seed": seed},
+    )
     return out
 
 
-def randint(low: int, high: int | None = None, shape: Shape | None = None, out: Variable | None = None,
-            dtype: DTypeLike | None = None, device: str | None = None, stop_gradient: bool = False, seed: int = 0,
-            name: str | None = None) -> Variable:
+def randint(
+    low: int,
+    high: int | None = None,
+    shape: Shape | None = None,
+    out: Variable | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    stop_gradient: bool = False,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
     """Integers in [low, high), or in [0, low) without `high`; `shape` is [1] by default, `dtype` int64."""
     low, high = (0, low) if high is None else (low, high)
     dtype = "int64" if dtype is None else dtype
@@ -148,8 +238,14 @@ def _output(helper: LayerHelper, out: Variable | None, dtype: DTypeLike, name: s
     return helper.create_variable(name=name, dtype=dtype, persistable=False)
 
 
-def randperm(n: int, out: Variable | None = None, dtype: DTypeLike = "int64", device: str | None = None, stop_gradient: bool = True,
-             seed: int = 0) -> Variable:
+def randperm(
+    n: int,
+    out: Variable | None = None,
+    dtype: DTypeLike = "int64",
+    device: str | None = None,
+    stop_gradient: bool = True,
+    seed: int = 0,
+) -> Variable:
     """The numbers 0 to n - 1 in random order."""
     if n < 1:
         raise ValueError("The input n should be greater than 0 in randperm op.")
@@ -158,12 +254,15 @@ def randperm(n: int, out: Variable | None = None, dtype: DTypeLike = "int64", de
     out = _output(helper, out, dtype, None)
     out.stop_gradient = stop_gradient
     with device_guard(device):
-        helper.append_op(type="randperm", outputs={"Out": out}, attrs={"n": n, "dtype": int(out.dtype), "seed": seed})
+        helper.append_op(
+            type="randperm", outputs={"Out": out}, attrs={"n": n, "dtype": int(out.dtype), "seed": seed}
+        )
     return out
 
 
 def random_crop(x: Variable, shape: Sequence[int], seed: int | Variable | None = None) -> Variable:
-    """A window of `shape` (the trailing dimensions) at a random place, another one for each instance of the batch.
+    """A window of `shape` (the trailing dimensions) at a random place, another one for each instance of the
+    batch.
 
     seed: a number, an int64 Variable, or None: then NumPy's global generator draws it.
     """
@@ -176,8 +275,12 @@ def random_crop(x: Variable, shape: Sequence[int], seed: int | Variable | None =
     attrs: dict[str, Any] = {"shape": list(shape)}
     if isinstance(seed, int):
         attrs["startup_seed"] = seed
-        seed = helper.create_variable(name=unique_name.generate("random_crop_seed"), dtype=VarType.INT64, persistable=True)
+        seed = helper.create_variable(
+            name=unique_name.generate("random_crop_seed"), dtype=VarType.INT64, persistable=True
+        )
     elif not isinstance(seed, Variable):
         raise ValueError("'seed' must be a Variable or an int.")
-    helper.append_op(type="random_crop", inputs={"X": x, "Seed": seed}, outputs={"Out": out, "SeedOut": seed}, attrs=attrs)
+    helper.append_op(
+        type="random_crop", inputs={"X": x, "Seed": seed}, outputs={"Out": out, "SeedOut": seed}, attrs=attrs
+    )
     return out

@@ -1,4 +1,7 @@
-"""Layers that look for elements and answer with indices, shapes, or codes: topk, where, unique, one_hot, hash."""
+"""Layers that look for elements and answer with indices, shapes, or codes: topk, where, unique, one_hot,
+hash.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,8 +18,25 @@ from fluidlite.layers.build import one_op
 from fluidlite.layers.tensors.indexing import slice
 from fluidlite.layers.tensors.variables import assign
 
-__all__ = ["autoincreased_step_counter", "gather_tree", "get_tensor_from_selected_rows", "hash", "merge_selected_rows", "meshgrid",
-           "nonzero", "one_hot", "rank", "shape", "shard_index", "similarity_focus", "size", "topk", "unique", "unique_with_counts", "where"]
+__all__ = [
+    "autoincreased_step_counter",
+    "gather_tree",
+    "get_tensor_from_selected_rows",
+    "hash",
+    "merge_selected_rows",
+    "meshgrid",
+    "nonzero",
+    "one_hot",
+    "rank",
+    "shape",
+    "shard_index",
+    "similarity_focus",
+    "size",
+    "topk",
+    "unique",
+    "unique_with_counts",
+    "where",
+]
 
 _INDEX_TYPES = (VarType.INT32, VarType.INT64)
 
@@ -24,7 +44,9 @@ _INDEX_TYPES = (VarType.INT32, VarType.INT64)
 # ---------------------------------------------------------------------- shapes
 def shape(input: Variable) -> Variable:
     """The dimensions of `input`, an int32 tensor."""
-    check_variable_and_dtype(input, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "shape")
+    check_variable_and_dtype(
+        input, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "shape"
+    )
     return one_op("shape", {"Input": input}, dtype="int32")
 
 
@@ -44,7 +66,9 @@ def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variabl
     """N vectors as N tensors of N dimensions: in the i-th one, vector i runs along dimension i."""
     check_type(input, "input", (list, tuple), "meshgrid")
     for var in input:
-        check_variable_and_dtype(var, "create data type", ["float16", "float32", "float64", "int32", "int64"], "meshgrid")
+        check_variable_and_dtype(
+            var, "create data type", ["float16", "float32", "float64", "int32", "int64"], "meshgrid"
+        )
     helper = LayerHelper("meshgrid", input=input, name=name)
     outs = [helper.create_variable_for_type_inference(dtype=var.dtype) for var in input]
     helper.append_op(type="meshgrid", inputs={"X": list(input)}, outputs={"Out": outs})
@@ -53,7 +77,9 @@ def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variabl
 
 # ---------------------------------------------------------------------- searches
 def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Variable]:
-    """The `k` largest elements of the last dimension, largest first, and (int64) where they stand; `k` may be a Variable."""
+    """The `k` largest elements of the last dimension, largest first, and (int64) where they stand; `k` may
+    be a Variable.
+    """
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "int32", "int64"], "top_k")
     inputs: dict[str, Any] = {"X": [input]}
     attrs = {}
@@ -64,7 +90,9 @@ def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Va
     helper = LayerHelper("top_k", input=input, k=k, name=name)
     values = helper.create_variable_for_type_inference(dtype=input.dtype)
     indices = helper.create_variable_for_type_inference(dtype="int64")
-    helper.append_op(type="top_k", inputs=inputs, outputs={"Out": [values], "Indices": [indices]}, attrs=attrs)
+    helper.append_op(
+        type="top_k", inputs=inputs, outputs={"Out": [values], "Indices": [indices]}, attrs=attrs
+    )
     values.stop_gradient = True
     indices.stop_gradient = True
     return values, indices
@@ -76,7 +104,9 @@ def where(condition: Variable) -> Variable:
 
 
 def nonzero(input: Variable, as_tuple: bool = False) -> Any:
-    """The places (int64, [n, dimensions]) of the elements other than zero; a column a dimension with `as_tuple`."""
+    """The places (int64, [n, dimensions]) of the elements other than zero; a column a dimension with
+    `as_tuple`.
+    """
     found = where(input)
     if not as_tuple:
         return found
@@ -87,12 +117,19 @@ def nonzero(input: Variable, as_tuple: bool = False) -> Any:
 
 
 def unique(x: Variable, dtype: DTypeLike = "int32") -> tuple[Variable, Variable]:
-    """The distinct elements of a vector, as they first occur, and for each element the place of its value among them."""
+    """The distinct elements of a vector, as they first occur, and for each element the place of its value
+    among them.
+    """
     check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "unique")
     helper = LayerHelper("unique", x=x, dtype=dtype)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
     index = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="unique", inputs={"X": x}, attrs={"dtype": int(to_vartype(dtype))}, outputs={"Out": [out], "Index": [index]})
+    helper.append_op(
+        type="unique",
+        inputs={"X": x},
+        attrs={"dtype": int(to_vartype(dtype))},
+        outputs={"Out": [out], "Index": [index]},
+    )
     return out, index
 
 
@@ -107,14 +144,20 @@ def unique_with_counts(x: Variable, dtype: DTypeLike = "int32") -> tuple[Variabl
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
     index = helper.create_variable_for_type_inference(dtype)
     count = helper.create_variable_for_type_inference(dtype)
-    helper.append_op(type="unique_with_counts", inputs={"X": x}, attrs={"dtype": int(to_vartype(dtype))},
-                     outputs={"Out": [out], "Index": [index], "Count": [count]})
+    helper.append_op(
+        type="unique_with_counts",
+        inputs={"X": x},
+        attrs={"dtype": int(to_vartype(dtype))},
+        outputs={"Out": [out], "Index": [index], "Count": [count]},
+    )
     return out, index, count
 
 
 # ---------------------------------------------------------------------- codes
 def one_hot(input: Variable, depth: Any, allow_out_of_range: bool = False) -> Variable:
-    """[n, 1] indices as [n, depth] rows with a one; what is out of range is an error, or a row of zeros where allowed."""
+    """[n, 1] indices as [n, depth] rows with a one; what is out of range is an error, or a row of zeros
+    where allowed.
+    """
     check_variable_and_dtype(input, "input", ["int32", "int64"], "one_hot")
     check_type(depth, "depth", (int, Variable), "one_hot")
     inputs: dict[str, Any] = {"X": input}
@@ -127,13 +170,26 @@ def one_hot(input: Variable, depth: Any, allow_out_of_range: bool = False) -> Va
     return one_op("one_hot", inputs, attrs, dtype="float32", stop_gradient=True)
 
 
-def shard_index(input: Variable, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Variable:
-    """Indices as they count inside shard `shard_id` of `nshards`; `ignore_value` for those of other shards."""
+def shard_index(
+    input: Variable, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1
+) -> Variable:
+    """Indices as they count inside shard `shard_id` of `nshards`; `ignore_value` for those of other
+    shards.
+    """
     check_variable_and_dtype(input, "input", ["int64"], "shard_index")
     if shard_id < 0 or shard_id >= nshards:
         raise ValueError(f"The shard_id({shard_id}) should be in [0, {nshards})")
-    return one_op("shard_index", {"X": [input]}, dtype=input.dtype,
-                  attrs={"index_num": index_num, "nshards": nshards, "shard_id": shard_id, "ignore_value": ignore_value})
+    return one_op(
+        "shard_index",
+        {"X": [input]},
+        dtype=input.dtype,
+        attrs={
+            "index_num": index_num,
+            "nshards": nshards,
+            "shard_id": shard_id,
+            "ignore_value": ignore_value,
+        },
+    )
 
 
 def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = None) -> Variable:
@@ -141,7 +197,14 @@ def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = 
     check_variable_and_dtype(input, "input", ["int32", "int64"], "hash")
     check_type(hash_size, "hash_size", int, "hash")
     check_type(num_hash, "num_hash", int, "hash")
-    return one_op("hash", {"X": input}, {"num_hash": num_hash, "mod_by": hash_size}, dtype=input.dtype, name=name, stop_gradient=True)
+    return one_op(
+        "hash",
+        {"X": input},
+        {"num_hash": num_hash, "mod_by": hash_size},
+        dtype=input.dtype,
+        name=name,
+        stop_gradient=True,
+    )
 
 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
@@ -154,7 +217,8 @@ def gather_tree(ids: Variable, parents: Variable) -> Variable:
 def similarity_focus(input: Variable, axis: int, indexes: Sequence[int], name: str | None = None) -> Variable:
     """Ones where a slice `indexes[i]` along `axis` of [N, A, B, C] has a largest element, zeros elsewhere.
 
-    Largest elements are picked one after the other, each in a row and a column of its own; the mask is the same all along `axis`.
+    Largest elements are picked one after the other, each in a row and a column of its own; the mask is the
+    same all along `axis`.
     """
     check_type(axis, "axis", int, "similarity_focus")
     check_type(indexes, "indexes", list, "similarity_focus")
@@ -162,7 +226,9 @@ def similarity_focus(input: Variable, axis: int, indexes: Sequence[int], name: s
         raise ValueError("axis must be 1, 2 or 3.")
     if len(indexes) == 0:
         raise ValueError("indexes can not be empty.")
-    return one_op("similarity_focus", {"X": input}, {"axis": axis, "indexes": indexes}, dtype=input.dtype, name=name)
+    return one_op(
+        "similarity_focus", {"X": input}, {"axis": axis, "indexes": indexes}, dtype=input.dtype, name=name
+    )
 
 
 # ---------------------------------------------------------------------- selected rows, counters
@@ -180,13 +246,18 @@ def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Varia
 
 
 def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Variable:
-    """A persistable int64 counter that is `begin` in the first run and grows by `step` a run; one a name and program."""
+    """A persistable int64 counter that is `begin` in the first run and grows by `step` a run; one a name
+    and program.
+    """
     helper = LayerHelper("global_step_counter")
     name = "@STEP_COUNTER@" if counter_name is None else counter_name
-    counter, is_new = helper.create_or_get_global_variable(name=name, dtype="int64", shape=[1], persistable=True, belong_to_optimizer=True)
+    counter, is_new = helper.create_or_get_global_variable(
+        name=name, dtype="int64", shape=[1], persistable=True, belong_to_optimizer=True
+    )
     if is_new:
         helper.set_variable_initializer(counter, initializer=Constant(value=begin - 1, force_cpu=True))
-        helper.main_program.global_block()._prepend_op(type="increment", inputs={"X": [counter]}, outputs={"Out": [counter]},
-                                                       attrs={"step": float(step)})
+        helper.main_program.global_block()._prepend_op(
+            type="increment", inputs={"X": [counter]}, outputs={"Out": [counter]}, attrs={"step": float(step)}
+        )
         counter.stop_gradient = True
     return counter

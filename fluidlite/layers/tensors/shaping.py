@@ -1,4 +1,5 @@
 """Layers that give the same elements another shape: reshape, squeeze, transpose, split, stack, expand."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,7 +11,19 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.constants import has_variable, shape_tensors, static_dims
 
-__all__ = ["expand", "expand_as", "flatten", "reshape", "split", "squeeze", "stack", "t", "transpose", "unsqueeze", "unstack"]
+__all__ = [
+    "expand",
+    "expand_as",
+    "flatten",
+    "reshape",
+    "split",
+    "squeeze",
+    "stack",
+    "t",
+    "transpose",
+    "unsqueeze",
+    "unstack",
+]
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _INTS = ["int32", "int64"]
@@ -30,28 +43,44 @@ def _checked_shape(x: Variable, shape: Sequence[Any]) -> list[int]:
         if isinstance(item, Variable):
             continue
         if dim == -1:
-            assert unknown == -1, f"Only one dimension value of 'shape' in reshape can be -1. But received shape[{index}] is also -1."
+            assert unknown == -1, (
+                f"Only one dimension value of 'shape' in reshape can be -1. But received shape[{index}] is "
+                f"also -1."
+            )
             unknown = index
         elif dim == 0:
-            assert index < len(x.shape), ("The index of 0 in `shape` must be less than the input tensor X's dimensions. But received "
-                                          f"shape[{index}] = 0, X's dimensions = {len(x.shape)}.")
+            assert index < len(x.shape), (
+                "The index of 0 in `shape` must be less than the input tensor X's dimensions. But received "
+                f"shape[{index}] = 0, X's dimensions = {len(x.shape)}."
+            )
         else:
-            assert dim > 0, ("Each dimension value of 'shape' in reshape must not be negative except one unknown dimension. "
-                             f"But received shape[{index}] = {dim}.")
+            assert dim > 0, (
+                "Each dimension value of 'shape' in reshape must not be negative except one unknown "
+                "dimension. "
+                f"But received shape[{index}] = {dim}."
+            )
     return found
 
 
-def reshape(x: Variable, shape: Any, actual_shape: Variable | None = None, act: str | None = None, inplace: bool = False,
-            name: str | None = None) -> Variable:
+def reshape(
+    x: Variable,
+    shape: Any,
+    actual_shape: Variable | None = None,
+    act: str | None = None,
+    inplace: bool = False,
+    name: str | None = None,
+) -> Variable:
     """`x` in another shape: 0 keeps a dimension, -1 takes what is left.
 
-    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `actual_shape`, a 1-D Variable, goes before
-    it at run time. With `inplace` the result is `x` itself.
+    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `actual_shape`, a 1-D
+    Variable, goes before it at run time. With `inplace` the result is `x` itself.
     """
     check_variable_and_dtype(x, "x", ["float16", *_NUMBERS], "reshape")
     check_type(shape, "shape", (list, tuple, Variable), "reshape")
     check_type(actual_shape, "actual_shape", (Variable, type(None)), "reshape")
-    helper = LayerHelper("reshape2", x=x, shape=shape, actual_shape=actual_shape, act=act, inplace=inplace, name=name)
+    helper = LayerHelper(
+        "reshape2", x=x, shape=shape, actual_shape=actual_shape, act=act, inplace=inplace, name=name
+    )
     inputs: dict[str, Any] = {"X": x}
     attrs: dict[str, Any] = {}
     if isinstance(shape, Variable):
@@ -74,18 +103,24 @@ def reshape(x: Variable, shape: Any, actual_shape: Variable | None = None, act: 
 def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Variable:
     """Without the dimensions of one named in `axes`; without any dimension of one when `axes` is empty."""
     helper = LayerHelper("squeeze", name=name)
-    check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "squeeze")
+    check_variable_and_dtype(
+        input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "squeeze"
+    )
     check_type(axes, "axes", list, "squeeze")
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
     x_shape = helper.create_variable_for_type_inference(dtype=input.dtype)
-    helper.append_op(type="squeeze2", inputs={"X": input}, attrs={"axes": axes}, outputs={"Out": out, "XShape": x_shape})
+    helper.append_op(
+        type="squeeze2", inputs={"X": input}, attrs={"axes": axes}, outputs={"Out": out, "XShape": x_shape}
+    )
     return out
 
 
 def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
     """With dimensions of one put in at `axes` (a number, a list, a Variable), one after the other."""
     check_type(axes, "axis/axes", (int, list, tuple, Variable), "unsqueeze")
-    check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "unsqueeze")
+    check_variable_and_dtype(
+        input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "unsqueeze"
+    )
     helper = LayerHelper("unsqueeze2", name=name)
     inputs: dict[str, Any] = {"X": input}
     attrs: dict[str, Any] = {}
@@ -112,14 +147,21 @@ def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
         raise ValueError("The axis should be a int, and in range [0, rank(x)]")
     out = helper.create_variable_for_type_inference(x.dtype)
     x_shape = helper.create_variable_for_type_inference(x.dtype)
-    helper.append_op(type="flatten2", inputs={"X": x}, outputs={"Out": out, "XShape": x_shape}, attrs={"axis": axis})
+    helper.append_op(
+        type="flatten2", inputs={"X": x}, outputs={"Out": out, "XShape": x_shape}, attrs={"axis": axis}
+    )
     return out
 
 
 def _append_transpose(helper: LayerHelper, x: Variable, perm: Sequence[int]) -> Variable:
     out = helper.create_variable_for_type_inference(x.dtype)
     x_shape = helper.create_variable_for_type_inference(x.dtype)
-    helper.append_op(type="transpose2", inputs={"X": [x]}, outputs={"Out": [out], "XShape": [x_shape]}, attrs={"axis": perm})
+    helper.append_op(
+        type="transpose2",
+        inputs={"X": [x]},
+        outputs={"Out": [out], "XShape": [x_shape]},
+        attrs={"axis": perm},
+    )
     return out
 
 
@@ -129,12 +171,19 @@ def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Vari
     check_type(perm, "perm", list, "transpose")
     rank = len(x.shape)
     if len(perm) != rank:
-        raise ValueError("Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of "
-                         f"Input(x), but received dimension of Input(x) is {rank}, the length of Input(perm) is {len(perm)}.")
+        raise ValueError(
+            "Input(perm) is the permutation of dimensions of Input(x), its length should be equal to "
+            "dimensions of "
+            f"Input(x), but received dimension of Input(x) is {rank}, the length of Input(perm) is "
+            f"{len(perm)}."
+        )
     for index, dim in enumerate(perm):
         if dim >= rank:
-            raise ValueError(f"Each element in Input(perm) should be less than Input(x)'s dimension, but {index}-th element in "
-                             f"Input(perm) is {dim} which exceeds Input(x)'s dimension {rank}.")
+            raise ValueError(
+                f"Each element in Input(perm) should be less than Input(x)'s dimension, but {index}-th "
+                f"element in "
+                f"Input(perm) is {dim} which exceeds Input(x)'s dimension {rank}."
+            )
     return _append_transpose(LayerHelper("transpose", name=name), x, perm)
 
 
@@ -143,14 +192,18 @@ def t(input: Variable, name: str | None = None) -> Variable:
     check_variable_and_dtype(input, "input", ["float16", *_NUMBERS], "transpose")
     rank = len(input.shape)
     if rank > 2:
-        raise ValueError(f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {rank}. "
-                         "Perhaps you can use paddle.tensor.transpose() instead.")
+        raise ValueError(
+            f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {rank}. "
+            "Perhaps you can use paddle.tensor.transpose() instead."
+        )
     return _append_transpose(LayerHelper("t", name=name), input, [1, 0]) if rank == 2 else input
 
 
 # ---------------------------------------------------------------------- one tensor, several tensors
 def split(input: Variable, num_or_sections: Any, dim: Any = -1, name: str | None = None) -> list[Variable]:
-    """The parts of `input` along `dim`: a number of equal ones, or ones of the listed sizes, of which one may be -1."""
+    """The parts of `input` along `dim`: a number of equal ones, or ones of the listed sizes, of which one
+    may be -1.
+    """
     check_variable_and_dtype(input, "input", ["bool", "float16", *_NUMBERS], "split")
     check_type(num_or_sections, "num_or_sections", (list, int, tuple), "split")
     check_type(dim, "dim", (int, Variable), "split")
@@ -187,26 +240,36 @@ def _check_parts(parts: Any, size: int) -> None:
         return
     assert parts > 1, "num_or_sections must be more than 1."
     if size > 0:
-        assert size % parts == 0, ("The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). "
-                                   f"But {parts} is not evenly divisible by {size}. ")
+        assert size % parts == 0, (
+            "The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). "
+            f"But {parts} is not evenly divisible by {size}. "
+        )
 
 
 def stack(x: Any, axis: int = 0) -> Variable:
-    """Tensors of one shape (a list of them, or a tensor array) on top of each other, along a new dimension `axis`."""
+    """Tensors of one shape (a list of them, or a tensor array) on top of each other, along a new dimension
+    `axis`.
+    """
     tensors = x if isinstance(x, list) else [x]
     helper = LayerHelper("stack")
     out = helper.create_variable_for_type_inference(tensors[0].dtype)
     if tensors[0].type == VarType.LOD_TENSOR_ARRAY:
         sizes = helper.create_variable_for_type_inference(dtype="int32")
-        helper.append_op(type="tensor_array_to_tensor", inputs={"X": tensors[0]}, outputs={"Out": [out], "OutIndex": [sizes]},
-                         attrs={"axis": axis, "use_stack": True})
+        helper.append_op(
+            type="tensor_array_to_tensor",
+            inputs={"X": tensors[0]},
+            outputs={"Out": [out], "OutIndex": [sizes]},
+            attrs={"axis": axis, "use_stack": True},
+        )
     else:
         helper.append_op(type="stack", inputs={"X": tensors}, outputs={"Y": out}, attrs={"axis": axis})
     return out
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
-    """The slices of `x` along dimension `axis`, which goes away; `num` says how many where the shape does not."""
+    """The slices of `x` along dimension `axis`, which goes away; `num` says how many where the shape does
+    not.
+    """
     helper = LayerHelper("unstack")
     if num is None:
         num = 0 if axis is None or x.shape[axis] <= 0 else x.shape[axis]
@@ -217,7 +280,9 @@ def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable
 
 # ---------------------------------------------------------------------- repetition
 def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
-    """`x` repeated `expand_times[i]` times along dimension i; the times are a list, which may hold Variables, or a Variable."""
+    """`x` repeated `expand_times[i]` times along dimension i; the times are a list, which may hold
+    Variables, or a Variable.
+    """
     check_variable_and_dtype(x, "x", ["bool", *_NUMBERS], "expand")
     check_type(expand_times, "expand_times", (list, tuple, Variable), "expand")
     if x.dtype == VarType.BOOL and x.stop_gradient:
@@ -231,8 +296,10 @@ def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
     else:
         attrs["expand_times"] = static_dims(expand_times)
         for index, times in enumerate(expand_times):
-            assert isinstance(times, Variable) or times > 0, "Each element given in expand_times must not be negative. But received " \
-                                                             f"expand_times[{index}] = {times}."
+            assert isinstance(times, Variable) or times > 0, (
+                "Each element given in expand_times must not be negative. But received "
+                f"expand_times[{index}] = {times}."
+            )
         if has_variable(expand_times):
             inputs["expand_times_tensor"] = shape_tensors(expand_times, _temporaries(helper))
     out = helper.create_variable_for_type_inference(dtype=x.dtype)

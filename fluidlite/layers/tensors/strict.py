@@ -1,4 +1,7 @@
-"""`fluid.data`, `fluid.embedding` and `fluid.one_hot`: the strict variants that fluid 1.6 and later recommend."""
+"""`fluid.data`, `fluid.embedding` and `fluid.one_hot`: the strict variants that fluid 1.6 and later
+recommend.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +16,9 @@ from fluidlite.layers.tensors.inputs import declare_data
 __all__ = ["data", "embedding", "lookup", "one_hot"]
 
 
-def data(name: str, shape: Sequence[int | None], dtype: DTypeLike = "float32", lod_level: int = 0) -> Variable:
+def data(
+    name: str, shape: Sequence[int | None], dtype: DTypeLike = "float32", lod_level: int = 0
+) -> Variable:
     """A variable that is fed, of exactly this shape and dtype; None or -1 where any size may be fed."""
     check_type(name, "name", (bytes, str), "data")
     check_type(shape, "shape", (list, tuple), "data")
@@ -21,17 +26,45 @@ def data(name: str, shape: Sequence[int | None], dtype: DTypeLike = "float32", l
     return declare_data(name, dims, dtype, lod_level, need_check_feed=True)
 
 
-def embedding(input: Variable, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False,
-              padding_idx: int | None = None, param_attr: Any = None, dtype: DTypeLike = "float32") -> Variable:
-    """Rows of a table of `size` [rows, columns] for ids of any shape: the result has one dimension more than the ids.
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    is_distributed: bool = False,
+    padding_idx: int | None = None,
+    param_attr: Any = None,
+    dtype: DTypeLike = "float32",
+) -> Variable:
+    """Rows of a table of `size` [rows, columns] for ids of any shape: the result has one dimension more than
+    the ids.
 
-    `padding_idx` (negative: counted from the end) reads as zeros. `is_sparse` makes the table's gradient a SelectedRows.
+    `padding_idx` (negative: counted from the end) reads as zeros. `is_sparse` makes the table's gradient a
+    SelectedRows.
     """
-    return lookup("lookup_table_v2", "fluid.embedding", input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
+    return lookup(
+        "lookup_table_v2",
+        "fluid.embedding",
+        input,
+        size,
+        is_sparse,
+        is_distributed,
+        padding_idx,
+        param_attr,
+        dtype,
+    )
 
 
-def lookup(op_type: str, caller: str, input: Variable, size: Sequence[int], is_sparse: bool, is_distributed: bool,
-           padding_idx: int | None, param_attr: Any, dtype: DTypeLike) -> Variable:
+def lookup(
+    op_type: str,
+    caller: str,
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool,
+    is_distributed: bool,
+    padding_idx: int | None,
+    param_attr: Any,
+    dtype: DTypeLike,
+) -> Variable:
     """A table and an op `op_type` that reads rows of it; errors name `caller`."""
     helper = LayerHelper("embedding", param_attr=param_attr)
     check_variable_and_dtype(input, "input", ["int64"], caller)
@@ -42,9 +75,17 @@ def lookup(op_type: str, caller: str, input: Variable, size: Sequence[int], is_s
         padding_idx = -1
     elif padding_idx < 0:
         padding_idx += size[0]
-    helper.append_op(type=op_type, inputs={"Ids": input, "W": table}, outputs={"Out": out}, attrs={
-        "is_sparse": is_sparse, "is_distributed": is_distributed, "remote_prefetch": is_sparse and not is_distributed,
-        "padding_idx": padding_idx})
+    helper.append_op(
+        type=op_type,
+        inputs={"Ids": input, "W": table},
+        outputs={"Out": out},
+        attrs={
+            "is_sparse": is_sparse,
+            "is_distributed": is_distributed,
+            "remote_prefetch": is_sparse and not is_distributed,
+            "padding_idx": padding_idx,
+        },
+    )
     return out
 
 

@@ -1,4 +1,5 @@
 """Layers that declare variables, copy them, convert them, and put several together."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,19 +20,29 @@ _CASTS = ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"]
 _CONCATS = ["bool", "float16", "float32", "float64", "int32", "int64"]
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _SHAPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
-MOST_ELEMENTS = 1024 * 1024              # of an array that becomes an attribute
+MOST_ELEMENTS = 1024 * 1024  # of an array that becomes an attribute
 
 
 def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:
     """A variable without a shape, for an op to write."""
-    check_dtype(dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64"], "create_tensor")
+    check_dtype(
+        dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64"], "create_tensor"
+    )
     helper = LayerHelper("create_tensor", name=name)
     return helper.create_variable(name=helper.name, dtype=dtype, persistable=persistable)
 
 
-def create_parameter(shape: Sequence[int], dtype: DTypeLike, name: str | None = None, attr: Any = None, is_bias: bool = False,
-                     default_initializer: Any = None) -> Parameter:
-    """A trainable parameter, initialised in the startup program; `attr` is a ParamAttr, which `name` stands in for."""
+def create_parameter(
+    shape: Sequence[int],
+    dtype: DTypeLike,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
+) -> Parameter:
+    """A trainable parameter, initialised in the startup program; `attr` is a ParamAttr, which `name`
+    stands in for.
+    """
     check_type(shape, "shape", (list, tuple, np.ndarray), "create_parameter")
     for item in shape:
         check_type(item, "item of shape", (int, np.integer), "create_parameter")
@@ -39,20 +50,31 @@ def create_parameter(shape: Sequence[int], dtype: DTypeLike, name: str | None = 
     check_type(attr, "attr", (type(None), ParamAttr), "create_parameter")
     check_type(default_initializer, "default_initializer", (type(None), object), "create_parameter")
     helper = LayerHelper("create_parameter", name=name, shape=shape, dtype=dtype, attr=attr)
-    param: Parameter = helper.create_parameter(ParamAttr(name=name) if attr is None else attr, shape, to_vartype(dtype), is_bias,
-                                               default_initializer)
+    param: Parameter = helper.create_parameter(
+        ParamAttr(name=name) if attr is None else attr, shape, to_vartype(dtype), is_bias, default_initializer
+    )
     return param
 
 
-def create_global_var(shape: Sequence[int], value: float, dtype: DTypeLike, persistable: bool = False, force_cpu: bool = False,
-                      name: str | None = None) -> Variable:
+def create_global_var(
+    shape: Sequence[int],
+    value: float,
+    dtype: DTypeLike,
+    persistable: bool = False,
+    force_cpu: bool = False,
+    name: str | None = None,
+) -> Variable:
     """A variable of the global block that the startup program fills with `value`."""
     check_type(shape, "shape", (list, tuple, np.ndarray), "create_global_var")
     for item in shape:
         check_type(item, "item of shape", (int, np.integer), "create_global_var")
     check_dtype(dtype, "dtype", ["bool", "float16", *_SHAPES], "create_global_var")
-    helper = LayerHelper("global_var", name=name, shape=shape, dtype=dtype, value=value, persistable=persistable)
-    var = helper.create_global_variable(name=name, shape=shape, dtype=dtype, persistable=persistable, stop_gradient=True)
+    helper = LayerHelper(
+        "global_var", name=name, shape=shape, dtype=dtype, value=value, persistable=persistable
+    )
+    var = helper.create_global_variable(
+        name=name, shape=shape, dtype=dtype, persistable=persistable, stop_gradient=True
+    )
     helper.set_variable_initializer(var, initializer=Constant(value=float(value), force_cpu=force_cpu))
     return var
 
@@ -60,16 +82,24 @@ def create_global_var(shape: Sequence[int], value: float, dtype: DTypeLike, pers
 def cast(x: Variable, dtype: DTypeLike) -> Variable:
     """`x` with elements of another type."""
     check_variable_and_dtype(x, "x", _CASTS, "cast")
-    check_dtype(dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8"], "cast")
+    check_dtype(
+        dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8"], "cast"
+    )
     helper = LayerHelper("cast")
     out = helper.create_variable_for_type_inference(dtype=dtype)
-    helper.append_op(type="cast", inputs={"X": [x]}, outputs={"Out": [out]},
-                     attrs={"in_dtype": int(x.dtype), "out_dtype": int(out.dtype)})
+    helper.append_op(
+        type="cast",
+        inputs={"X": [x]},
+        outputs={"Out": [out]},
+        attrs={"in_dtype": int(x.dtype), "out_dtype": int(out.dtype)},
+    )
     return out
 
 
 def concat(input: Any, axis: Any = 0, name: str | None = None) -> Variable:
-    """Variables (a list of them, or a tensor array) behind each other along dimension `axis`, which may be a Variable."""
+    """Variables (a list of them, or a tensor array) behind each other along dimension `axis`, which may be
+    a Variable.
+    """
     if not isinstance(input, list):
         input = [input]
     for index, var in enumerate(input):
@@ -81,8 +111,12 @@ def concat(input: Any, axis: Any = 0, name: str | None = None) -> Variable:
         if len(input) != 1:
             raise ValueError(f"concat of a tensor array takes that one array, not {len(input)} inputs")
         sizes = helper.create_variable_for_type_inference(dtype="int32")
-        helper.append_op(type="tensor_array_to_tensor", inputs={"X": input[0]}, outputs={"Out": [out], "OutIndex": [sizes]},
-                         attrs={"axis": axis, "use_stack": False})
+        helper.append_op(
+            type="tensor_array_to_tensor",
+            inputs={"X": input[0]},
+            outputs={"Out": [out], "OutIndex": [sizes]},
+            attrs={"axis": axis, "use_stack": False},
+        )
         return out
     inputs, attrs = {"X": input}, {}
     if isinstance(axis, Variable):
@@ -108,8 +142,12 @@ def sums(input: Variable | Sequence[Variable], out: Variable | None = None) -> V
     return out
 
 
-_VALUES = {VarType.BOOL: ("bool_values", int), VarType.FP32: ("fp32_values", float), VarType.INT32: ("int32_values", int),
-           VarType.INT64: ("int64_values", int)}
+_VALUES = {
+    VarType.BOOL: ("bool_values", int),
+    VarType.FP32: ("fp32_values", float),
+    VarType.INT32: ("int32_values", int),
+    VarType.INT64: ("int64_values", int),
+}
 
 
 def assign(input: Variable | Array, output: Variable | None = None) -> Variable:
@@ -117,21 +155,36 @@ def assign(input: Variable | Array, output: Variable | None = None) -> Variable:
     check_type(input, "input", (Variable, np.ndarray), "assign")
     helper = LayerHelper("assign", input=input)
     if isinstance(input, Variable):
-        check_dtype(input.dtype, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "assign")
+        check_dtype(
+            input.dtype, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "assign"
+        )
         if output is None:
             output = helper.create_variable_for_type_inference(dtype=input.dtype)
         helper.append_op(type="assign", inputs={"X": [input]}, outputs={"Out": [output]})
         return output
     dtype = to_vartype(input.dtype)
     if dtype not in _VALUES:
-        raise TypeError("When the type of 'input' in assign is numpy.ndarray, the data type of 'input' must be bool, float32, int32 "
-                        f"or int64, but received {input.dtype}.")
+        raise TypeError(
+            "When the type of 'input' in assign is numpy.ndarray, the data type of 'input' must be bool, "
+            "float32, int32 "
+            f"or int64, but received {input.dtype}."
+        )
     if input.size > MOST_ELEMENTS:
-        raise ValueError(f"The size of input is too big: {input.size} elements, and {MOST_ELEMENTS} at most go into a program. "
-                         "Please consider saving it to file and 'load_op' to load it")
+        raise ValueError(
+            f"The size of input is too big: {input.size} elements, and {MOST_ELEMENTS} at most go into a "
+            f"program. "
+            "Please consider saving it to file and 'load_op' to load it"
+        )
     attr, kind = _VALUES[dtype]
     if output is None:
         output = helper.create_variable_for_type_inference(dtype=dtype)
-    helper.append_op(type="assign_value", outputs={"Out": [output]},
-                     attrs={"dtype": int(dtype), "shape": list(input.shape), attr: [kind(item) for item in input.reshape(-1)]})
+    helper.append_op(
+        type="assign_value",
+        outputs={"Out": [output]},
+        attrs={
+            "dtype": int(dtype),
+            "shape": list(input.shape),
+            attr: [kind(item) for item in input.reshape(-1)],
+        },
+    )
     return output

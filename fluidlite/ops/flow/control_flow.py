@@ -1,9 +1,10 @@
 """Ops that run sub-blocks: loops, branches and recurrences, with their gradients.
 
-A run of a sub-block is a frame (`fluidlite.executor.run.interpreter.Frame`). Where an op's gradient will be taken, the
-frames are the value of its StepScopes (Scope, step_scopes); the gradient op runs the gradient block once for each
-of them, in a frame of its own that sees the values of that one.
+A run of a sub-block is a frame (`fluidlite.executor.run.interpreter.Frame`). Where an op's gradient will be
+taken, the frames are the value of its StepScopes (Scope, step_scopes); the gradient op runs the gradient
+block once for each of them, in a frame of its own that sees the values of that one.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -12,7 +13,20 @@ from typing import Any, NamedTuple
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, AttrType, GradContext, Lod, Op, Spec, WithLod, grad_name, required, same_as
+from fluidlite.base.registry import (
+    BLOCK,
+    EMPTY_VAR,
+    STRINGS,
+    AttrType,
+    GradContext,
+    Lod,
+    Op,
+    Spec,
+    WithLod,
+    grad_name,
+    required,
+    same_as,
+)
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.tensors.array import entry, number
@@ -34,12 +48,14 @@ def added(xp: Any, a: Any, b: Any) -> Any:
         return _added_arrays(a, b)
     if isinstance(a, SelectedRows) and isinstance(b, SelectedRows):
         return SelectedRows(xp.concatenate((a.ids, b.ids)), a.height(), xp.concatenate((a.array, b.array)))
-    return (a.dense(xp) if isinstance(a, SelectedRows) else a) + (b.dense(xp) if isinstance(b, SelectedRows) else b)
+    return (a.dense(xp) if isinstance(a, SelectedRows) else a) + (
+        b.dense(xp) if isinstance(b, SelectedRows) else b
+    )
 
 
 def _added_arrays(a: LoDTensorArray, b: LoDTensorArray) -> LoDTensorArray:
     total = LoDTensorArray(a)
-    total.extend(b[len(a):])
+    total.extend(b[len(a) :])
     for index, (left, right) in enumerate(zip(a, b, strict=False)):
         if right.array is not None:
             total[index] = right if left.array is None else LoDTensor(left.array + right.array, left._lod)
@@ -49,7 +65,9 @@ def _added_arrays(a: LoDTensorArray, b: LoDTensorArray) -> LoDTensorArray:
 def zeros_of(xp: Any, value: Any) -> Any:
     """A gradient of zeros for `value`; None where it can have none."""
     if isinstance(value, LoDTensorArray):
-        return LoDTensorArray(item if item.array is None else LoDTensor(xp.zeros_like(item.array), item._lod) for item in value)
+        return LoDTensorArray(
+            item if item.array is None else LoDTensor(xp.zeros_like(item.array), item._lod) for item in value
+        )
     return xp.zeros_like(value) if hasattr(value, "dtype") and hasattr(value, "shape") else None
 
 
@@ -61,14 +79,17 @@ def _gradient(xp: Any, made: Any, value: Any, lod: Lod) -> Any:
 
 # ---------------------------------------------------------------------- runs of sub-blocks
 class Facts(NamedTuple):
-    """What a control-flow op needs to know about its sub-block, found once for each version of the program."""
+    """What a control-flow op needs to know about its sub-block, found once for each version of the
+    program.
+    """
 
     version: tuple[int, int]
     writes: frozenset[str]
     """Outer and inner variables that the sub-block's ops write."""
     carried: tuple[str, ...]
-    """Inputs that the sub-block or a later op replaces. What one op both reads and writes, such as a counter, is not
-    among them: its gradient op undoes the change."""
+    """Inputs that the sub-block or a later op replaces. What one op both reads and writes, such as a counter,
+    is not among them: its gradient op undoes the change.
+    """
     keeps: bool
     """Whether a gradient op reads the frames."""
 
@@ -77,20 +98,31 @@ _facts: weakref.WeakKeyDictionary[Operator, Facts] = weakref.WeakKeyDictionary()
 
 
 def facts_of(op: Operator, inputs: str, scopes: str) -> Facts:
-    """The facts of a control-flow op; `inputs` and `scopes` are the slots of its outer variables and of its frames."""
+    """The facts of a control-flow op; `inputs` and `scopes` are the slots of its outer variables and of
+    its frames.
+    """
     program = op.block.program
     known = _facts.get(op)
     if known is not None and known.version == (program.serial, program.version):
         return known
     body = op.attrs["sub_block"]
     written = frozenset(name for inner in body.ops for name in writes(inner))
-    later = op.block.ops[op.idx + 1:]
-    in_place = {name for inner in (*body.ops, *later) for name in inner.input_arg_names if name in inner.output_arg_names}
+    later = op.block.ops[op.idx + 1 :]
+    in_place = {
+        name
+        for inner in (*body.ops, *later)
+        for name in inner.input_arg_names
+        if name in inner.output_arg_names
+    }
     replaced = written.union(*(other.output_arg_names for other in later))
     frames = set(op.output(scopes))
-    keeps = any(not frames.isdisjoint(other.input_arg_names) for block in program.blocks for other in block.ops)
+    keeps = any(
+        not frames.isdisjoint(other.input_arg_names) for block in program.blocks for other in block.ops
+    )
     carried = tuple(name for name in op.input(inputs) if name in replaced and name not in in_place)
-    _facts[op] = Facts((program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test"))
+    _facts[op] = Facts(
+        (program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test")
+    )
     return _facts[op]
 
 
@@ -99,7 +131,9 @@ def _copied(value: Any) -> Any:
 
 
 def _own_copies(ctx: Any, names: Iterable[str]) -> None:
-    """Copy variables that the sub-block replaces: frames that are kept may show the memory of the old values."""
+    """Copy variables that the sub-block replaces: frames that are kept may show the memory of the old
+    values.
+    """
     for name in names:
         var = ctx.op.block._find_var_recursive(name)
         if var is None or not var.persistable:
@@ -112,12 +146,17 @@ def _snapshot(ctx: Any, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
     for name in names:
         value, var = ctx.frame.find(name), ctx.op.block._find_var_recursive(name)
         if value is not None and not isinstance(value, LoDTensorArray):
-            found[name] = (_copied(value) if var is not None and var.persistable else value, ctx.frame.lod(name))
+            found[name] = (
+                _copied(value) if var is not None and var.persistable else value,
+                ctx.frame.lod(name),
+            )
     return found
 
 
 def _gradient_frame(ctx: Any, step: Any, own: Iterable[str], values: Mapping[str, Any]) -> Any:
-    """A frame for the gradient block of one step; `own` are gradients that stay in it, `values` those that it starts with."""
+    """A frame for the gradient block of one step; `own` are gradients that stay in it, `values` those that
+    it starts with.
+    """
     frame = ctx.frame.child(ctx.op.attrs["sub_block"], step, frozenset(own) | frozenset(values))
     frame.values.update((name, value) for name, value in values.items() if value is not None)
     return frame
@@ -125,13 +164,23 @@ def _gradient_frame(ctx: Any, step: Any, own: Iterable[str], values: Mapping[str
 
 def wanted_gradients(op: Operator, slot: str) -> list[tuple[int, str]]:
     """Positions of the variables in `slot` whose gradient is wanted, with its name inside the sub-block."""
-    return [(index, grad_name(name)) for index, (name, gradient) in
-            enumerate(zip(op.input(slot), op.output(grad_name(slot)), strict=False)) if gradient != EMPTY_VAR]
+    return [
+        (index, grad_name(name))
+        for index, (name, gradient) in enumerate(
+            zip(op.input(slot), op.output(grad_name(slot)), strict=False)
+        )
+        if gradient != EMPTY_VAR
+    ]
 
 
 # ---------------------------------------------------------------------- while
-while_op = Op("while", "X*? Condition* -> Out*? StepScopes?", lod=None, updates=("Out",),
-              attrs={"sub_block": BLOCK, "is_test": False, **_SKIPPED})
+while_op = Op(
+    "while",
+    "X*? Condition* -> Out*? StepScopes?",
+    lod=None,
+    updates=("Out",),
+    attrs={"sub_block": BLOCK, "is_test": False, **_SKIPPED},
+)
 
 
 @while_op.kernel
@@ -143,8 +192,11 @@ def _(ctx: Any) -> dict[str, Any]:
     steps: list[Any] = []
     while is_true(ctx.frame.find(condition)):
         if condition not in facts.writes:
-            raise EnforceNotMet(f"op 'while': the loop's body never writes its condition {condition!r}, so it would run for ever"
-                                f"\n  built at {op.where}")
+            raise EnforceNotMet(
+                f"op 'while': the loop's body never writes its condition {condition!r}, so it would run for "
+                f"ever"
+                f"\n  built at {op.where}"
+            )
         before = _snapshot(ctx, facts.carried) if facts.keeps else {}
         step = ctx.frame.child(body)
         ctx.interpreter.run_block(body, step)
@@ -163,25 +215,50 @@ def _(context: GradContext) -> None:
     known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
     incoming: list[str] = []
     for op in block.ops:
-        incoming += [name for name in op.input_arg_names
-                     if name not in known and name not in incoming and forward._find_var_recursive(name) is None]
+        incoming += [
+            name
+            for name in op.input_arg_names
+            if name not in known and name not in incoming and forward._find_var_recursive(name) is None
+        ]
         known.update(op.output_arg_names)
-    context.emit("while_grad", {"X": context.input("X"), "Out": context.output("Out"), "Out@GRAD": incoming,
-                                "StepScopes": context.output("StepScopes")},
-                 {"X@GRAD": wanted}, {**context.op.attrs, "sub_block": block, "original_output_grad": incoming})
+    context.emit(
+        "while_grad",
+        {
+            "X": context.input("X"),
+            "Out": context.output("Out"),
+            "Out@GRAD": incoming,
+            "StepScopes": context.output("StepScopes"),
+        },
+        {"X@GRAD": wanted},
+        {**context.op.attrs, "sub_block": block, "original_output_grad": incoming},
+    )
 
 
-while_grad = Op("while_grad", "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?", lod=None,
-                attrs={"sub_block": BLOCK, "is_test": False, "original_output_grad": STRINGS(), **_SKIPPED})
+while_grad = Op(
+    "while_grad",
+    "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?",
+    lod=None,
+    attrs={"sub_block": BLOCK, "is_test": False, "original_output_grad": STRINGS(), **_SKIPPED},
+)
 
 
 @while_grad.kernel
-def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], Out: list[Any], dOut: list[Any], StepScopes: list[Any],
-      original_output_grad: list[str]) -> dict[str, Any]:
+def _(
+    ctx: Any,
+    xp: Any,
+    X: list[Any],
+    X_lod: list[Lod],
+    Out: list[Any],
+    dOut: list[Any],
+    StepScopes: list[Any],
+    original_output_grad: list[str],
+) -> dict[str, Any]:
     op, wanted = ctx.op, wanted_gradients(ctx.op, "X")
     results = dict(zip(map(grad_name, op.input("Out")), Out, strict=True))
-    incoming = {name: value if value is not None else zeros_of(xp, results.get(name))
-                for name, value in zip(original_output_grad, dOut, strict=True)}
+    incoming = {
+        name: value if value is not None else zeros_of(xp, results.get(name))
+        for name, value in zip(original_output_grad, dOut, strict=True)
+    }
     loop = _LoopGradient(xp, incoming, replaced_names(op.attrs["sub_block"]))
     inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
     carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
@@ -192,7 +269,11 @@ def _(ctx: Any, xp: Any, X: list[Any], X_lod: list[Lod], Out: list[Any], dOut: l
         loop.accumulate(frame, [name for _, name in wanted if name not in carried])
     found: list[Any] = [None] * len(op.output("X@GRAD"))
     for index, name in wanted:
-        made = loop.result(name, nested=ctx.frame.forward is not None) if name in carried else loop.totals.get(name)
+        made = (
+            loop.result(name, nested=ctx.frame.forward is not None)
+            if name in carried
+            else loop.totals.get(name)
+        )
         found[index] = _gradient(xp, made, X[index], X_lod[index])
     return {"X@GRAD": found}
 
@@ -204,7 +285,9 @@ def replaced_names(grad_block: Any) -> set[str]:
 
 
 class _LoopGradient:
-    """The gradients that go from one step of a loop to the step before it, and those that add up over all steps."""
+    """The gradients that go from one step of a loop to the step before it, and those that add up over all
+    steps.
+    """
 
     def __init__(self, xp: Any, incoming: dict[str, Any], replaced: set[str]) -> None:
         self.xp, self.replaced = xp, replaced
@@ -217,7 +300,9 @@ class _LoopGradient:
             self.totals[name] = added(self.xp, self.totals.get(name), frame.values.get(name))
 
     def replace(self, frame: Any, carried: set[str]) -> None:
-        """Give the step before what this step found for variables that the loop replaces; entries of arrays add up."""
+        """Give the step before what this step found for variables that the loop replaces; entries of
+        arrays add up.
+        """
         for name, outer in self.incoming.items():
             inner = frame.values.get(name)
             if isinstance(inner, LoDTensorArray):
@@ -226,12 +311,20 @@ class _LoopGradient:
                 self.incoming[name] = added(self.xp, outer, written)
             elif name in carried:
                 self.incoming[name] = inner
-            elif inner is not None and name in self.replaced:     # not read: only what the last step wrote counts
+            elif (
+                inner is not None and name in self.replaced
+            ):  # not read: only what the last step wrote counts
                 self.incoming[name] = zeros_of(self.xp, inner)
 
     def result(self, name: str, nested: bool) -> Any:
-        """The gradient before the first step. Inside another loop an array comes without what that loop will add itself."""
-        return array_result(self.incoming[name], self.totals.get(name), self.first[name]) if nested else self.incoming[name]
+        """The gradient before the first step. Inside another loop an array comes without what that loop
+        will add itself.
+        """
+        return (
+            array_result(self.incoming[name], self.totals.get(name), self.first[name])
+            if nested
+            else self.incoming[name]
+        )
 
 
 def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | None) -> Any:
@@ -239,14 +332,18 @@ def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | N
     if not isinstance(value, LoDTensorArray):
         return value
     new, old = new or LoDTensorArray(), old or LoDTensorArray()
-    return LoDTensorArray(new[index] if entry(new, index) is not None or index >= len(old) else old[index]
-                          for index in range(max(len(new), len(old))))
+    return LoDTensorArray(
+        new[index] if entry(new, index) is not None or index >= len(old) else old[index]
+        for index in range(max(len(new), len(old)))
+    )
 
 
 def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
     """The entries of `inner` that are not simply those of `outer`."""
-    return LoDTensorArray(LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
-                          for index, item in enumerate(inner))
+    return LoDTensorArray(
+        LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
+        for index, item in enumerate(inner)
+    )
 
 
 # ---------------------------------------------------------------------- conditional_block
@@ -263,8 +360,13 @@ def _taken(op: Operator, Cond: list[Any], Input: list[Any]) -> bool:
 
 
 def _declare_branch(type: str) -> Op:
-    op = Op(type, "Cond* Input*? -> Out*? Scope?", lod=None, updates=("Out",),
-            attrs={"sub_block": BLOCK, "is_scalar_condition": False, **_SKIPPED})
+    op = Op(
+        type,
+        "Cond* Input*? -> Out*? Scope?",
+        lod=None,
+        updates=("Out",),
+        attrs={"sub_block": BLOCK, "is_scalar_condition": False, **_SKIPPED},
+    )
 
     @op.kernel
     def _(ctx: Any, Cond: list[Any], Input: list[Any]) -> dict[str, Any]:
@@ -279,6 +381,7 @@ def _declare_branch(type: str) -> Op:
         for name, (value, lod) in before.items():
             frame.values[name], frame.lods[name] = value, lod
         return {"Scope": frame} if facts.keeps else {}
+
     return op
 
 
@@ -288,19 +391,32 @@ conditional_block_infer = _declare_branch("conditional_block_infer")
 
 @conditional_block.grad_rule("Input")
 def _(context: GradContext) -> None:
-    context.emit("conditional_block_grad",
-                 {"Cond": context.input("Cond"), "Input": context.input("Input"), "Out": context.output("Out"),
-                  "Out@GRAD": context.out_grad("Out"), "Scope": context.output("Scope")},
-                 {"Input@GRAD": context.in_grad("Input")},
-                 {"sub_block": context.grad_block, "is_scalar_condition": context.op.attrs["is_scalar_condition"]})
+    context.emit(
+        "conditional_block_grad",
+        {
+            "Cond": context.input("Cond"),
+            "Input": context.input("Input"),
+            "Out": context.output("Out"),
+            "Out@GRAD": context.out_grad("Out"),
+            "Scope": context.output("Scope"),
+        },
+        {"Input@GRAD": context.in_grad("Input")},
+        {"sub_block": context.grad_block, "is_scalar_condition": context.op.attrs["is_scalar_condition"]},
+    )
 
 
-conditional_block_grad = Op("conditional_block_grad", "Cond* Input*? Out*? Out@GRAD*? Scope? -> Input@GRAD*?", lod=None,
-                            attrs={"sub_block": BLOCK, "is_scalar_condition": False})
+conditional_block_grad = Op(
+    "conditional_block_grad",
+    "Cond* Input*? Out*? Out@GRAD*? Scope? -> Input@GRAD*?",
+    lod=None,
+    attrs={"sub_block": BLOCK, "is_scalar_condition": False},
+)
 
 
 @conditional_block_grad.kernel
-def _(ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any) -> dict[str, Any]:
+def _(
+    ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any
+) -> dict[str, Any]:
     op, wanted = ctx.op, wanted_gradients(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
     frame = _gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
@@ -328,14 +444,20 @@ def _(X: list[Spec]) -> Spec:
 def _(ctx: Any, X: list[Any], Mask: Array) -> Any:
     branch = number(Mask)
     if not 0 <= branch < len(X) or X[branch] is None:
-        raise EnforceNotMet(f"op 'select_input': Mask says {branch}, but X has {len(X)} inputs"
-                            + (" and that one was not computed" if 0 <= branch < len(X) else ""))
+        raise EnforceNotMet(
+            f"op 'select_input': Mask says {branch}, but X has {len(X)} inputs"
+            + (" and that one was not computed" if 0 <= branch < len(X) else "")
+        )
     return X[branch]
 
 
 @select_input.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("select_output", {"X": context.out_grad("Out"), "Mask": context.input("Mask")}, {"Out": context.in_grad("X")})
+    context.emit(
+        "select_output",
+        {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 @select_output.kernel
@@ -348,19 +470,41 @@ def _(ctx: Any, X: Any, Mask: Array) -> dict[str, list[Any]]:
 
 @select_output.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("select_input", {"X": context.out_grad("Out"), "Mask": context.input("Mask")}, {"Out": context.in_grad("X")})
+    context.emit(
+        "select_input",
+        {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 # ---------------------------------------------------------------------- recurrent
 _RECURRENT: dict[str, Any] = {
-    "sub_block": BLOCK, "ex_states": required(AttrType.STRINGS), "states": required(AttrType.STRINGS), "has_states": False,
-    "reverse": False, "is_train": True, **_SKIPPED}
-recurrent = Op("recurrent", "inputs*? initial_states*? parameters*? -> outputs*? step_scopes?", attrs=_RECURRENT, lod=None)
+    "sub_block": BLOCK,
+    "ex_states": required(AttrType.STRINGS),
+    "states": required(AttrType.STRINGS),
+    "has_states": False,
+    "reverse": False,
+    "is_train": True,
+    **_SKIPPED,
+}
+recurrent = Op(
+    "recurrent",
+    "inputs*? initial_states*? parameters*? -> outputs*? step_scopes?",
+    attrs=_RECURRENT,
+    lod=None,
+)
 
 
 @recurrent.kernel
-def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], ex_states: list[str], states: list[str],
-      reverse: bool) -> dict[str, Any]:
+def _(
+    ctx: Any,
+    xp: Any,
+    inputs: list[Array],
+    initial_states: list[Any],
+    ex_states: list[str],
+    states: list[str],
+    reverse: bool,
+) -> dict[str, Any]:
     op, block = ctx.op, ctx.op.attrs["sub_block"]
     keeps = facts_of(op, "inputs", "step_scopes").keeps
     frames: dict[int, Any] = {}
@@ -368,14 +512,19 @@ def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], ex_stat
     memory = list(initial_states)
     for step in _order(len(inputs[0]), reverse):
         frame = ctx.frame.child(block, own=frozenset(op.output("outputs")))
-        frame.values.update((name, value[step]) for name, value in zip(op.input("inputs"), inputs, strict=True))
+        frame.values.update(
+            (name, value[step]) for name, value in zip(op.input("inputs"), inputs, strict=True)
+        )
         frame.values.update(zip(ex_states, memory, strict=True))
         ctx.interpreter.run_block(block, frame)
         memory = [frame.find(name) for name in states]
         collected[step] = [frame.values[name] for name in op.output("outputs")]
         if keeps:
             frames[step] = frame
-    outputs = [xp.stack([collected[step][index] for step in sorted(collected)]) for index in range(len(op.output("outputs")))]
+    outputs = [
+        xp.stack([collected[step][index] for step in sorted(collected)])
+        for index in range(len(op.output("outputs")))
+    ]
     return {"outputs": outputs, "step_scopes": frames}
 
 
@@ -387,24 +536,53 @@ def _order(count: int, reverse: bool) -> list[int]:
 def _(context: GradContext) -> None:
     slots = ("inputs", "initial_states", "parameters")
     scopes = context.output("step_scopes")
-    context.emit("recurrent_grad",
-                 {**{slot: context.input(slot) for slot in slots}, "outputs": context.output("outputs"), "step_scopes": scopes,
-                  "outputs@GRAD": context.out_grad("outputs"), "step_scopes@GRAD": scopes},
-                 {grad_name(slot): context.in_grad(slot) for slot in slots},
-                 {**context.op.attrs, "sub_block": context.grad_block})
+    context.emit(
+        "recurrent_grad",
+        {
+            **{slot: context.input(slot) for slot in slots},
+            "outputs": context.output("outputs"),
+            "step_scopes": scopes,
+            "outputs@GRAD": context.out_grad("outputs"),
+            "step_scopes@GRAD": scopes,
+        },
+        {grad_name(slot): context.in_grad(slot) for slot in slots},
+        {**context.op.attrs, "sub_block": context.grad_block},
+    )
 
 
-recurrent_grad = Op("recurrent_grad", "inputs*? initial_states*? parameters*? outputs*? outputs@GRAD*? step_scopes? "
-                    "step_scopes@GRAD? -> inputs@GRAD*? initial_states@GRAD*? parameters@GRAD*?", attrs=_RECURRENT, lod=None)
+recurrent_grad = Op(
+    "recurrent_grad",
+    "inputs*? initial_states*? parameters*? outputs*? outputs@GRAD*? step_scopes? "
+    "step_scopes@GRAD? -> inputs@GRAD*? initial_states@GRAD*? parameters@GRAD*?",
+    attrs=_RECURRENT,
+    lod=None,
+)
 
 
 @recurrent_grad.kernel
-def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], parameters: list[Any], doutputs: list[Any],
-      step_scopes: dict[int, Any], ex_states: list[str], states: list[str], reverse: bool) -> dict[str, Any]:
+def _(
+    ctx: Any,
+    xp: Any,
+    inputs: list[Array],
+    initial_states: list[Any],
+    parameters: list[Any],
+    doutputs: list[Any],
+    step_scopes: dict[int, Any],
+    ex_states: list[str],
+    states: list[str],
+    reverse: bool,
+) -> dict[str, Any]:
     op, rows = ctx.op, dict[int, dict[str, Any]]()
-    slices, shared = [name for _, name in wanted_gradients(op, "inputs")], [name for _, name in wanted_gradients(op, "parameters")]
+    slices, shared = (
+        [name for _, name in wanted_gradients(op, "inputs")],
+        [name for _, name in wanted_gradients(op, "parameters")],
+    )
     own = [*slices, *shared, *map(grad_name, ex_states)]
-    outputs = [(grad_name(name), value) for name, value in zip(op.input("outputs"), doutputs, strict=False) if value is not None]
+    outputs = [
+        (grad_name(name), value)
+        for name, value in zip(op.input("outputs"), doutputs, strict=False)
+        if value is not None
+    ]
     memory: list[Any] = [None] * len(states)
     totals: dict[str, Any] = {}
     for step in reversed(_order(len(inputs[0]), reverse)):
@@ -416,11 +594,19 @@ def _(ctx: Any, xp: Any, inputs: list[Array], initial_states: list[Any], paramet
         memory = [frame.values.get(grad_name(name)) for name in ex_states]
         totals.update((name, added(xp, totals.get(name), frame.values.get(name))) for name in shared)
         rows[step] = {name: frame.values.get(name) for name in slices}
-    return {"initial_states@GRAD": [_gradient(xp, *pair, ()) for pair in zip(memory, initial_states, strict=True)],
-            "parameters@GRAD": [_gradient(xp, totals.get(grad_name(name)), value, ())
-                                for name, value in zip(op.input("parameters"), parameters, strict=True)],
-            "inputs@GRAD": [_stacked(xp, grad_name(name), value, rows) if grad_name(name) in slices else None
-                            for name, value in zip(op.input("inputs"), inputs, strict=True)]}
+    return {
+        "initial_states@GRAD": [
+            _gradient(xp, *pair, ()) for pair in zip(memory, initial_states, strict=True)
+        ],
+        "parameters@GRAD": [
+            _gradient(xp, totals.get(grad_name(name)), value, ())
+            for name, value in zip(op.input("parameters"), parameters, strict=True)
+        ],
+        "inputs@GRAD": [
+            _stacked(xp, grad_name(name), value, rows) if grad_name(name) in slices else None
+            for name, value in zip(op.input("inputs"), inputs, strict=True)
+        ],
+    }
 
 
 def _stacked(xp: Any, name: str, value: Array, rows: Mapping[int, Mapping[str, Any]]) -> Any:
@@ -444,11 +630,16 @@ def _(X: Array) -> Array:
 
 @rnn_memory_helper.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("rnn_memory_helper_grad", {"X": context.input("X"), "Out": context.output("Out"),
-                                            "Out@GRAD": context.out_grad("Out")}, {"X@GRAD": context.in_grad("X")})
+    context.emit(
+        "rnn_memory_helper_grad",
+        {"X": context.input("X"), "Out": context.output("Out"), "Out@GRAD": context.out_grad("Out")},
+        {"X@GRAD": context.in_grad("X")},
+    )
 
 
-rnn_memory_helper_grad = Op("rnn_memory_helper_grad", "X? Out? Out@GRAD? -> X@GRAD?", attrs={"dtype": int(VarType.FP32)}, lod=None)
+rnn_memory_helper_grad = Op(
+    "rnn_memory_helper_grad", "X? Out? Out@GRAD? -> X@GRAD?", attrs={"dtype": int(VarType.FP32)}, lod=None
+)
 
 
 @rnn_memory_helper_grad.kernel
@@ -470,8 +661,12 @@ def _(xp: Any, X: Array, step: float) -> Array:
 
 @increment.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("increment", {"X": context.output("Out")}, {"Out": context.input("X")},
-                 {**context.op.attrs, "step": -context.op.attrs["step"]})        # the counter goes back to where it was
+    context.emit(
+        "increment",
+        {"X": context.output("Out")},
+        {"Out": context.input("X")},
+        {**context.op.attrs, "step": -context.op.attrs["step"]},
+    )  # the counter goes back to where it was
 
 
 is_empty = Op("is_empty", "X -> Out", lod=None)

@@ -1,4 +1,5 @@
 """Ops that look in from outside: print, assert, and functions of the user's own."""
+
 from __future__ import annotations
 
 import sys
@@ -17,11 +18,26 @@ from fluidlite.values.tensor import LoDTensor, host
 
 # ---------------------------------------------------------------------- print
 _PRINT_ATTRS: dict[str, Any] = {
-    "first_n": required(AttrType.INT), "message": required(AttrType.STRING), "summarize": required(AttrType.INT),
-    "print_tensor_name": required(AttrType.BOOLEAN), "print_tensor_type": required(AttrType.BOOLEAN),
-    "print_tensor_shape": required(AttrType.BOOLEAN), "print_tensor_lod": required(AttrType.BOOLEAN), "print_phase": "BOTH",
-    "is_forward": True}
-_TYPE_LETTERS = {"float32": "f", "float64": "d", "int32": "i", "int64": "l", "bool": "b", "uint8": "h", "int8": "a", "int16": "s"}
+    "first_n": required(AttrType.INT),
+    "message": required(AttrType.STRING),
+    "summarize": required(AttrType.INT),
+    "print_tensor_name": required(AttrType.BOOLEAN),
+    "print_tensor_type": required(AttrType.BOOLEAN),
+    "print_tensor_shape": required(AttrType.BOOLEAN),
+    "print_tensor_lod": required(AttrType.BOOLEAN),
+    "print_phase": "BOTH",
+    "is_forward": True,
+}
+_TYPE_LETTERS = {
+    "float32": "f",
+    "float64": "d",
+    "int32": "i",
+    "int64": "l",
+    "bool": "b",
+    "uint8": "h",
+    "int8": "a",
+    "int16": "s",
+}
 _printed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
 
 print_op = Op("print", "In -> Out", attrs=_PRINT_ATTRS, effect=True)
@@ -66,8 +82,12 @@ def _listed(values: Sequence[Any]) -> str:
 
 @print_op.grad_rule("In")
 def _(context: GradContext) -> None:
-    context.emit("print", {"In": context.out_grad("Out")}, {"Out": context.in_grad("In")},
-                 {**context.op.attrs, "is_forward": False})
+    context.emit(
+        "print",
+        {"In": context.out_grad("Out")},
+        {"Out": context.in_grad("In")},
+        {**context.op.attrs, "is_forward": False},
+    )
 
 
 # ---------------------------------------------------------------------- assert
@@ -77,9 +97,14 @@ assert_op = Op("assert", "Cond Data*? ->", attrs={"summarize": -1}, effect=True,
 @assert_op.kernel
 def _(ctx: Any, Cond: Array, Data: list[Array], summarize: int) -> dict[str, Any]:
     if not bool(host(Cond).reshape(-1)[0]):
-        shown = "".join(f"\n  {name} {list(value.shape)}: {_listed(_shown(value, summarize))}"
-                        for name, value in zip(ctx.op.input("Data"), Data, strict=True))
-        raise AssertError(f"op 'assert': the condition {ctx.op.input('Cond')[0]!r} is false{shown}\n  built at {ctx.op.where}")
+        shown = "".join(
+            f"\n  {name} {list(value.shape)}: {_listed(_shown(value, summarize))}"
+            for name, value in zip(ctx.op.input("Data"), Data, strict=True)
+        )
+        raise AssertError(
+            f"op 'assert': the condition {ctx.op.input('Cond')[0]!r} is false{shown}\n  built at "
+            f"{ctx.op.where}"
+        )
     return {}
 
 
@@ -96,7 +121,10 @@ def remember(function: Callable[..., Any]) -> int:
 def remembered(number: int) -> Callable[..., Any]:
     """The function of that number."""
     if not 0 <= number < len(_functions):
-        raise NotFoundError(f"op 'py_func': this process knows no function number {number}; functions are not saved with a program")
+        raise NotFoundError(
+            f"op 'py_func': this process knows no function number {number}; functions are not saved with a "
+            f"program"
+        )
     return _functions[number]
 
 
@@ -105,20 +133,35 @@ def remembered_count() -> int:
     return len(_functions)
 
 
-py_func = Op("py_func", "X*? -> Out*?", effect=True, lod=None, dynamic=True,
-             attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()})
+py_func = Op(
+    "py_func",
+    "X*? -> Out*?",
+    effect=True,
+    lod=None,
+    dynamic=True,
+    attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()},
+)
 
 
 @py_func.kernel
-def _(ctx: Any, xp: Any, X: list[Array | None], X_lod: list[Lod], forward_callable_id: int) -> dict[str, list[Any]]:
-    tensors = [None if value is None else LoDTensor(np.array(host(value)), lod) for value, lod in zip(X, X_lod, strict=False)]
+def _(
+    ctx: Any, xp: Any, X: list[Array | None], X_lod: list[Lod], forward_callable_id: int
+) -> dict[str, list[Any]]:
+    tensors = [
+        None if value is None else LoDTensor(np.array(host(value)), lod)
+        for value, lod in zip(X, X_lod, strict=False)
+    ]
     returned = remembered(forward_callable_id)(*tensors)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     names = ctx.op.output("Out")
     if len(results) != len(names) and not (results == [None] and not names):
         raise ValueError(f"the function returned {len(results)} values for {len(names)} outputs")
-    return {"Out": [None if result is None else WithLod(xp.array(np.asarray(result)), getattr(result, "_lod", ()))
-                    for result in results]}
+    return {
+        "Out": [
+            None if result is None else WithLod(xp.array(np.asarray(result)), getattr(result, "_lod", ()))
+            for result in results
+        ]
+    }
 
 
 @py_func.grad_rule("X")
@@ -128,5 +171,9 @@ def _(context: GradContext) -> None:
         return
     skipped = set(context.op.attrs["backward_skip_vars"])
     inputs = [name for name in (*context.input("X"), *context.output("Out")) if name not in skipped]
-    context.emit("py_func", {"X": inputs + context.out_grad("Out")}, {"Out": context.in_grad("X")},
-                 {"forward_callable_id": backward, "backward_callable_id": -1, "backward_skip_vars": []})
+    context.emit(
+        "py_func",
+        {"X": inputs + context.out_grad("Out")},
+        {"Out": context.in_grad("X")},
+        {"forward_callable_id": backward, "backward_callable_id": -1, "backward_skip_vars": []},
+    )

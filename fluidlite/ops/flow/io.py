@@ -1,4 +1,5 @@
 """Values that come into a program or leave it: feeds, fetches, files, readers."""
+
 from __future__ import annotations
 
 import os
@@ -16,7 +17,8 @@ from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, hos
 _INT, _INTS, _STRING = required(AttrType.INT), required(AttrType.INTS), required(AttrType.STRING)
 
 # ---------------------------------------------------------------------- feed, fetch
-# `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as Paddle does
+# `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as
+# Paddle does
 feed = Op("feed", "X? -> Out", attrs={"col": _INT}, dynamic=True)
 
 
@@ -25,7 +27,11 @@ def _(xp: Any, X: Any, col: int) -> Any:
     if X is None:
         return None
     tensor = X[col]
-    return WithLod(xp.asarray(host(tensor.array)), tensor._lod) if isinstance(tensor, LoDTensor) else xp.asarray(tensor)
+    return (
+        WithLod(xp.asarray(host(tensor.array)), tensor._lod)
+        if isinstance(tensor, LoDTensor)
+        else xp.asarray(tensor)
+    )
 
 
 fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
@@ -35,7 +41,9 @@ fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
 def _(X: Any, X_lod: Lod, Out: Any, col: int) -> LoDTensorArray:
     fetched = LoDTensorArray(Out or ())
     fetched.extend(LoDTensor() for _ in range(col + 1 - len(fetched)))
-    fetched[col] = LoDTensor(X.copy(), X_lod) if hasattr(X, "dtype") and not isinstance(X, SelectedRows) else X
+    fetched[col] = (
+        LoDTensor(X.copy(), X_lod) if hasattr(X, "dtype") and not isinstance(X, SelectedRows) else X
+    )
     return fetched
 
 
@@ -61,8 +69,15 @@ save_combine = Op("save_combine", "X* -> Y?", attrs={**_SAVE, "save_to_memory": 
 
 
 @save_combine.kernel
-def _(ctx: Any, X: list[Array], X_lod: list[Lod], file_path: str, overwrite: bool, save_as_fp16: bool,
-      save_to_memory: bool) -> dict[str, Any]:
+def _(
+    ctx: Any,
+    X: list[Array],
+    X_lod: list[Lod],
+    file_path: str,
+    overwrite: bool,
+    save_as_fp16: bool,
+    save_to_memory: bool,
+) -> dict[str, Any]:
     dtype = np.float16 if save_as_fp16 else None
     chunks = (tensor_bytes(LoDTensor(value, lod), dtype) for value, lod in zip(X, X_lod, strict=True))
     if save_to_memory:
@@ -79,15 +94,23 @@ def _missing(path: str) -> MissingFileError:
 
 def _loaded(ctx: Any, value: LoDTensor | SelectedRows, as_fp16: bool) -> Any:
     """A loaded value as a kernel returns it, on the place of the run."""
+
     def place(array: Array) -> Any:
         return ctx.xp.asarray(array.astype(np.float16) if as_fp16 else array)
+
     if isinstance(value, SelectedRows):
         return SelectedRows(value.ids, value.height(), place(value.array))
     return WithLod(place(value.array), value._lod)
 
 
-load = Op("load", "-> Out", lod=None, effect=True, dynamic=True,
-          attrs={"file_path": _STRING, "load_as_fp16": False, "seek": LONG(-1), "shape": LONGS()})
+load = Op(
+    "load",
+    "-> Out",
+    lod=None,
+    effect=True,
+    dynamic=True,
+    attrs={"file_path": _STRING, "load_as_fp16": False, "seek": LONG(-1), "shape": LONGS()},
+)
 
 
 @load.kernel
@@ -100,14 +123,20 @@ def _(ctx: Any, file_path: str, load_as_fp16: bool, seek: int, shape: list[int])
             value = source.tensor()
     except FileNotFoundError:
         raise _missing(file_path) from None
-    if seek >= 0:                                                # a slice of a parameter: `shape` from element `seek` on
+    if seek >= 0:  # a slice of a parameter: `shape` from element `seek` on
         count = int(np.prod(shape, dtype=np.int64))
-        value = LoDTensor(host(value.array).reshape(-1)[seek:seek + count].reshape(shape))
+        value = LoDTensor(host(value.array).reshape(-1)[seek : seek + count].reshape(shape))
     return _loaded(ctx, value, load_as_fp16)
 
 
-load_combine = Op("load_combine", "-> Out*", lod=None, effect=True, dynamic=True,
-                  attrs={"file_path": _STRING, "load_as_fp16": False, "model_from_memory": False})
+load_combine = Op(
+    "load_combine",
+    "-> Out*",
+    lod=None,
+    effect=True,
+    dynamic=True,
+    attrs={"file_path": _STRING, "load_as_fp16": False, "model_from_memory": False},
+)
 
 
 @load_combine.kernel
@@ -124,29 +153,54 @@ def _(ctx: Any, file_path: str, load_as_fp16: bool, model_from_memory: bool) -> 
 
 
 # ---------------------------------------------------------------------- readers
-_READER_ATTRS = {"shape_concat": _INTS, "lod_levels": _INTS, "dtypes": _INTS, "need_check_feed": _INTS, "ranks": _INTS,
-                 "use_data_config": True, "device_index": 0, "device_count": 1}
-create_py_reader = Op("create_py_reader", "blocking_queue -> Out", attrs=_READER_ATTRS, lod=None, effect=True,
-                      outside=("blocking_queue",))
+_READER_ATTRS = {
+    "shape_concat": _INTS,
+    "lod_levels": _INTS,
+    "dtypes": _INTS,
+    "need_check_feed": _INTS,
+    "ranks": _INTS,
+    "use_data_config": True,
+    "device_index": 0,
+    "device_count": 1,
+}
+create_py_reader = Op(
+    "create_py_reader",
+    "blocking_queue -> Out",
+    attrs=_READER_ATTRS,
+    lod=None,
+    effect=True,
+    outside=("blocking_queue",),
+)
 
 
 @create_py_reader.kernel
-def _(ctx: Any, blocking_queue: Any, Out: Any, shape_concat: list[int], lod_levels: list[int], dtypes: list[int],
-      need_check_feed: list[int], ranks: list[int]) -> QueueReader:
+def _(
+    ctx: Any,
+    blocking_queue: Any,
+    Out: Any,
+    shape_concat: list[int],
+    lod_levels: list[int],
+    dtypes: list[int],
+    need_check_feed: list[int],
+    ranks: list[int],
+) -> QueueReader:
     if not isinstance(blocking_queue, BlockingQueue):
-        raise TypeError(f"{ctx.op.input('blocking_queue')} holds a {type(blocking_queue).__name__} and no queue")
+        raise TypeError(
+            f"{ctx.op.input('blocking_queue')} holds a {type(blocking_queue).__name__} and no queue"
+        )
     if isinstance(Out, QueueReader) and Out.queue is blocking_queue:
         return Out
     specs, start = [], 0
     for rank, dtype, level in zip(ranks, dtypes, lod_levels, strict=True):
-        specs.append(Spec(tuple(shape_concat[start:start + rank]), VarType(dtype), level))
+        specs.append(Spec(tuple(shape_concat[start : start + rank]), VarType(dtype), level))
         start += rank
     return QueueReader(blocking_queue, specs, [bool(check) for check in need_check_feed])
 
 
 # The queue behind a reader is filled ahead by a thread already, so this op passes its reader on
-create_double_buffer_reader = Op("create_double_buffer_reader", "UnderlyingReader -> Out", attrs={"place": "AUTO"}, lod=None,
-                                 effect=True)
+create_double_buffer_reader = Op(
+    "create_double_buffer_reader", "UnderlyingReader -> Out", attrs={"place": "AUTO"}, lod=None, effect=True
+)
 
 
 @create_double_buffer_reader.kernel
@@ -154,8 +208,14 @@ def _(UnderlyingReader: Any) -> Any:
     return UnderlyingReader
 
 
-read = Op("read", "Reader -> Out*", attrs={"drop_last": True, "infer_out": True, "throw_eof_exp": True}, lod=None, effect=True,
-          dynamic=True)
+read = Op(
+    "read",
+    "Reader -> Out*",
+    attrs={"drop_last": True, "infer_out": True, "throw_eof_exp": True},
+    lod=None,
+    effect=True,
+    dynamic=True,
+)
 
 
 @read.kernel

@@ -1,4 +1,5 @@
 """What convolutions, pools and the like read from their attributes: layouts, paddings, sizes."""
+
 from __future__ import annotations
 
 import functools
@@ -9,7 +10,16 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 
-__all__ = ["Pads", "channels_first", "channels_last", "is_channels_last", "places", "resolve_pads", "unturned", "with_attrs"]
+__all__ = [
+    "Pads",
+    "channels_first",
+    "channels_last",
+    "is_channels_last",
+    "places",
+    "resolve_pads",
+    "unturned",
+    "with_attrs",
+]
 
 Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 
@@ -22,11 +32,17 @@ def with_attrs(names: Iterable[str]) -> Callable[[Callable[..., Any]], Callable[
         @functools.wraps(function)
         def gather(**arguments: Any) -> Any:
             return function(attrs={name: arguments.pop(name) for name in names}, **arguments)
-        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in
-               inspect.signature(function).parameters.items() if name != "attrs"]
+
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(function).parameters.items()
+            if name != "attrs"
+        ]
         gather.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            own + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names])
+            own + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+        )
         return gather
+
     return decorate
 
 
@@ -55,17 +71,30 @@ def unturned(batch: int, channels: int, spatial: Sequence[int], data_format: str
     return (batch, *spatial, channels) if is_channels_last(data_format) else (batch, channels, *spatial)
 
 
-def resolve_pads(type: str, paddings: Sequence[int], algorithm: str, spatial: Sequence[int], kernel: Sequence[int],
-                 strides: Sequence[int]) -> Pads:
-    """(before, after) for each spatial dimension: as given, none (VALID), or so that out = ceil(in / stride) (SAME)."""
+def resolve_pads(
+    type: str,
+    paddings: Sequence[int],
+    algorithm: str,
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+) -> Pads:
+    """(before, after) for each spatial dimension: as given, none (VALID), or so that out = ceil(in /
+    stride) (SAME).
+    """
     dims = len(kernel)
     if algorithm == "VALID":
         return ((0, 0),) * dims
     if algorithm == "SAME":
-        totals = [max(-(-size // s) * s - s + k - size, 0) for size, k, s in zip(spatial, kernel, strides, strict=True)]
+        totals = [
+            max(-(-size // s) * s - s + k - size, 0)
+            for size, k, s in zip(spatial, kernel, strides, strict=True)
+        ]
         return tuple((total // 2, total - total // 2) for total in totals)
     if len(paddings) == dims:
         return tuple((pad, pad) for pad in paddings)
     if len(paddings) != 2 * dims:
-        raise ShapeError(f"op {type!r}: paddings must hold {dims} or {2 * dims} numbers, but is {list(paddings)}")
+        raise ShapeError(
+            f"op {type!r}: paddings must hold {dims} or {2 * dims} numbers, but is {list(paddings)}"
+        )
     return tuple(zip(paddings[::2], paddings[1::2], strict=True))

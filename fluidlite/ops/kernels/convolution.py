@@ -1,4 +1,5 @@
-"""How convolutions are computed: plans that hold scratch buffers for one geometry and write into given arrays.
+"""How convolutions are computed: plans that hold scratch buffers for one geometry and write into given
+arrays.
 
 Arrays are (N, C, *spatial), filters (O, C / groups, *kernel); outputs must be C-contiguous. Four ways:
 
@@ -7,6 +8,7 @@ Arrays are (N, C, *spatial), filters (O, C / groups, *kernel); outputs must be C
     WidthUnfolded two dimensions on NumPy: unfold along the width only and hand BLAS overlapping operands
     Unfolded      everything else: unfold all dimensions (im2col), some images at a time
 """
+
 from __future__ import annotations
 
 import functools
@@ -24,8 +26,8 @@ from fluidlite.base.dtypes import Array
 
 __all__ = ["ConvPlan", "Geometry", "conv_plan"]
 
-_UNFOLDED_ELEMENTS = 1 << 24          # of scratch at a time: larger batches are unfolded in parts
-_DEPTHWISE_ELEMENTS = 1 << 15         # on the host, so that a block stays in the cache over all kernel positions
+_UNFOLDED_ELEMENTS = 1 << 24  # of scratch at a time: larger batches are unfolded in parts
+_DEPTHWISE_ELEMENTS = 1 << 15  # on the host, so that a block stays in the cache over all kernel positions
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,10 @@ class Geometry:
     @functools.cached_property
     def spatial(self) -> tuple[int, ...]:
         """The spatial dimensions of the result."""
-        return tuple((size - (d * (k - 1) + 1)) // s + 1 for size, k, s, d in
-                     zip(self.padded, self.kernel, self.strides, self.dilations, strict=True))
+        return tuple(
+            (size - (d * (k - 1) + 1)) // s + 1
+            for size, k, s, d in zip(self.padded, self.kernel, self.strides, self.dilations, strict=True)
+        )
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -66,13 +70,24 @@ class Geometry:
     @property
     def inner(self) -> tuple[slice, ...]:
         """Where x lies in its padded self."""
-        return (slice(None), slice(None), *(slice(pad[0], pad[0] + size) for size, pad in zip(self.x[2:], self.pads, strict=True)))
+        return (
+            slice(None),
+            slice(None),
+            *(slice(pad[0], pad[0] + size) for size, pad in zip(self.x[2:], self.pads, strict=True)),
+        )
 
     def positions(self) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-        """Each kernel position with the elements of the padded x that meet it, as slices of the spatial dimensions."""
+        """Each kernel position with the elements of the padded x that meet it, as slices of the spatial
+        dimensions.
+        """
         for position in itertools.product(*map(range, self.kernel)):
-            yield position, tuple(slice(i * d, i * d + s * (n - 1) + 1, s) for i, d, s, n in
-                                  zip(position, self.dilations, self.strides, self.spatial, strict=True))
+            yield (
+                position,
+                tuple(
+                    slice(i * d, i * d + s * (n - 1) + 1, s)
+                    for i, d, s, n in zip(position, self.dilations, self.strides, self.spatial, strict=True)
+                ),
+            )
 
 
 class ConvPlan(ABC):
@@ -93,7 +108,9 @@ class ConvPlan(ABC):
 
     @abstractmethod
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        """out (O, C / groups, *kernel) = the gradient of w. `reuse`: the last forward() of this plan saw the same x."""
+        """out (O, C / groups, *kernel) = the gradient of w. `reuse`: the last forward() of this plan saw
+        the same x.
+        """
 
     @functools.cached_property
     def _padding(self) -> Array:
@@ -126,8 +143,11 @@ class Pointwise(ConvPlan):
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
         super().__init__(xp, geometry, dtype)
         self._strided = set(geometry.strides) != {1}
-        self._picked = (slice(None), slice(None), *(slice(0, s * (n - 1) + 1, s) for s, n in
-                                                    zip(geometry.strides, geometry.spatial, strict=True)))
+        self._picked = (
+            slice(None),
+            slice(None),
+            *(slice(0, s * (n - 1) + 1, s) for s, n in zip(geometry.strides, geometry.spatial, strict=True)),
+        )
 
     def _columns(self, x: Array) -> Array:
         return x[self._picked].reshape(*x.shape[:2], -1)
@@ -174,7 +194,7 @@ class Depthwise(ConvPlan):
         xp, factors, padded, result = self.xp, self._factors(w), self._pad(x), out.reshape(self._out)
         for part in self._parts:
             target = result[part]
-            scratch = self._scratch[:len(target)]
+            scratch = self._scratch[: len(target)]
             target[...] = 0
             for position, window in self._windows(padded[part]):
                 xp.multiply(window, factors[position], out=scratch)
@@ -184,10 +204,14 @@ class Depthwise(ConvPlan):
         xp, factors, d = self.xp, self._factors(w), dout.reshape(self._out)
         padded = self.xp.zeros((*self.geometry.x[:2], *self.geometry.padded), self.dtype)
         for part in self._parts:
-            scratch = self._scratch[:len(d[part])]
+            scratch = self._scratch[: len(d[part])]
             for position, window in self._windows(padded[part]):
                 xp.multiply(d[part], factors[position], out=scratch)
-                xp.add(window, scratch.sum(axis=2, keepdims=True) if scratch.shape[2] > 1 else scratch, out=window)
+                xp.add(
+                    window,
+                    scratch.sum(axis=2, keepdims=True) if scratch.shape[2] > 1 else scratch,
+                    out=window,
+                )
         out[...] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
@@ -196,7 +220,7 @@ class Depthwise(ConvPlan):
         result[...] = 0
         axes = (0, *range(3, d.ndim))
         for part in self._parts:
-            scratch = self._scratch[:len(d[part])]
+            scratch = self._scratch[: len(d[part])]
             for position, window in self._windows(padded[part]):
                 xp.multiply(d[part], window, out=scratch)
                 at: Any = (slice(None), slice(None), *position)
@@ -231,7 +255,10 @@ class Unfolded(ConvPlan):
             self.xp.matmul(filters, self._columns(padded[part]), out=rows[part])
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        filters, rows = w.reshape(self._filter_shape).swapaxes(1, 2), dout.reshape(len(dout), *self._rows_shape)
+        filters, rows = (
+            w.reshape(self._filter_shape).swapaxes(1, 2),
+            dout.reshape(len(dout), *self._rows_shape),
+        )
         for part in self._parts:
             windows = self.xp.matmul(filters, rows[part]).reshape(-1, *self._window_shape)
             padded = self.xp.zeros((len(windows), self.geometry.x[1], *self.geometry.padded), self.dtype)
@@ -250,9 +277,10 @@ class Unfolded(ConvPlan):
 class WidthUnfolded(ConvPlan):
     """Two dimensions, no groups, no dilation, NumPy.
 
-    x becomes U[n, ow, h, kw * C], unfolded along the width only. The im2col matrix of output row oh is then the column
-    range [stride * oh * kw * C, (stride * oh + kh) * kw * C) of U seen as (n * OW, H * kw * C): a strided operand that
-    BLAS takes without a copy. So kh times less is copied than by im2col, and every product has the full depth.
+    x becomes U[n, ow, h, kw * C], unfolded along the width only. The im2col matrix of output row oh is then
+    the column range [stride * oh * kw * C, (stride * oh + kh) * kw * C) of U seen as (n * OW, H * kw * C): a
+    strided operand that BLAS takes without a copy. So kh times less is copied than by im2col, and every
+    product has the full depth.
     """
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
@@ -261,16 +289,18 @@ class WidthUnfolded(ConvPlan):
         (kh, kw), (sh, sw), (oh, ow) = geometry.kernel, geometry.strides, geometry.spatial
         (top, _), (left, _) = geometry.pads
         tall, wide = geometry.padded
-        self._turned = np.zeros((height, n, wide, c), dtype)                  # x as (H, N, W, C), zeros left and right
-        self._turned_x = self._turned[:, :, left:left + width]
-        unfolded = np.zeros((n, ow, tall, kw * c), dtype)                     # zeros above and below
-        self._unfolded_x = unfolded[:, :, top:top + height]
+        self._turned = np.zeros((height, n, wide, c), dtype)  # x as (H, N, W, C), zeros left and right
+        self._turned_x = self._turned[:, :, left : left + width]
+        unfolded = np.zeros((n, ow, tall, kw * c), dtype)  # zeros above and below
+        self._unfolded_x = unfolded[:, :, top : top + height]
         item, depth = unfolded.itemsize, kw * c
         s = self._turned.strides
         self._windows = as_strided(self._turned, (n, ow, height, depth), (s[1], sw * s[2], s[0], item))
-        self._rows = as_strided(unfolded, (oh, n * ow, kh * depth), (sh * depth * item, tall * depth * item, item))
+        self._rows = as_strided(
+            unfolded, (oh, n * ow, kh * depth), (sh * depth * item, tall * depth * item, item)
+        )
         self._product = np.empty((oh, n * ow, geometry.w[0]), dtype)
-        self._holds_x = False                                                 # since the last forward()
+        self._holds_x = False  # since the last forward()
 
     def _unfold(self, x: Array) -> None:
         np.copyto(self._turned_x, x.transpose(2, 0, 3, 1))
@@ -288,7 +318,9 @@ class WidthUnfolded(ConvPlan):
         np.copyto(out, self._as_image())
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        if not (reuse and self._holds_x):          # a plan may have dropped the forward pass, whose result nobody reads
+        if not (
+            reuse and self._holds_x
+        ):  # a plan may have dropped the forward pass, whose result nobody reads
             self._unfold(x)
         self._holds_x = False
         np.copyto(self._as_image(), dout)
@@ -304,8 +336,8 @@ class WidthUnfolded(ConvPlan):
     def _back(self) -> ConvPlan | None:
         """What computes the gradient of x; None for this plan itself.
 
-        With stride 1 it is a convolution of the padded gradient with the flipped filters, unless that pads the gradient
-        to twice its size and more (LeNet's 8 x 8 to 12 x 12: 5.1 ms, folded back 4.0 ms).
+        With stride 1 it is a convolution of the padded gradient with the flipped filters, unless that pads
+        the gradient to twice its size and more (LeNet's 8 x 8 to 12 x 12: 5.1 ms, folded back 4.0 ms).
         """
         g = self.geometry
         pads = tuple((k - 1 - pad[0], k - 1 - pad[1]) for k, pad in zip(g.kernel, g.pads, strict=True))
@@ -313,7 +345,9 @@ class WidthUnfolded(ConvPlan):
             return Unfolded(self.xp, g, self.dtype)
         if math.prod(g.x[2:]) >= 2 * math.prod(g.spatial):
             return None
-        return WidthUnfolded(self.xp, Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1)), self.dtype)
+        return WidthUnfolded(
+            self.xp, Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1)), self.dtype
+        )
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
         if isinstance(self._back, WidthUnfolded):
@@ -327,17 +361,19 @@ class WidthUnfolded(ConvPlan):
         """The gradient of x from the gradient of U; stride 1 only."""
         (_, kw), (_, ow), (height, width) = self.geometry.kernel, self.geometry.spatial, self.geometry.x[2:]
         (top, _), (left, _) = self.geometry.pads
-        columns = self._column_gradient(dout, w)[:, :, top:top + height].transpose(3, 2, 0, 1, 4)
+        columns = self._column_gradient(dout, w)[:, :, top : top + height].transpose(3, 2, 0, 1, 4)
         turned = self._turned_gradient
         turned[:, :, ow:] = 0
         turned[:, :, :ow] = columns[0]
         for j in range(1, kw):
-            part = turned[:, :, j:j + ow]
+            part = turned[:, :, j : j + ow]
             np.add(part, columns[j], out=part)
-        np.copyto(out, turned[:, :, left:left + width].transpose(1, 3, 0, 2))
+        np.copyto(out, turned[:, :, left : left + width].transpose(1, 3, 0, 2))
 
     def _column_gradient(self, dout: Array, w: Array) -> Array:
-        """The gradient of U as (n, ow, padded height, kw, C): a product for each output row, added where rows overlap."""
+        """The gradient of U as (n, ow, padded height, kw, C): a product for each output row, added where
+        rows overlap.
+        """
         np.copyto(self._as_image(), dout)
         filters = w.transpose(2, 3, 1, 0).reshape(-1, len(w)).T
         columns, product = self._folded
@@ -347,9 +383,11 @@ class WidthUnfolded(ConvPlan):
         for row in range(1, len(self._product)):
             begin, new = row * step, row * step + high - step
             np.dot(self._product[row], filters, out=product)
-            np.add(columns[:, begin:new], product[:, :high - step], out=columns[:, begin:new])
-            columns[:, new:new + step] = product[:, high - step:]
-        return columns.reshape(n, self.geometry.spatial[1], self.geometry.padded[0], self.geometry.kernel[1], c)
+            np.add(columns[:, begin:new], product[:, : high - step], out=columns[:, begin:new])
+            columns[:, new : new + step] = product[:, high - step :]
+        return columns.reshape(
+            n, self.geometry.spatial[1], self.geometry.padded[0], self.geometry.kernel[1], c
+        )
 
     @functools.cached_property
     def _folded(self) -> tuple[Array, Array]:

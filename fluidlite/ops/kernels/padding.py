@@ -1,4 +1,5 @@
 """Batches of sequences, stored row by row with a level of detail or padded, seen as padded ones."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +15,8 @@ __all__ = ["Batch"]
 class Batch:
     """Which rows make up which sequence: `pad` gives [sequences, time, ...] of a value, `unpad` goes back.
 
-    Made from a level of detail (its last level) or, for values that are padded already, from `lengths` [sequences].
-    ValueError where there is neither.
+    Made from a level of detail (its last level) or, for values that are padded already, from `lengths`
+    [sequences]. ValueError where there is neither.
     """
 
     def __init__(self, xp: Any, value: Array, lod: Lod, lengths: Array | None = None) -> None:
@@ -31,7 +32,9 @@ class Batch:
             sizes = np.diff(offsets)
             steps = int(sizes.max(initial=0))
             self.lengths = xp.asarray(sizes)
-            self.rows = xp.asarray(np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0)))
+            self.rows = xp.asarray(
+                np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0))
+            )
         self.mask = xp.arange(steps) < self.lengths[:, None]
 
     def pad(self, value: Array) -> Any:

@@ -1,8 +1,10 @@
 """How pools are computed: one dimension after the other, each as a few operations on strided slices.
 
-The largest element of a window is the largest of its rows' largest elements, and a sum is a sum of sums, so a window of
-3 x 3 takes 3 + 3 operations on whole arrays rather than 9, and adaptive windows of different sizes are no harder.
+The largest element of a window is the largest of its rows' largest elements, and a sum is a sum of sums, so a
+window of 3 x 3 takes 3 + 3 operations on whole arrays rather than 9, and adaptive windows of different sizes
+are no harder.
 """
+
 from __future__ import annotations
 
 import functools
@@ -18,7 +20,9 @@ __all__ = ["PoolPlan", "Windows", "out_size"]
 
 
 def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> int:
-    """The number of windows along one dimension; one that only begins inside is one where there is no other, as in Paddle."""
+    """The number of windows along one dimension; one that only begins inside is one where there is no
+    other, as in Paddle.
+    """
     room = size + sum(pad) - kernel
     return 1 if -stride < room < 0 else (room + (stride - 1 if ceil_mode else 0)) // stride + 1
 
@@ -30,9 +34,9 @@ class Windows:
     size: int
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    kernel: int                           # 0 where the windows have different sizes
+    kernel: int  # 0 where the windows have different sizes
     stride: int = 0
-    before: int = 0                       # padding
+    before: int = 0  # padding
 
     @classmethod
     def regular(cls, size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> Windows:
@@ -45,7 +49,10 @@ class Windows:
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
-        starts, ends = [i * size // count for i in range(count)], [-(-(i + 1) * size // count) for i in range(count)]
+        starts, ends = (
+            [i * size // count for i in range(count)],
+            [-(-(i + 1) * size // count) for i in range(count)],
+        )
         return cls(size, tuple(starts), tuple(ends), 0)
 
     @property
@@ -66,7 +73,10 @@ class Windows:
             count = min((self.size - 1 - shift) // self.stride, len(self.starts) - 1) - first + 1
             if count > 0:
                 begin = first * self.stride + shift
-                yield slice(begin, begin + (count - 1) * self.stride + 1, self.stride), slice(first, first + count)
+                yield (
+                    slice(begin, begin + (count - 1) * self.stride + 1, self.stride),
+                    slice(first, first + count),
+                )
 
     def _single_steps(self) -> Iterator[tuple[slice, slice]]:
         for i, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
@@ -76,7 +86,11 @@ class Windows:
     @property
     def single(self) -> slice | None:
         """The elements of the only window; None where there are several, or the only one is empty."""
-        return slice(self.starts[0], self.ends[0]) if len(self.starts) == 1 and self.starts[0] < self.ends[0] else None
+        return (
+            slice(self.starts[0], self.ends[0])
+            if len(self.starts) == 1 and self.starts[0] < self.ends[0]
+            else None
+        )
 
     @functools.cached_property
     def complete(self) -> bool:
@@ -86,33 +100,51 @@ class Windows:
     @functools.cached_property
     def disjoint(self) -> bool:
         """Whether the steps meet every element exactly once."""
-        return self.stride == self.kernel > 0 and self.before == 0 and self.size == self.kernel * len(self.starts)
+        return (
+            self.stride == self.kernel > 0
+            and self.before == 0
+            and self.size == self.kernel * len(self.starts)
+        )
 
 
 class PoolPlan:
     """Pools arrays (N, C, *spatial) of one shape over `windows`, one for each spatial dimension.
 
-    `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`), or by the
-    size of the kernel. Of equal largest elements the first, in row-major order, gets the gradient, as in Paddle.
+    `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`),
+    or by the size of the kernel. Of equal largest elements the first, in row-major order, gets the gradient,
+    as in Paddle.
     """
 
-    def __init__(self, xp: Any, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool, dtype: Any) -> None:
+    def __init__(
+        self,
+        xp: Any,
+        shape: Sequence[int],
+        windows: Sequence[Windows],
+        mode: str,
+        exclusive: bool,
+        dtype: Any,
+    ) -> None:
         self.xp, self.mode, self.dtype = xp, mode, dtype
         self.windows = tuple(windows)
         counts = [len(w.starts) for w in windows]
-        # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before columns
-        self.shapes = [(*shape[:2 + i], *counts[i:]) for i in range(len(windows) + 1)][::-1]
+        # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before
+        # columns
+        self.shapes = [(*shape[: 2 + i], *counts[i:]) for i in range(len(windows) + 1)][::-1]
         self.shapes[0] = tuple(shape)
         self.out_shape = self.shapes[-1]
         exclusive = exclusive or not all(w.kernel for w in windows)
-        self._factor = self._inverse_lengths() if exclusive else dtype.type(1 / math.prod(w.kernel for w in windows))
+        self._factor = (
+            self._inverse_lengths() if exclusive else dtype.type(1 / math.prod(w.kernel for w in windows))
+        )
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
-        self._holds_x = False                                # since the last forward()
+        self._holds_x = False  # since the last forward()
 
     def _inverse_lengths(self) -> Array:
         factors = self.xp.ones((), "float64")
         for w in self.windows:
-            factors = factors[..., None] * self.xp.asarray([1 / n if n else math.nan for n in w.lengths], dtype="float64")
+            factors = factors[..., None] * self.xp.asarray(
+                [1 / n if n else math.nan for n in w.lengths], dtype="float64"
+            )
         return factors.astype(self.dtype)
 
     def _passes(self) -> Iterator[tuple[int, Windows]]:
@@ -121,7 +153,9 @@ class PoolPlan:
             yield i + 2, self.windows[i]
 
     def forward(self, x: Array, out: Array) -> None:
-        """Write the pooled x to `out`. The plan remembers the row-wise results for a `backward` of the same x."""
+        """Write the pooled x to `out`. The plan remembers the row-wise results for a `backward` of the
+        same x.
+        """
         source = x
         for (axis, windows), target in zip(self._passes(), [*self._partial, out], strict=True):
             self._reduce(source, target, axis, windows)
@@ -157,13 +191,17 @@ class PoolPlan:
         if self.mode == "avg":
             self._spread(dout * self._factor, out)
             return
-        if not (reuse and self._holds_x):          # a plan may have dropped the forward pass, whose result nobody reads
+        if not (
+            reuse and self._holds_x
+        ):  # a plan may have dropped the forward pass, whose result nobody reads
             self._rows(x)
         self._holds_x = False
         values = [x, *self._partial, pooled]
         gradients = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1]), dout]
         for level, (axis, windows) in reversed(list(enumerate(self._passes()))):
-            self._route(values[level], values[level + 1], gradients[level + 1], gradients[level], axis, windows)
+            self._route(
+                values[level], values[level + 1], gradients[level + 1], gradients[level], axis, windows
+            )
 
     def _rows(self, x: Array) -> None:
         source = x
@@ -191,8 +229,12 @@ class PoolPlan:
             else:
                 self.xp.add(part, _at(d, axis, places), out=part)
 
-    def _route(self, source: Array, largest: Array, d: Array, out: Array, axis: int, windows: Windows) -> None:
-        """The gradient of a maximum along one dimension: all of it goes to the first element that is the largest."""
+    def _route(
+        self, source: Array, largest: Array, d: Array, out: Array, axis: int, windows: Windows
+    ) -> None:
+        """The gradient of a maximum along one dimension: all of it goes to the first element that is the
+        largest.
+        """
         xp = self.xp
         if windows.disjoint and windows.kernel == 2:
             (first, _), (second, _) = windows.steps

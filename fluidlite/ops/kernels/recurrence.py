@@ -1,4 +1,5 @@
 """What recurrent ops share: sequences cut into time steps, and activations with their slopes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -58,7 +59,9 @@ def activation(op: str, name: str) -> Activation:
 
 # ---------------------------------------------------------------------- time steps
 class Step(NamedTuple):
-    """Rows [start, end) of what is stored step by step; `before` is where the step before starts, None for the first."""
+    """Rows [start, end) of what is stored step by step; `before` is where the step before starts, None for
+    the first.
+    """
 
     start: int
     end: int
@@ -76,7 +79,9 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """Sequences stored step by step, the longest first, so that those that still run are the first rows of every step."""
+    """Sequences stored step by step, the longest first, so that those that still run are the first rows of
+    every step.
+    """
 
     def __init__(self, xp: Any, offsets: Array, reverse: bool = False) -> None:
         self.xp = xp
@@ -90,7 +95,9 @@ class Steps:
         first = (offsets[1:] - 1 if reverse else offsets[:-1])[self.order][rank]
         self.rows = first - step if reverse else first + step
         self.running = int(counts[0]) if len(counts) else 0
-        self.sources = np.repeat(self.starts[:-1][:-1], counts[1:]) + rank[self.running:] if len(counts) else rank
+        self.sources = (
+            np.repeat(self.starts[:-1][:-1], counts[1:]) + rank[self.running :] if len(counts) else rank
+        )
 
     def __iter__(self) -> Iterator[Step]:
         starts = self.starts.tolist()
@@ -114,12 +121,18 @@ class Steps:
     def initial_gradient(self, d: Array, state: Array) -> Array:
         """The gradient of an initial state, from that of its first rows in the order of `initial`."""
         out = self.xp.zeros_like(state)
-        out[self.xp.asarray(self.order[:len(d)])] = d
+        out[self.xp.asarray(self.order[: len(d)])] = d
         return out
 
     def earlier(self, X: Array, initial: Array | None) -> Array:
-        """For each row of X, stored step by step, the row of its sequence one step before; at the first step `initial`, or zeros."""
-        first = self.xp.zeros((self.running, *X.shape[1:]), X.dtype) if initial is None else initial[:self.running]
+        """For each row of X, stored step by step, the row of its sequence one step before; at the first
+        step `initial`, or zeros.
+        """
+        first = (
+            self.xp.zeros((self.running, *X.shape[1:]), X.dtype)
+            if initial is None
+            else initial[: self.running]
+        )
         return self.xp.concatenate((first, take_rows(self.xp, X, self.sources)))
 
 

@@ -1,4 +1,7 @@
-"""One step of a long short-term memory whose gates are already products: order input, forget, output, candidate."""
+"""One step of a long short-term memory whose gates are already products: order input, forget, output,
+candidate.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -16,7 +19,10 @@ lstm_unit = Op("lstm_unit", "X C_prev -> C H", attrs={"forget_bias": 0.0}, lod=N
 @lstm_unit.shape
 def _(X: Spec, C_prev: Spec) -> tuple[Spec, Spec]:
     if len(X.shape) != 2 or len(C_prev.shape) != 2 or X.shape[1] != 4 * C_prev.shape[1]:
-        raise ShapeError(f"op 'lstm_unit': X has shape {list(X.shape)}, wanted four times the columns of C_prev{list(C_prev.shape)}")
+        raise ShapeError(
+            f"op 'lstm_unit': X has shape {list(X.shape)}, wanted four times the columns of "
+            f"C_prev{list(C_prev.shape)}"
+        )
     if X.shape[0] != C_prev.shape[0] and -1 not in (X.shape[0], C_prev.shape[0]):
         raise ShapeError(f"op 'lstm_unit': X has {X.shape[0]} rows but C_prev {C_prev.shape[0]}")
     state = X.with_shape((X.shape[0], C_prev.shape[1]))
@@ -40,12 +46,18 @@ def _(xp: Any, X: Array, C_prev: Array, forget_bias: float) -> tuple[Array, Arra
 
 
 @lstm_unit.grad("X C_prev")
-def _(xp: Any, X: Array, C_prev: Array, C: Array, dC: Array | None, dH: Array | None, forget_bias: float) -> tuple[Array, Array]:
+def _(
+    xp: Any, X: Array, C_prev: Array, C: Array, dC: Array | None, dH: Array | None, forget_bias: float
+) -> tuple[Array, Array]:
     gates = _activated(xp, X, forget_bias)
     entry, forget, output, candidate = gates.swapaxes(0, 1)
     active = xp.tanh(C)
     d, dhidden = xp.zeros_like(C) if dC is None else dC, xp.zeros_like(C) if dH is None else dH
     d = d + dhidden * output * _TANH.slope(active)
-    parts = (d * candidate * _SIGMOID.slope(entry), d * C_prev * _SIGMOID.slope(forget), dhidden * active * _SIGMOID.slope(output),
-             d * entry * _TANH.slope(candidate))
+    parts = (
+        d * candidate * _SIGMOID.slope(entry),
+        d * C_prev * _SIGMOID.slope(forget),
+        dhidden * active * _SIGMOID.slope(output),
+        d * entry * _TANH.slope(candidate),
+    )
     return xp.stack(parts, axis=1).reshape(X.shape), d * forget

@@ -2,9 +2,10 @@
 
     unary("leaky_relu", "where(x > 0, x, alpha * x)", grad="where(x > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
 
-From the text come the portable kernel (NumPy or CuPy calls), the steps that a plan fuses, the CUDA text of a fused
-kernel, and the slots that the gradient op reads: `x` is slot X, `out` is Out, `dout` is Out@GRAD.
+From the text come the portable kernel (NumPy or CuPy calls), the steps that a plan fuses, the CUDA text of a
+fused kernel, and the slots that the gradient op reads: `x` is slot X, `out` is Out, `dout` is Out@GRAD.
 """
+
 from __future__ import annotations
 
 import ast
@@ -22,38 +23,89 @@ __all__ = ["FUNCTIONS", "Node", "ScalarExpr", "binary_names", "parse", "unary"]
 
 # name -> (array function, CUDA text); an array function is called with the array module and the operands
 FUNCTIONS: dict[str, tuple[str, str]] = {
-    "exp": ("exp", "exp({0})"), "log": ("log", "log({0})"), "log1p": ("log1p", "log1p({0})"), "sqrt": ("sqrt", "sqrt({0})"),
-    "square": ("square", "({0} * {0})"), "abs": ("abs", "fabs({0})"), "sign": ("sign", "(({0} > 0) - ({0} < 0))"),
-    "floor": ("floor", "floor({0})"), "ceil": ("ceil", "ceil({0})"), "rint": ("rint", "rint({0})"), "sin": ("sin", "sin({0})"),
-    "cos": ("cos", "cos({0})"), "tan": ("tan", "tan({0})"), "asin": ("arcsin", "asin({0})"), "acos": ("arccos", "acos({0})"),
-    "atan": ("arctan", "atan({0})"), "sinh": ("sinh", "sinh({0})"), "cosh": ("cosh", "cosh({0})"), "tanh": ("tanh", "tanh({0})"),
-    "maximum": ("maximum", "max({0}, {1})"), "minimum": ("minimum", "min({0}, {1})"), "pow": ("power", "pow({0}, {1})"),
-    "where": ("where", "(({0}) ? ({1}) : ({2}))"), "add": ("add", "({0} + {1})"), "sub": ("subtract", "({0} - {1})"),
-    "mul": ("multiply", "({0} * {1})"), "div": ("divide", "({0} / {1})"), "neg": ("negative", "(-{0})"),
-    "gt": ("greater", "({0} > {1})"), "ge": ("greater_equal", "({0} >= {1})"), "lt": ("less", "({0} < {1})"),
-    "le": ("less_equal", "({0} <= {1})"), "eq": ("equal", "({0} == {1})"), "ne": ("not_equal", "({0} != {1})"),
-    "both": ("logical_and", "({0} && {1})"), "either": ("logical_or", "({0} || {1})"), "invert": ("logical_not", "(!{0})"),
-    "differ": ("logical_xor", "(!{0} != !{1})"), "fmod": ("fmod", "fmod({0}, {1})"),
-    "mod": ("remainder", "({0} - floor({0} / {1}) * {1})"), "floordiv": ("floor_divide", "floor({0} / {1})"),
-    "isnan": ("isnan", "isnan({0})"), "erf": ("erf", "erf({0})"),
+    "exp": ("exp", "exp({0})"),
+    "log": ("log", "log({0})"),
+    "log1p": ("log1p", "log1p({0})"),
+    "sqrt": ("sqrt", "sqrt({0})"),
+    "square": ("square", "({0} * {0})"),
+    "abs": ("abs", "fabs({0})"),
+    "sign": ("sign", "(({0} > 0) - ({0} < 0))"),
+    "floor": ("floor", "floor({0})"),
+    "ceil": ("ceil", "ceil({0})"),
+    "rint": ("rint", "rint({0})"),
+    "sin": ("sin", "sin({0})"),
+    "cos": ("cos", "cos({0})"),
+    "tan": ("tan", "tan({0})"),
+    "asin": ("arcsin", "asin({0})"),
+    "acos": ("arccos", "acos({0})"),
+    "atan": ("arctan", "atan({0})"),
+    "sinh": ("sinh", "sinh({0})"),
+    "cosh": ("cosh", "cosh({0})"),
+    "tanh": ("tanh", "tanh({0})"),
+    "maximum": ("maximum", "max({0}, {1})"),
+    "minimum": ("minimum", "min({0}, {1})"),
+    "pow": ("power", "pow({0}, {1})"),
+    "where": ("where", "(({0}) ? ({1}) : ({2}))"),
+    "add": ("add", "({0} + {1})"),
+    "sub": ("subtract", "({0} - {1})"),
+    "mul": ("multiply", "({0} * {1})"),
+    "div": ("divide", "({0} / {1})"),
+    "neg": ("negative", "(-{0})"),
+    "gt": ("greater", "({0} > {1})"),
+    "ge": ("greater_equal", "({0} >= {1})"),
+    "lt": ("less", "({0} < {1})"),
+    "le": ("less_equal", "({0} <= {1})"),
+    "eq": ("equal", "({0} == {1})"),
+    "ne": ("not_equal", "({0} != {1})"),
+    "both": ("logical_and", "({0} && {1})"),
+    "either": ("logical_or", "({0} || {1})"),
+    "invert": ("logical_not", "(!{0})"),
+    "differ": ("logical_xor", "(!{0} != !{1})"),
+    "fmod": ("fmod", "fmod({0}, {1})"),
+    "mod": ("remainder", "({0} - floor({0} / {1}) * {1})"),
+    "floordiv": ("floor_divide", "floor({0} / {1})"),
+    "isnan": ("isnan", "isnan({0})"),
+    "erf": ("erf", "erf({0})"),
 }
 PREDICATES = frozenset(("gt", "ge", "lt", "le", "eq", "ne", "both", "either", "invert", "differ", "isnan"))
 _OPERATORS: dict[type, str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.USub: "neg", ast.Gt: "gt", ast.GtE: "ge",
-    ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne", ast.BitAnd: "both", ast.BitOr: "either", ast.Mod: "mod",
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.USub: "neg",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.BitAnd: "both",
+    ast.BitOr: "either",
+    ast.Mod: "mod",
     ast.FloorDiv: "floordiv",
 }
 _MACROS: dict[str, str] = {"sigmoid": "1 / (1 + exp(-{0}))", "rsqrt": "1 / sqrt({0})"}
 
 
 _SLOT_NAMES = {"X": "x", "Out": "out", "dOut": "dout", "Y": "y"}
-# arithmetic on attributes alone stays plain Python: an array function would give a float64, which makes float32 results float64
-_PLAIN = {"add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})"}
+# arithmetic on attributes alone stays plain Python: an array function would give a float64, which makes
+# float32 results float64
+_PLAIN = {
+    "add": "({0} + {1})",
+    "sub": "({0} - {1})",
+    "mul": "({0} * {1})",
+    "div": "({0} / {1})",
+    "neg": "(-{0})",
+}
 
 
 @dataclass(frozen=True)
 class Node:
-    """One step of an expression: a function of operands, each a name, a number, or the index of an earlier node."""
+    """One step of an expression: a function of operands, each a name, a number, or the index of an earlier
+    node.
+    """
 
     function: str
     operands: tuple[str | float | int | Ref, ...]
@@ -67,7 +119,9 @@ class Ref:
 
 
 class ScalarExpr:
-    """A parsed scalar expression: `names` it reads, `nodes` in order of evaluation, `result` (a Ref, a name or a number)."""
+    """A parsed scalar expression: `names` it reads, `nodes` in order of evaluation, `result` (a Ref, a
+    name or a number).
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -87,7 +141,11 @@ class ScalarExpr:
             return -value
         function, operands = self._call(tree)
         if function in _MACROS:
-            return self._visit(ast.parse(_MACROS[function].format(*(f"({ast.unparse(arg)})" for arg in operands)), mode="eval").body)
+            return self._visit(
+                ast.parse(
+                    _MACROS[function].format(*(f"({ast.unparse(arg)})" for arg in operands)), mode="eval"
+                ).body
+            )
         if function not in FUNCTIONS:
             raise ValueError(f"scalar expression {self.text!r}: unknown function {function!r}")
         return self._node(function, tuple(self._visit(operand) for operand in operands))
@@ -108,7 +166,7 @@ class ScalarExpr:
         if function == "pow" and operands[1] == 2:
             function, operands = "square", operands[:1]
         node = Node(function, operands)
-        if node in self.nodes:                     # a subexpression written twice is computed once
+        if node in self.nodes:  # a subexpression written twice is computed once
             return Ref(self.nodes.index(node))
         self.nodes.append(node)
         return Ref(len(self.nodes) - 1)
@@ -160,7 +218,9 @@ def erf(xp: Any, x: Any) -> Any:
 
 
 def function_of(expr: str, parameters: Sequence[str], rename: Mapping[str, str]) -> Callable[..., Any]:
-    """A Python function `f(xp, *parameters)` that evaluates `expr`; `rename` maps parameters to the expression's names."""
+    """A Python function `f(xp, *parameters)` that evaluates `expr`; `rename` maps parameters to the
+    expression's names.
+    """
     body = "".join(f"    {rename[name]} = {name}\n" for name in parameters if rename.get(name, name) != name)
     source = f"def kernel({', '.join(['xp', *parameters])}):\n{body}    return {parse(expr).python()}\n"
     namespace: dict[str, Any] = {"erf": erf}
@@ -170,7 +230,9 @@ def function_of(expr: str, parameters: Sequence[str], rename: Mapping[str, str])
 
 
 def parameters_of(expr: str) -> list[str]:
-    """The kernel parameters that an expression needs: slots for x, y, out, dout, and attributes under their own names."""
+    """The kernel parameters that an expression needs: slots for x, y, out, dout, and attributes under
+    their own names.
+    """
     slots = {value: key for key, value in _SLOT_NAMES.items()}
     return [slots.get(name, name) for name in parse(expr).names]
 
@@ -180,9 +242,16 @@ def binary_names() -> Mapping[str, str]:
     return _SLOT_NAMES
 
 
-def unary(type: str, expr: str, grad: str | None = None, attrs: Mapping[str, Any] | None = None,
-          dtype: VarType | None = None) -> Op:
-    """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x, out and dout."""
+def unary(
+    type: str,
+    expr: str,
+    grad: str | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    dtype: VarType | None = None,
+) -> Op:
+    """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x,
+    out and dout.
+    """
     op = Op(type, "X -> Out", attrs=attrs or {})
     op.shape(same_as("X", dtype))
     parameters = parameters_of(expr)

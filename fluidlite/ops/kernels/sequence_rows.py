@@ -2,6 +2,7 @@
 
 Offsets live on the host, so the rows to gather are worked out there and only their numbers go to a device.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -14,20 +15,34 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod
 
-__all__ = ["lengths_lod", "offsets_of_level", "owners", "padded_rows", "pairs", "spans", "sum_onto", "sum_runs", "take_rows"]
+__all__ = [
+    "lengths_lod",
+    "offsets_of_level",
+    "owners",
+    "padded_rows",
+    "pairs",
+    "spans",
+    "sum_onto",
+    "sum_runs",
+    "take_rows",
+]
 
-LONG_ENOUGH = 8           # rows a sequence from which NumPy sums sequence by sequence faster than by reduceat
+LONG_ENOUGH = 8  # rows a sequence from which NumPy sums sequence by sequence faster than by reduceat
 
 
 def offsets_of_level(op: str, slot: str, lod: Lod, level: int = -1, rows: int | None = None) -> Array:
-    """The offsets of one level of detail, int64; ShapeError where there is none, or it does not end at `rows`."""
+    """The offsets of one level of detail, int64; ShapeError where there is none, or it does not end at
+    `rows`.
+    """
     if not lod:
         raise ShapeError(f"op {op!r}: {slot} has no level of detail; feed it with fluid.create_lod_tensor")
     if not -len(lod) <= level < len(lod):
         raise ShapeError(f"op {op!r}: {slot} has {len(lod)} levels of detail, but level {level} is asked for")
     offsets = np.asarray(lod[level], np.int64)
     if rows is not None and offsets[-1] != rows:
-        raise ShapeError(f"op {op!r}: the level of detail of {slot} covers {offsets[-1]} rows, but {slot} has {rows}")
+        raise ShapeError(
+            f"op {op!r}: the level of detail of {slot} covers {offsets[-1]} rows, but {slot} has {rows}"
+        )
     return offsets
 
 

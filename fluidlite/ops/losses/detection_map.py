@@ -1,4 +1,5 @@
 """Mean average precision of detected boxes, with a running state; a metric, computed on the host."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,20 +13,35 @@ from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.values.tensor import host
 
 detection_map = Op(
-    "detection_map", "DetectRes Label HasState? PosCount? TruePos? FalsePos? -> AccumPosCount AccumTruePos AccumFalsePos MAP",
-    attrs={"class_num": required(AttrType.INT), "background_label": 0, "overlap_threshold": 0.5, "evaluate_difficult": True,
-           "ap_type": "integral"}, lod=None)
+    "detection_map",
+    "DetectRes Label HasState? PosCount? TruePos? FalsePos? -> AccumPosCount AccumTruePos AccumFalsePos MAP",
+    attrs={
+        "class_num": required(AttrType.INT),
+        "background_label": 0,
+        "overlap_threshold": 0.5,
+        "evaluate_difficult": True,
+        "ap_type": "integral",
+    },
+    lod=None,
+)
 
 
 @detection_map.shape
 def _(Label: Spec, ap_type: str, class_num: int) -> dict[str, Spec]:
     if len(Label.shape) != 2 or Label.shape[1] not in (5, 6, -1):
-        raise ShapeError(f"op 'detection_map': Label has the shape {list(Label.shape)}, wanted [N, 6] (label, difficult, box) or [N, 5]")
+        raise ShapeError(
+            f"op 'detection_map': Label has the shape {list(Label.shape)}, wanted [N, 6] (label, difficult, "
+            f"box) or [N, 5]"
+        )
     if ap_type not in ("integral", "11point"):
         raise ShapeError(f"op 'detection_map': ap_type is {ap_type!r}, wanted 'integral' or '11point'")
     marks = Spec((-1, 2), VarType.FP32, 1)
-    return {"AccumPosCount": Spec((class_num, 1), VarType.INT32), "AccumTruePos": marks, "AccumFalsePos": marks,
-            "MAP": Spec((1,), VarType.FP32)}
+    return {
+        "AccumPosCount": Spec((class_num, 1), VarType.INT32),
+        "AccumTruePos": marks,
+        "AccumFalsePos": marks,
+        "MAP": Spec((1,), VarType.FP32),
+    }
 
 
 def _overlaps(box: Array, others: Array) -> Any:
@@ -37,7 +53,9 @@ def _overlaps(box: Array, others: Array) -> Any:
     return both / ((box[2:] - box[:2]).prod() + areas - both)
 
 
-def _marks(found: Array, objects: Array, threshold: float, count_difficult: bool) -> Iterator[tuple[float, bool]]:
+def _marks(
+    found: Array, objects: Array, threshold: float, count_difficult: bool
+) -> Iterator[tuple[float, bool]]:
     """(score, whether it is right) for the boxes found of one class in one image, best score first."""
     taken = np.zeros(len(objects), bool)
     for row in found[np.argsort(-found[:, 1], kind="stable")]:
@@ -51,7 +69,9 @@ def _marks(found: Array, objects: Array, threshold: float, count_difficult: bool
 
 
 def average_precision(marks: Array, count: int, ap_type: str) -> float:
-    """The area under precision over recall of (score, right) rows with `count` objects, by steps or at 11 recalls."""
+    """The area under precision over recall of (score, right) rows with `count` objects, by steps or at 11
+    recalls.
+    """
     marks = marks[np.argsort(-marks[:, 0], kind="stable")]
     hits = np.cumsum(marks[:, 1])
     precision, recall = hits / np.arange(1, len(marks) + 1), hits / count
@@ -61,36 +81,68 @@ def average_precision(marks: Array, count: int, ap_type: str) -> float:
 
 
 def _rows(value: Array, lod: Lod, index: int) -> Array:
-    return value[lod[0][index]:lod[0][index + 1]]
+    return value[lod[0][index] : lod[0][index + 1]]
 
 
-def _before(classes: int, PosCount: Array | None, TruePos: Array | None, TruePos_lod: Lod) -> tuple[Any, list[Any]]:
+def _before(
+    classes: int, PosCount: Array | None, TruePos: Array | None, TruePos_lod: Lod
+) -> tuple[Any, list[Any]]:
     """(objects counted, (score, right) rows) by class, from the states."""
     if PosCount is None or TruePos is None:
         return np.zeros(classes, np.int32), [np.zeros((0, 2), np.float32) for _ in range(classes)]
-    return host(PosCount).reshape(-1).copy(), [_rows(host(TruePos), TruePos_lod, label) for label in range(classes)]
+    return host(PosCount).reshape(-1).copy(), [
+        _rows(host(TruePos), TruePos_lod, label) for label in range(classes)
+    ]
 
 
 @detection_map.kernel
-def _(xp: Any, DetectRes: Array, DetectRes_lod: Lod, Label: Array, Label_lod: Lod, HasState: Array | None, PosCount: Array | None,
-      TruePos: Array | None, TruePos_lod: Lod, class_num: int, background_label: int, overlap_threshold: float,
-      evaluate_difficult: bool, ap_type: str) -> dict[str, Any]:
+def _(
+    xp: Any,
+    DetectRes: Array,
+    DetectRes_lod: Lod,
+    Label: Array,
+    Label_lod: Lod,
+    HasState: Array | None,
+    PosCount: Array | None,
+    TruePos: Array | None,
+    TruePos_lod: Lod,
+    class_num: int,
+    background_label: int,
+    overlap_threshold: float,
+    evaluate_difficult: bool,
+    ap_type: str,
+) -> dict[str, Any]:
     found, objects = host(DetectRes), host(Label)
     has_state = HasState is not None and bool(host(HasState).any())
-    counts, marks = _before(class_num, PosCount, TruePos, TruePos_lod) if has_state else _before(class_num, None, None, ())
+    counts, marks = (
+        _before(class_num, PosCount, TruePos, TruePos_lod)
+        if has_state
+        else _before(class_num, None, None, ())
+    )
     for image in range(len(Label_lod[0]) - 1):
         here, there = _rows(found, DetectRes_lod, image), _rows(objects, Label_lod, image)
         counted = there if evaluate_difficult or there.shape[1] == 5 else there[there[:, 1] == 0]
         counts += np.bincount(counted[:, 0].astype(np.int64), minlength=class_num).astype(counts.dtype)
         for label in np.unique(here[:, 0]).astype(int) if here.shape[1] == 6 else ():
-            new = list(_marks(here[here[:, 0] == label], there[there[:, 0] == label], overlap_threshold, evaluate_difficult))
+            new = list(
+                _marks(
+                    here[here[:, 0] == label],
+                    there[there[:, 0] == label],
+                    overlap_threshold,
+                    evaluate_difficult,
+                )
+            )
             marks[label] = np.concatenate((marks[label], np.array(new, np.float32).reshape(-1, 2)))
-    # classes without objects do not count, nor, as in 1.8.5, those with as many objects as the background's number
+    # classes without objects do not count, nor, as in 1.8.5, those with as many objects as the background's
+    # number
     kept = [label for label in range(class_num) if counts[label] and counts[label] != background_label]
     total = sum(average_precision(marks[label], int(counts[label]), ap_type) for label in kept)
     right = np.concatenate(marks).astype(np.float32)
     lod = ((0, *(int(end) for end in np.cumsum([len(rows) for rows in marks]))),)
     wrong = right * (1, 0) + (1 - right) * (0, 1)
-    return {"AccumPosCount": xp.asarray(counts.reshape(-1, 1)), "AccumTruePos": WithLod(xp.asarray(right), lod),
-            "AccumFalsePos": WithLod(xp.asarray(wrong.astype(np.float32)), lod),
-            "MAP": xp.full(1, total / max(len(kept), 1), "float32")}
+    return {
+        "AccumPosCount": xp.asarray(counts.reshape(-1, 1)),
+        "AccumTruePos": WithLod(xp.asarray(right), lod),
+        "AccumFalsePos": WithLod(xp.asarray(wrong.astype(np.float32)), lod),
+        "MAP": xp.full(1, total / max(len(kept), 1), "float32"),
+    }

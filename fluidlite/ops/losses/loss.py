@@ -1,4 +1,5 @@
 """Losses that compare numbers: by element, by pair of scores, by pair of vectors."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +15,12 @@ def check_alike(type: str, **specs: Spec) -> None:
     """ShapeError unless all slots given have the same shape as the first."""
     (first, wanted), *others = specs.items()
     for slot, (found, *_) in others:
-        if len(found) != len(wanted.shape) or any(a != b and a >= 0 and b >= 0 for a, b in zip(found, wanted.shape, strict=True)):
-            raise ShapeError(f"op {type!r}: {slot} has the shape {list(found)}, but {first} has {list(wanted.shape)}")
+        if len(found) != len(wanted.shape) or any(
+            a != b and a >= 0 and b >= 0 for a, b in zip(found, wanted.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"op {type!r}: {slot} has the shape {list(found)}, but {first} has {list(wanted.shape)}"
+            )
 
 
 def check_column(type: str, slot: str, spec: Spec) -> None:
@@ -35,7 +40,9 @@ def sigmoid(xp: Any, x: Array) -> Any:
 
 
 # ---------------------------------------------------------------------- by element
-sigmoid_loss = Op("sigmoid_cross_entropy_with_logits", "X Label -> Out", attrs={"ignore_index": -100, "normalize": False})
+sigmoid_loss = Op(
+    "sigmoid_cross_entropy_with_logits", "X Label -> Out", attrs={"ignore_index": -100, "normalize": False}
+)
 
 
 @sigmoid_loss.shape
@@ -129,12 +136,16 @@ smooth_l1_loss = Op("smooth_l1_loss", "X Y InsideWeight? OutsideWeight? -> Diff 
 @smooth_l1_loss.shape
 def _(X: Spec, Y: Spec, InsideWeight: Spec | None, OutsideWeight: Spec | None) -> tuple[Spec, Spec]:
     weights = {"InsideWeight": InsideWeight, "OutsideWeight": OutsideWeight}
-    check_alike("smooth_l1_loss", X=X, Y=Y, **{slot: spec for slot, spec in weights.items() if spec is not None})
+    check_alike(
+        "smooth_l1_loss", X=X, Y=Y, **{slot: spec for slot, spec in weights.items() if spec is not None}
+    )
     return Spec(X.shape, X.dtype), Spec((X.shape[0], 1), X.dtype)
 
 
 @smooth_l1_loss.kernel
-def _(xp: Any, X: Array, Y: Array, InsideWeight: Array | None, OutsideWeight: Array | None, sigma: float) -> tuple[Any, Any]:
+def _(
+    xp: Any, X: Array, Y: Array, InsideWeight: Array | None, OutsideWeight: Array | None, sigma: float
+) -> tuple[Any, Any]:
     diff = X - Y if InsideWeight is None else (X - Y) * InsideWeight
     size, square = abs(diff), sigma * sigma
     loss = xp.where(size < 1 / square, 0.5 * square * diff * diff, size - 0.5 / square)
@@ -147,7 +158,9 @@ def _like_diff(Diff: Spec) -> dict[str, Spec]:
 
 
 @smooth_l1_loss.grad("X Y", shape=_like_diff)
-def _(xp: Any, InsideWeight: Array | None, OutsideWeight: Array | None, Diff: Array, dOut: Array, sigma: float) -> tuple[Any, Any]:
+def _(
+    xp: Any, InsideWeight: Array | None, OutsideWeight: Array | None, Diff: Array, dOut: Array, sigma: float
+) -> tuple[Any, Any]:
     square = sigma * sigma
     slope = xp.clip(square * Diff, -1, 1) * dOut.reshape((len(Diff),) + (1,) * (Diff.ndim - 1))
     for weight in (InsideWeight, OutsideWeight):
@@ -162,7 +175,9 @@ kldiv_loss = Op("kldiv_loss", "X Target -> Loss", attrs={"reduction": "mean"}, l
 def _(X: Spec, Target: Spec, reduction: str) -> Spec:
     check_alike("kldiv_loss", X=X, Target=Target)
     if reduction not in ("none", "mean", "sum", "batchmean"):
-        raise ShapeError(f"op 'kldiv_loss': reduction is {reduction!r}, wanted 'none', 'mean', 'sum' or 'batchmean'")
+        raise ShapeError(
+            f"op 'kldiv_loss': reduction is {reduction!r}, wanted 'none', 'mean', 'sum' or 'batchmean'"
+        )
     return X.with_shape(X.shape if reduction == "none" else (1,))
 
 
@@ -195,7 +210,9 @@ def _(X: Spec, Label: Spec) -> Spec:
 
 
 def _focal_weights(xp: Any, X: Array, Label: Array, FgNum: Array, alpha: float) -> tuple[Any, Any]:
-    """Weights of the terms for a class that is the label (1 is the first class), and for the others; label -1 has none."""
+    """Weights of the terms for a class that is the label (1 is the first class), and for the others; label
+    -1 has none.
+    """
     label = Label.reshape(-1, 1)
     is_label = label == xp.arange(1, X.shape[1] + 1)
     count = xp.maximum(FgNum.reshape(()), 1).astype(X.dtype)
@@ -213,7 +230,7 @@ def _(xp: Any, X: Array, Label: Array, FgNum: Array, gamma: float, alpha: float)
 def _(xp: Any, X: Array, Label: Array, FgNum: Array, dOut: Array, gamma: float, alpha: float) -> Any:
     hit, miss = _focal_weights(xp, X, Label, FgNum, alpha)
     p = sigmoid(xp, X)
-    of_hit = -(1 - p) ** gamma * (1 - p + p * gamma * softplus(xp, -X))
+    of_hit = -((1 - p) ** gamma) * (1 - p + p * gamma * softplus(xp, -X))
     of_miss = p**gamma * (p + (1 - p) * gamma * softplus(xp, X))
     return dOut * (hit * of_hit + miss * of_miss)
 
@@ -223,8 +240,14 @@ label_smooth = Op("label_smooth", "X PriorDist? -> Out", attrs={"epsilon": 0.0})
 
 @label_smooth.shape
 def _(X: Spec, PriorDist: Spec | None) -> Spec:
-    if PriorDist is not None and PriorDist.shape[-1] != X.shape[-1] and -1 not in (PriorDist.shape[-1], X.shape[-1]):
-        raise ShapeError(f"op 'label_smooth': PriorDist has {PriorDist.shape[-1]} classes, X has {X.shape[-1]}")
+    if (
+        PriorDist is not None
+        and PriorDist.shape[-1] != X.shape[-1]
+        and -1 not in (PriorDist.shape[-1], X.shape[-1])
+    ):
+        raise ShapeError(
+            f"op 'label_smooth': PriorDist has {PriorDist.shape[-1]} classes, X has {X.shape[-1]}"
+        )
     return Spec(X.shape, X.dtype)
 
 
@@ -283,7 +306,11 @@ def _(xp: Any, Y: Array, IntermediateVal: Array, dOut: Array) -> Any:
     return (slope * (2 * Y - 1) * dOut.reshape(Y.shape)).astype(dOut.dtype)
 
 
-student_loss = Op("teacher_student_sigmoid_loss", "X Label -> Y", attrs={"soft_max_up_bound": 15.0, "soft_max_lower_bound": -15.0})
+student_loss = Op(
+    "teacher_student_sigmoid_loss",
+    "X Label -> Y",
+    attrs={"soft_max_up_bound": 15.0, "soft_max_lower_bound": -15.0},
+)
 
 
 @student_loss.shape
@@ -294,7 +321,9 @@ def _(X: Spec, Label: Spec) -> Spec:
 
 
 def _targets(xp: Any, Label: Array) -> tuple[Any, Any]:
-    """(targets summed, number of targets). Label: -2 no click, -1 click, z in [0, 1) no click and teacher z, 1 + z click and z."""
+    """(targets summed, number of targets). Label: -2 no click, -1 click, z in [0, 1) no click and teacher
+    z, 1 + z click and z.
+    """
     return xp.where(Label < -1, 0, xp.where(Label < 0, 1, Label)), xp.where(Label < 0, 1, 2)
 
 
@@ -305,9 +334,14 @@ def _(xp: Any, X: Array, Label: Array) -> Any:
 
 
 @student_loss.grad("X")
-def _(xp: Any, X: Array, Label: Array, dY: Array, soft_max_up_bound: float, soft_max_lower_bound: float) -> Any:
+def _(
+    xp: Any, X: Array, Label: Array, dY: Array, soft_max_up_bound: float, soft_max_lower_bound: float
+) -> Any:
     target, count = _targets(xp, Label)
-    inside = abs(X - (soft_max_up_bound + soft_max_lower_bound) / 2) < (soft_max_up_bound - soft_max_lower_bound) / 2
+    inside = (
+        abs(X - (soft_max_up_bound + soft_max_lower_bound) / 2)
+        < (soft_max_up_bound - soft_max_lower_bound) / 2
+    )
     return (dY.reshape(X.shape) * inside * (count * sigmoid(xp, X) - target)).astype(X.dtype)
 
 
@@ -362,7 +396,9 @@ bpr_loss = Op("bpr_loss", "X Label -> Y")
 @bpr_loss.shape
 def _(X: Spec, Label: Spec) -> Spec:
     if len(Label.shape) != len(X.shape) or Label.shape[-1] not in (1, -1):
-        raise ShapeError(f"op 'bpr_loss': Label has the shape {list(Label.shape)}, wanted {[*X.shape[:-1], 1]}")
+        raise ShapeError(
+            f"op 'bpr_loss': Label has the shape {list(Label.shape)}, wanted {[*X.shape[:-1], 1]}"
+        )
     return X.with_shape((*X.shape[:-1], 1))
 
 

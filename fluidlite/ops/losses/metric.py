@@ -1,4 +1,7 @@
-"""Metrics of a batch, with their running states: accuracy, AUC, precision and recall, mean IoU, ordered pairs."""
+"""Metrics of a batch, with their running states: accuracy, AUC, precision and recall, mean IoU, ordered
+pairs.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -23,12 +26,20 @@ def _(Indices: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
 def _(xp: Any, Indices: Array, Label: Array) -> tuple[Any, Any, Any]:
     hits = (Indices == Label.reshape(-1, 1)).any(axis=1).sum()
     total = len(Indices)
-    return (hits / max(total, 1)).astype("float32").reshape(1), hits.astype("int32").reshape(1), xp.full(1, total, "int32")
+    return (
+        (hits / max(total, 1)).astype("float32").reshape(1),
+        hits.astype("int32").reshape(1),
+        xp.full(1, total, "int32"),
+    )
 
 
 # ---------------------------------------------------------------------- AUC
-auc = Op("auc", "Predict Label StatPos StatNeg -> AUC StatPosOut StatNegOut",
-         attrs={"curve": "ROC", "num_thresholds": 2**13 - 1, "slide_steps": 1}, lod=None)
+auc = Op(
+    "auc",
+    "Predict Label StatPos StatNeg -> AUC StatPosOut StatNegOut",
+    attrs={"curve": "ROC", "num_thresholds": 2**13 - 1, "slide_steps": 1},
+    lod=None,
+)
 
 
 @auc.shape
@@ -43,20 +54,28 @@ def _(Predict: Spec, Label: Spec, num_thresholds: int, slide_steps: int) -> tupl
 
 
 def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any, Any]:
-    """(new states, histogram over the window). States hold `slide_steps` histograms, their sum, and a counter."""
+    """(new states, histogram over the window). States hold `slide_steps` histograms, their sum, and a
+    counter.
+    """
     if not slide_steps:
         # 1.8.5's layer hands over one element more than there are bins
-        total = states.reshape(-1)[:len(batch)] + batch
+        total = states.reshape(-1)[: len(batch)] + batch
         return total.reshape(1, -1), total
     bins = len(batch)
-    steps, total, counter = states[:slide_steps * bins].reshape(slide_steps, bins), states[slide_steps * bins:-1], states[-1:]
+    steps, total, counter = (
+        states[: slide_steps * bins].reshape(slide_steps, bins),
+        states[slide_steps * bins : -1],
+        states[-1:],
+    )
     oldest = (xp.arange(slide_steps) == counter % slide_steps)[:, None]
     total = total - (steps * oldest).sum(axis=0) + batch
     return xp.concatenate((xp.where(oldest, batch, steps).reshape(-1), total, counter + 1)), total
 
 
 def area_under_roc(xp: Any, positive: Array, negative: Array) -> Any:
-    """The area under the ROC curve of two histograms over rising scores, by trapezoids; 0 where one is empty."""
+    """The area under the ROC curve of two histograms over rising scores, by trapezoids; 0 where one is
+    empty.
+    """
     hits = xp.cumsum(positive[::-1].astype("float64"))
     width = negative[::-1].astype("float64")
     area = (width * (2 * hits - positive[::-1])).sum() / 2
@@ -65,21 +84,37 @@ def area_under_roc(xp: Any, positive: Array, negative: Array) -> Any:
 
 
 @auc.kernel
-def _(xp: Any, Predict: Array, Label: Array, StatPos: Array, StatNeg: Array, num_thresholds: int,
-      slide_steps: int) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    Predict: Array,
+    Label: Array,
+    StatPos: Array,
+    StatNeg: Array,
+    num_thresholds: int,
+    slide_steps: int,
+) -> tuple[Any, Any, Any]:
     scores, labels = Predict[:, -1], Label.reshape(-1)
     if xp.__name__ == "numpy" and scores.size and not 0 <= scores.min() <= scores.max() <= 1:
-        raise KernelError(f"op 'auc': Predict holds {scores.min()} to {scores.max()}, wanted probabilities between 0 and 1")
+        raise KernelError(
+            f"op 'auc': Predict holds {scores.min()} to {scores.max()}, wanted probabilities between 0 and 1"
+        )
     bins = (scores * scores.dtype.type(num_thresholds)).astype("int64")
-    states_positive, positive = _slide(xp, StatPos, xp.bincount(bins[labels > 0], minlength=num_thresholds + 1), slide_steps)
-    states_negative, negative = _slide(xp, StatNeg, xp.bincount(bins[labels == 0], minlength=num_thresholds + 1), slide_steps)
+    states_positive, positive = _slide(
+        xp, StatPos, xp.bincount(bins[labels > 0], minlength=num_thresholds + 1), slide_steps
+    )
+    states_negative, negative = _slide(
+        xp, StatNeg, xp.bincount(bins[labels == 0], minlength=num_thresholds + 1), slide_steps
+    )
     return area_under_roc(xp, positive, negative).reshape(1), states_positive, states_negative
 
 
 # ---------------------------------------------------------------------- precision and recall
-precision_recall = Op("precision_recall",
-                      "MaxProbs Indices Labels Weights? StatesInfo? -> BatchMetrics AccumMetrics AccumStatesInfo",
-                      attrs={"class_number": required(AttrType.INT)}, lod=None)
+precision_recall = Op(
+    "precision_recall",
+    "MaxProbs Indices Labels Weights? StatesInfo? -> BatchMetrics AccumMetrics AccumStatesInfo",
+    attrs={"class_number": required(AttrType.INT)},
+    lod=None,
+)
 
 
 @precision_recall.shape
@@ -99,13 +134,24 @@ def _metrics(xp: Any, states: Array) -> Any:
     for tp, fp, _, fn in (states.T, states.sum(axis=0, keepdims=True).T):
         precision, recall = _ratio(xp, tp, fp).mean(), _ratio(xp, tp, fn).mean()
         both = precision + recall
-        found += [precision, recall, xp.where(both > 0, 2 * precision * recall / xp.where(both > 0, both, 1), 0)]
+        found += [
+            precision,
+            recall,
+            xp.where(both > 0, 2 * precision * recall / xp.where(both > 0, both, 1), 0),
+        ]
     return xp.stack(found).astype("float64")
 
 
 @precision_recall.kernel
-def _(xp: Any, MaxProbs: Array, Indices: Array, Labels: Array, Weights: Array | None, StatesInfo: Array | None,
-      class_number: int) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    MaxProbs: Array,
+    Indices: Array,
+    Labels: Array,
+    Weights: Array | None,
+    StatesInfo: Array | None,
+    class_number: int,
+) -> tuple[Any, Any, Any]:
     found, label = Indices.reshape(-1), Labels.reshape(-1)
     weight = xp.ones(len(found), MaxProbs.dtype) if Weights is None else Weights.reshape(-1)
     classes = xp.arange(class_number)[:, None]
@@ -117,8 +163,12 @@ def _(xp: Any, MaxProbs: Array, Indices: Array, Labels: Array, Weights: Array | 
 
 
 # ---------------------------------------------------------------------- segmentation
-mean_iou = Op("mean_iou", "Predictions Labels InWrongs*? InCorrects*? InMeanIou*? -> OutMeanIou OutWrong OutCorrect",
-              attrs={"num_classes": required(AttrType.INT)}, lod=None)
+mean_iou = Op(
+    "mean_iou",
+    "Predictions Labels InWrongs*? InCorrects*? InMeanIou*? -> OutMeanIou OutWrong OutCorrect",
+    attrs={"num_classes": required(AttrType.INT)},
+    lod=None,
+)
 
 
 @mean_iou.shape
@@ -127,8 +177,15 @@ def _(num_classes: int) -> tuple[Spec, Spec, Spec]:
 
 
 @mean_iou.kernel
-def _(xp: Any, Predictions: Array, Labels: Array, InWrongs: list[Array], InCorrects: list[Array], InMeanIou: list[Array],
-      num_classes: int) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    Predictions: Array,
+    Labels: Array,
+    InWrongs: list[Array],
+    InCorrects: list[Array],
+    InMeanIou: list[Array],
+    num_classes: int,
+) -> tuple[Any, Any, Any]:
     found, label = Predictions.reshape(-1), Labels.reshape(-1)
     hit = found == label
     correct = xp.bincount(found[hit], minlength=num_classes)
@@ -143,7 +200,10 @@ def _(xp: Any, Predictions: Array, Labels: Array, InWrongs: list[Array], InCorre
 positive_negative_pair = Op(
     "positive_negative_pair",
     "Score Label QueryID AccumulatePositivePair? AccumulateNegativePair? AccumulateNeutralPair? Weight? "
-    "-> PositivePair NegativePair NeutralPair?", attrs={"column": 0}, lod=None)
+    "-> PositivePair NegativePair NeutralPair?",
+    attrs={"column": 0},
+    lod=None,
+)
 
 
 @positive_negative_pair.shape
@@ -153,9 +213,17 @@ def _(Score: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @positive_negative_pair.kernel
-def _(xp: Any, Score: Array, Label: Array, QueryID: Array, AccumulatePositivePair: Array | None,
-      AccumulateNegativePair: Array | None, AccumulateNeutralPair: Array | None, Weight: Array | None,
-      column: int) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    Score: Array,
+    Label: Array,
+    QueryID: Array,
+    AccumulatePositivePair: Array | None,
+    AccumulateNegativePair: Array | None,
+    AccumulateNeutralPair: Array | None,
+    Weight: Array | None,
+    column: int,
+) -> tuple[Any, Any, Any]:
     score, label, query = Score[:, column], Label.reshape(-1), QueryID.reshape(-1)
     weight = xp.ones(len(score), Score.dtype) if Weight is None else Weight.reshape(-1)
     order = xp.arange(len(score))
@@ -163,8 +231,14 @@ def _(xp: Any, Score: Array, Label: Array, QueryID: Array, AccumulatePositivePai
     weights = counted * (weight[:, None] + weight) / 2
     ordered = (label[:, None] - label) * (score[:, None] - score) > 0
     # a tie counts as neutral and, as in Paddle, as negative too
-    counts = ((weights * ordered).sum(), (weights * ~ordered).sum(), (weights * (score[:, None] == score)).sum())
+    counts = (
+        (weights * ordered).sum(),
+        (weights * ~ordered).sum(),
+        (weights * (score[:, None] == score)).sum(),
+    )
     before = (AccumulatePositivePair, AccumulateNegativePair, AccumulateNeutralPair)
-    positive, negative, neutral = (count.astype(Score.dtype).reshape(1) + (0 if old is None else old)
-                                   for count, old in zip(counts, before, strict=True))
+    positive, negative, neutral = (
+        count.astype(Score.dtype).reshape(1) + (0 if old is None else old)
+        for count, old in zip(counts, before, strict=True)
+    )
     return positive, negative, neutral

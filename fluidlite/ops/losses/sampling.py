@@ -1,7 +1,9 @@
 """Losses over very many classes that look at a few of them: a tree of classes, and sampled negatives.
 
-With a seed, samples are those of PaddlePaddle 1.8.5: draws of C++'s Mersenne twisters through libstdc++'s distributions.
+With a seed, samples are those of PaddlePaddle 1.8.5: draws of C++'s Mersenne twisters through libstdc++'s
+distributions.
 """
+
 from __future__ import annotations
 
 import functools
@@ -17,8 +19,14 @@ from fluidlite.ops.losses.loss import sigmoid, softplus
 from fluidlite.ops.neural.embedding import NO_PADDING, table_gradient
 from fluidlite.values.tensor import host
 
-_TABLE_ATTRS: dict[str, Any] = {"is_sparse": False, "remote_prefetch": False, "trainer_id": 0, "height_sections": LONGS(),
-                                "epmap": STRINGS(), "table_names": STRINGS()}
+_TABLE_ATTRS: dict[str, Any] = {
+    "is_sparse": False,
+    "remote_prefetch": False,
+    "trainer_id": 0,
+    "height_sections": LONGS(),
+    "epmap": STRINGS(),
+    "table_names": STRINGS(),
+}
 _SIZE, _MIDDLE = 312, 156
 
 
@@ -42,10 +50,11 @@ def _next_block(old: Array) -> Array:
     def twisted(high: Array, low: Array) -> Any:
         word = high & u64(0xFFFFFFFF80000000) | low & u64(0x7FFFFFFF)
         return word >> u64(1) ^ (low & u64(1)) * u64(0xB5026F5AA96619E9)
+
     new = np.empty_like(old)
-    new[:_MIDDLE] = old[_MIDDLE:] ^ twisted(old[:_MIDDLE], old[1:_MIDDLE + 1])
-    new[_MIDDLE:-1] = new[:_MIDDLE - 1] ^ twisted(old[_MIDDLE:-1], old[_MIDDLE + 1:])
-    new[-1:] = new[_MIDDLE - 1:_MIDDLE] ^ twisted(old[-1:], new[:1])
+    new[:_MIDDLE] = old[_MIDDLE:] ^ twisted(old[:_MIDDLE], old[1 : _MIDDLE + 1])
+    new[_MIDDLE:-1] = new[: _MIDDLE - 1] ^ twisted(old[_MIDDLE:-1], old[_MIDDLE + 1 :])
+    new[-1:] = new[_MIDDLE - 1 : _MIDDLE] ^ twisted(old[-1:], new[:1])
     return new
 
 
@@ -77,8 +86,11 @@ def _log_uniform_probability(xp: Any, classes: Array, span: int, dtype: Any) -> 
 
 
 # ---------------------------------------------------------------------- a tree of classes
-hierarchical_sigmoid = Op("hierarchical_sigmoid", "X W Label PathTable? PathCode? Bias? -> Out PreOut W_Out?",
-                          attrs={"num_classes": 2, **_TABLE_ATTRS})
+hierarchical_sigmoid = Op(
+    "hierarchical_sigmoid",
+    "X W Label PathTable? PathCode? Bias? -> Out PreOut W_Out?",
+    attrs={"num_classes": 2, **_TABLE_ATTRS},
+)
 
 
 @hierarchical_sigmoid.shape
@@ -88,13 +100,18 @@ def _(X: Spec, W: Spec) -> dict[str, Spec]:
     return {"Out": X.with_shape((X.shape[0], 1)), "W_Out": W}
 
 
-def _path(xp: Any, Label: Array, PathTable: Array | None, PathCode: Array | None, num_classes: int) -> tuple[Any, Any, Any]:
-    """(inner nodes on the way to each label [N, depth], turns taken there, which entries are on the way at all)."""
+def _path(
+    xp: Any, Label: Array, PathTable: Array | None, PathCode: Array | None, num_classes: int
+) -> tuple[Any, Any, Any]:
+    """(inner nodes on the way to each label [N, depth], turns taken there, which entries are on the way at
+    all).
+    """
     if PathTable is not None and PathCode is not None:
         nodes, turns = PathTable, PathCode
         known = xp.cumsum(nodes < 0, axis=1) == 0
     else:
-        # a complete binary tree whose leaves are num_classes .. 2 num_classes - 1; the root is 1, node i is row i - 1
+        # a complete binary tree whose leaves are num_classes .. 2 num_classes - 1; the root is 1, node i is
+        # row i - 1
         code = Label.reshape(-1, 1) + num_classes
         depth = xp.arange((num_classes - 1).bit_length())
         nodes, turns = (code >> (depth + 1)) - 1, code >> depth & 1
@@ -103,8 +120,16 @@ def _path(xp: Any, Label: Array, PathTable: Array | None, PathCode: Array | None
 
 
 @hierarchical_sigmoid.kernel
-def _(xp: Any, X: Array, W: Array, Label: Array, PathTable: Array | None, PathCode: Array | None, Bias: Array | None,
-      num_classes: int) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    X: Array,
+    W: Array,
+    Label: Array,
+    PathTable: Array | None,
+    PathCode: Array | None,
+    Bias: Array | None,
+    num_classes: int,
+) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     score = (W[nodes] * X[:, None, :]).sum(axis=2) + (0 if Bias is None else Bias.reshape(-1)[nodes])
     score = xp.clip(xp.where(known, score, X.dtype.type(0)), -40, 40)
@@ -115,24 +140,49 @@ def _(xp: Any, X: Array, W: Array, Label: Array, PathTable: Array | None, PathCo
 
 
 @hierarchical_sigmoid.grad("X W Bias", sparse="W@GRAD")
-def _(xp: Any, X: Array, W: Array, Label: Array, PathTable: Array | None, PathCode: Array | None, Bias: Array | None,
-      PreOut: Array, dOut: Array, num_classes: int, is_sparse: bool, wants: frozenset[str]) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    X: Array,
+    W: Array,
+    Label: Array,
+    PathTable: Array | None,
+    PathCode: Array | None,
+    Bias: Array | None,
+    PreOut: Array,
+    dOut: Array,
+    num_classes: int,
+    is_sparse: bool,
+    wants: frozenset[str],
+) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     d = dOut * (1 - xp.exp(-PreOut) - turns) * known
     dx = (W[nodes] * d[:, :, None]).sum(axis=1) if "X@GRAD" in wants else None
     dw = db = None
     if "W@GRAD" in wants:
-        dw = table_gradient(xp, W, nodes[known], (d[:, :, None] * X[:, None, :])[known], NO_PADDING, is_sparse)
+        dw = table_gradient(
+            xp, W, nodes[known], (d[:, :, None] * X[:, None, :])[known], NO_PADDING, is_sparse
+        )
     if Bias is not None and "Bias@GRAD" in wants:
         db = table_gradient(xp, Bias, nodes[known], d[known], NO_PADDING, False)
     return dx, dw, db
 
 
 # ---------------------------------------------------------------------- noise-contrastive estimation
-nce = Op("nce", "Input Label Weight Bias? SampleWeight? CustomDistProbs? CustomDistAlias? CustomDistAliasProbs? "
-                "-> Cost SampleLogits SampleLabels",
-         attrs={"num_total_classes": required(AttrType.INT), "num_neg_samples": 10, "seed": 0, "sampler": 0,
-                "custom_neg_classes": INTS(), **_TABLE_ATTRS}, random=True, lod=None)
+nce = Op(
+    "nce",
+    "Input Label Weight Bias? SampleWeight? CustomDistProbs? CustomDistAlias? CustomDistAliasProbs? "
+    "-> Cost SampleLogits SampleLabels",
+    attrs={
+        "num_total_classes": required(AttrType.INT),
+        "num_neg_samples": 10,
+        "seed": 0,
+        "sampler": 0,
+        "custom_neg_classes": INTS(),
+        **_TABLE_ATTRS,
+    },
+    random=True,
+    lod=None,
+)
 
 
 @nce.shape
@@ -140,11 +190,16 @@ def _(Input: Spec, Label: Spec, Weight: Spec, num_neg_samples: int) -> tuple[Spe
     if Input.shape[1] != Weight.shape[1] and Input.shape[1] >= 0:
         raise ShapeError(f"op 'nce': Input has {Input.shape[1]} columns but Weight has {Weight.shape[1]}")
     count = num_neg_samples + (Label.shape[1] if len(Label.shape) == 2 else 1)
-    return (Input.with_shape((Input.shape[0], 1)), Input.with_shape((Input.shape[0], count)),
-            Spec((Input.shape[0], count), VarType.INT64))
+    return (
+        Input.with_shape((Input.shape[0], 1)),
+        Input.with_shape((Input.shape[0], count)),
+        Spec((Input.shape[0], count), VarType.INT64),
+    )
 
 
-def _negatives(ctx: KernelContext, count: int, classes: int, sampler: int, seed: int, alias: Any, keep: Any) -> Any:
+def _negatives(
+    ctx: KernelContext, count: int, classes: int, sampler: int, seed: int, alias: Any, keep: Any
+) -> Any:
     """`count` classes drawn by the sampler: 0 uniform, 1 log-uniform, 2 by alias tables."""
     if sampler != 2:
         words = _draws(ctx, seed, count)
@@ -158,7 +213,9 @@ def _negatives(ctx: KernelContext, count: int, classes: int, sampler: int, seed:
     return np.where(moved, other[picked], picked).astype(np.int64)
 
 
-def _noise(xp: Any, labels: Array, CustomDistProbs: Array | None, classes: int, count: int, sampler: int, dtype: Any) -> Any:
+def _noise(
+    xp: Any, labels: Array, CustomDistProbs: Array | None, classes: int, count: int, sampler: int, dtype: Any
+) -> Any:
     """How often each of `labels` is expected among `count` samples."""
     if sampler == 0:
         return xp.full(labels.shape, count / classes, dtype)
@@ -169,17 +226,40 @@ def _noise(xp: Any, labels: Array, CustomDistProbs: Array | None, classes: int, 
 
 
 @nce.kernel
-def _(xp: Any, Input: Array, Label: Array, Weight: Array, Bias: Array | None, SampleWeight: Array | None,
-      CustomDistProbs: Array | None, CustomDistAlias: Array | None, CustomDistAliasProbs: Array | None, num_total_classes: int,
-      num_neg_samples: int, seed: int, sampler: int, custom_neg_classes: list[int], ctx: KernelContext) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any,
+    Input: Array,
+    Label: Array,
+    Weight: Array,
+    Bias: Array | None,
+    SampleWeight: Array | None,
+    CustomDistProbs: Array | None,
+    CustomDistAlias: Array | None,
+    CustomDistAliasProbs: Array | None,
+    num_total_classes: int,
+    num_neg_samples: int,
+    seed: int,
+    sampler: int,
+    custom_neg_classes: list[int],
+    ctx: KernelContext,
+) -> tuple[Any, Any, Any]:
     true = Label.reshape(len(Input), -1)
     if custom_neg_classes:
         drawn = np.tile(np.array(custom_neg_classes, np.int64), (len(Input), 1))
     else:
-        drawn = _negatives(ctx, len(Input) * num_neg_samples, num_total_classes, sampler, seed, CustomDistAlias,
-                           CustomDistAliasProbs).reshape(len(Input), -1)
+        drawn = _negatives(
+            ctx,
+            len(Input) * num_neg_samples,
+            num_total_classes,
+            sampler,
+            seed,
+            CustomDistAlias,
+            CustomDistAliasProbs,
+        ).reshape(len(Input), -1)
     labels = xp.concatenate((true, xp.asarray(drawn)), axis=1)
-    score = (Weight[labels] * Input[:, None, :]).sum(axis=2) + (0 if Bias is None else Bias.reshape(-1)[labels])
+    score = (Weight[labels] * Input[:, None, :]).sum(axis=2) + (
+        0 if Bias is None else Bias.reshape(-1)[labels]
+    )
     chance = sigmoid(xp, score)
     noise = _noise(xp, labels, CustomDistProbs, num_total_classes, num_neg_samples, sampler, Input.dtype)
     is_true = xp.arange(labels.shape[1]) < true.shape[1]
@@ -189,37 +269,76 @@ def _(xp: Any, Input: Array, Label: Array, Weight: Array, Bias: Array | None, Sa
 
 
 @nce.grad("Input Weight Bias", sparse="Weight@GRAD")
-def _(xp: Any, Input: Array, Label: Array, Weight: Array, Bias: Array | None, SampleWeight: Array | None,
-      CustomDistProbs: Array | None, CustomDistAlias: Array | None, CustomDistAliasProbs: Array | None, SampleLogits: Array,
-      SampleLabels: Array, dCost: Array, num_total_classes: int, num_neg_samples: int, sampler: int, is_sparse: bool,
-      wants: frozenset[str]) -> tuple[Any, Any, Any]:
-    noise = _noise(xp, SampleLabels, CustomDistProbs, num_total_classes, num_neg_samples, sampler, Input.dtype)
+def _(
+    xp: Any,
+    Input: Array,
+    Label: Array,
+    Weight: Array,
+    Bias: Array | None,
+    SampleWeight: Array | None,
+    CustomDistProbs: Array | None,
+    CustomDistAlias: Array | None,
+    CustomDistAliasProbs: Array | None,
+    SampleLogits: Array,
+    SampleLabels: Array,
+    dCost: Array,
+    num_total_classes: int,
+    num_neg_samples: int,
+    sampler: int,
+    is_sparse: bool,
+    wants: frozenset[str],
+) -> tuple[Any, Any, Any]:
+    noise = _noise(
+        xp, SampleLabels, CustomDistProbs, num_total_classes, num_neg_samples, sampler, Input.dtype
+    )
     is_true = xp.arange(SampleLabels.shape[1]) < Label.size // len(Input)
-    d = xp.where(is_true, -noise, SampleLogits) * (1 - SampleLogits) / (SampleLogits + noise) * dCost.reshape(-1, 1)
+    d = (
+        xp.where(is_true, -noise, SampleLogits)
+        * (1 - SampleLogits)
+        / (SampleLogits + noise)
+        * dCost.reshape(-1, 1)
+    )
     d = d if SampleWeight is None else d * SampleWeight.reshape(-1, 1)
     dx = (Weight[SampleLabels] * d[:, :, None]).sum(axis=1) if "Input@GRAD" in wants else None
     dw = db = None
     if "Weight@GRAD" in wants:
-        dw = table_gradient(xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], NO_PADDING, is_sparse)
+        dw = table_gradient(
+            xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], NO_PADDING, is_sparse
+        )
     if Bias is not None and "Bias@GRAD" in wants:
         db = table_gradient(xp, Bias, SampleLabels, d, NO_PADDING, False)
     return dx, dw, db
 
 
 # ---------------------------------------------------------------------- sampled softmax
-sample_logits = Op("sample_logits", "Logits Labels CustomizedSamples? CustomizedProbabilities? "
-                                    "-> Samples Probabilities LogitsDim LabelsDim SampledLogits SampledLabels",
-                   attrs={"use_customized_samples": False, "uniq": True, "remove_accidental_hits": True,
-                          "num_samples": required(AttrType.INT), "seed": 0}, random=True, lod=None)
+sample_logits = Op(
+    "sample_logits",
+    "Logits Labels CustomizedSamples? CustomizedProbabilities? "
+    "-> Samples Probabilities LogitsDim LabelsDim SampledLogits SampledLabels",
+    attrs={
+        "use_customized_samples": False,
+        "uniq": True,
+        "remove_accidental_hits": True,
+        "num_samples": required(AttrType.INT),
+        "seed": 0,
+    },
+    random=True,
+    lod=None,
+)
 
 
 @sample_logits.shape
 def _(Logits: Spec, Labels: Spec, num_samples: int) -> dict[str, Spec]:
     rows, true = Labels.shape
     count = true + num_samples if true >= 0 else -1
-    return {"Samples": Spec((rows, count), VarType.INT64), "Probabilities": Spec((rows, count), Logits.dtype),
-            "LogitsDim": Spec((*Logits.shape, 0), Logits.dtype), "LabelsDim": Spec((*Labels.shape, 0), Labels.dtype),
-            "SampledLogits": Spec((rows, count), Logits.dtype), "SampledLabels": Spec((rows, true), VarType.INT64)}
+    return {
+        "Samples": Spec((rows, count), VarType.INT64),
+        "Probabilities": Spec((rows, count), Logits.dtype),
+        "LogitsDim": Spec((*Logits.shape, 0), Logits.dtype),
+        "LabelsDim": Spec((*Labels.shape, 0), Labels.dtype),
+        "SampledLogits": Spec((rows, count), Logits.dtype),
+        "SampledLabels": Spec((rows, true), VarType.INT64),
+    }
 
 
 def _distinct(ctx: KernelContext, classes: int, count: int, seed: int) -> tuple[Any, int]:
@@ -236,9 +355,18 @@ def _distinct(ctx: KernelContext, classes: int, count: int, seed: int) -> tuple[
 
 
 @sample_logits.kernel
-def _(xp: Any, Logits: Array, Labels: Array, CustomizedSamples: Array | None, CustomizedProbabilities: Array | None,
-      use_customized_samples: bool, remove_accidental_hits: bool, num_samples: int, seed: int,
-      ctx: KernelContext) -> dict[str, Any]:
+def _(
+    xp: Any,
+    Logits: Array,
+    Labels: Array,
+    CustomizedSamples: Array | None,
+    CustomizedProbabilities: Array | None,
+    use_customized_samples: bool,
+    remove_accidental_hits: bool,
+    num_samples: int,
+    seed: int,
+    ctx: KernelContext,
+) -> dict[str, Any]:
     rows, true = Labels.shape
     if use_customized_samples:
         assert CustomizedSamples is not None and CustomizedProbabilities is not None
@@ -253,11 +381,15 @@ def _(xp: Any, Logits: Array, Labels: Array, CustomizedSamples: Array | None, Cu
         hit = (samples[:, :, None] == Labels[:, None, :]).any(axis=2) & (xp.arange(samples.shape[1]) >= true)
         logits = logits - hit * Logits.dtype.type(1e20)
     largest = Logits.dtype.type(1e20)
-    return {"Samples": samples, "Probabilities": probability,
-            # like an XShape: no numbers, only shapes for the gradient
-            "LogitsDim": xp.empty((*Logits.shape, 0), Logits.dtype), "LabelsDim": xp.empty((*Labels.shape, 0), Labels.dtype),
-            "SampledLogits": logits - xp.clip(xp.log(probability), -largest, largest),
-            "SampledLabels": xp.broadcast_to(xp.arange(true, dtype="int64"), (rows, true)).copy()}
+    return {
+        "Samples": samples,
+        "Probabilities": probability,
+        # like an XShape: no numbers, only shapes for the gradient
+        "LogitsDim": xp.empty((*Logits.shape, 0), Logits.dtype),
+        "LabelsDim": xp.empty((*Labels.shape, 0), Labels.dtype),
+        "SampledLogits": logits - xp.clip(xp.log(probability), -largest, largest),
+        "SampledLabels": xp.broadcast_to(xp.arange(true, dtype="int64"), (rows, true)).copy(),
+    }
 
 
 @sample_logits.grad("Logits", shape=lambda LogitsDim: LogitsDim.with_shape(LogitsDim.shape[:-1]))

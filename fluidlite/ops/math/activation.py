@@ -1,7 +1,9 @@
 """Activations and other functions of one element.
 
-Formulas are those of PaddlePaddle 1.8.5, with its choice of side at every kink; a gradient reads Out where Paddle's does.
+Formulas are those of PaddlePaddle 1.8.5, with its choice of side at every kink; a gradient reads Out where
+Paddle's does.
 """
+
 from __future__ import annotations
 
 import math
@@ -25,7 +27,8 @@ unary("reciprocal", "1 / x", grad="-dout * out * out")
 unary("abs", "abs(x)", grad="dout * sign(x)")
 unary("ceil", "ceil(x)", grad="dout * 0.0")
 unary("floor", "floor(x)", grad="dout * 0.0")
-# halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the rest
+# halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
+# rest
 unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0")
 unary("cos", "cos(x)", grad="-dout * sin(x)")
 unary("sin", "sin(x)", grad="dout * cos(x)")
@@ -69,18 +72,38 @@ unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)")
 unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))")
 unary("tanh", "tanh(x)", grad="dout * (1 - out * out)")
 unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)")
-unary("stanh", "scale_b * tanh(scale_a * x)", grad="dout * scale_a * scale_b * (1 - tanh(scale_a * x) * tanh(scale_a * x))",
-      attrs={"scale_a": 0.67, "scale_b": 1.7159})
+unary(
+    "stanh",
+    "scale_b * tanh(scale_a * x)",
+    grad="dout * scale_a * scale_b * (1 - tanh(scale_a * x) * tanh(scale_a * x))",
+    attrs={"scale_a": 0.67, "scale_b": 1.7159},
+)
 unary("softplus", "maximum(x, 0) + log1p(exp(-abs(x)))", grad="dout * sigmoid(x)")
 unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))")
-unary("soft_relu", "log(1 + exp(minimum(maximum(x, -threshold), threshold)))",
-      grad="dout * (1 - exp(-out)) * ((out > -threshold) & (out < threshold))", attrs={"threshold": 40.0})
-unary("elu", "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)", grad="dout * where(x > 0, 1.0, alpha * exp(x))",
-      attrs={"alpha": 1.0})
-unary("selu", "scale * where(x > 0, x, alpha * exp(x) - alpha)", grad="dout * where(out > 0, scale, out + alpha * scale)",
-      attrs={"scale": 1.0507009873554805, "alpha": 1.6732632423543772})
-unary("swish", "x * sigmoid(beta * x)",
-      grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))", attrs={"beta": 1.0})
+unary(
+    "soft_relu",
+    "log(1 + exp(minimum(maximum(x, -threshold), threshold)))",
+    grad="dout * (1 - exp(-out)) * ((out > -threshold) & (out < threshold))",
+    attrs={"threshold": 40.0},
+)
+unary(
+    "elu",
+    "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)",
+    grad="dout * where(x > 0, 1.0, alpha * exp(x))",
+    attrs={"alpha": 1.0},
+)
+unary(
+    "selu",
+    "scale * where(x > 0, x, alpha * exp(x) - alpha)",
+    grad="dout * where(out > 0, scale, out + alpha * scale)",
+    attrs={"scale": 1.0507009873554805, "alpha": 1.6732632423543772},
+)
+unary(
+    "swish",
+    "x * sigmoid(beta * x)",
+    grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))",
+    attrs={"beta": 1.0},
+)
 unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))")
 
 gelu = Op("gelu", "X -> Out", attrs={"approximate": False})
@@ -128,21 +151,50 @@ def _(xp: Any, X: Array, dOut: Array, threshold: float) -> Any:
 
 # ---------------------------------------------------------------------- activations with kinks
 unary("relu", "maximum(x, 0)", grad="dout * (out > 0)")
-unary("relu6", "minimum(maximum(x, 0), threshold)", grad="dout * ((out > 0) & (out < threshold))", attrs={"threshold": 6.0})
-unary("brelu", "minimum(maximum(x, t_min), t_max)", grad="dout * ((x > t_min) & (x < t_max))",
-      attrs={"t_min": 0.0, "t_max": 24.0})
+unary(
+    "relu6",
+    "minimum(maximum(x, 0), threshold)",
+    grad="dout * ((out > 0) & (out < threshold))",
+    attrs={"threshold": 6.0},
+)
+unary(
+    "brelu",
+    "minimum(maximum(x, t_min), t_max)",
+    grad="dout * ((x > t_min) & (x < t_max))",
+    attrs={"t_min": 0.0, "t_max": 24.0},
+)
 unary("leaky_relu", "maximum(x, alpha * x)", grad="where(out > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
-unary("thresholded_relu", "where(x > threshold, x, 0.0)", grad="dout * (x > threshold)", attrs={"threshold": 1.0})
-unary("hard_shrink", "where((x > threshold) | (x < -threshold), x, 0.0)", grad="dout * ((x > threshold) | (x < -threshold))",
-      attrs={"threshold": 0.5})
-unary("softshrink", "where(x > lambda_, x - lambda_, where(x < -lambda_, x + lambda_, 0.0))",
-      grad="dout * ((x > lambda_) | (x < -lambda_))", attrs={"lambda": 0.5})
-unary("hard_sigmoid", "minimum(maximum(slope * x + offset, 0), 1)", grad="dout * slope * ((out > 0) & (out < 1))",
-      attrs={"slope": 0.2, "offset": 0.5})
+unary(
+    "thresholded_relu",
+    "where(x > threshold, x, 0.0)",
+    grad="dout * (x > threshold)",
+    attrs={"threshold": 1.0},
+)
+unary(
+    "hard_shrink",
+    "where((x > threshold) | (x < -threshold), x, 0.0)",
+    grad="dout * ((x > threshold) | (x < -threshold))",
+    attrs={"threshold": 0.5},
+)
+unary(
+    "softshrink",
+    "where(x > lambda_, x - lambda_, where(x < -lambda_, x + lambda_, 0.0))",
+    grad="dout * ((x > lambda_) | (x < -lambda_))",
+    attrs={"lambda": 0.5},
+)
+unary(
+    "hard_sigmoid",
+    "minimum(maximum(slope * x + offset, 0), 1)",
+    grad="dout * slope * ((out > 0) & (out < 1))",
+    attrs={"slope": 0.2, "offset": 0.5},
+)
 # beyond the upper kink the slope is 1 whatever the attributes, as in Paddle
-unary("hard_swish", "x * minimum(maximum(x + offset, 0), threshold) / scale",
-      grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), 1.0)",
-      attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0})
+unary(
+    "hard_swish",
+    "x * minimum(maximum(x + offset, 0), threshold) / scale",
+    grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), 1.0)",
+    attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
+)
 
 prelu = Op("prelu", "X Alpha -> Out", attrs={"mode": "all"})
 
@@ -153,8 +205,10 @@ def _(X: Spec, Alpha: Spec, mode: str) -> Spec:
     if mode not in wanted:
         raise ShapeError(f"op 'prelu': mode is {mode!r}, wanted 'all', 'channel' or 'element'")
     if Alpha.static and wanted[mode] >= 0 and math.prod(Alpha.shape) != wanted[mode]:
-        raise ShapeError(f"op 'prelu': Alpha{list(Alpha.shape)} does not hold {wanted[mode]} numbers, "
-                         f"which mode {mode!r} wants of X{list(X.shape)}")
+        raise ShapeError(
+            f"op 'prelu': Alpha{list(Alpha.shape)} does not hold {wanted[mode]} numbers, "
+            f"which mode {mode!r} wants of X{list(X.shape)}"
+        )
     return Spec(X.shape, X.dtype)
 
 
@@ -177,4 +231,6 @@ def _(xp: Any, X: Array, Alpha: Array, dOut: Array, mode: str, wants: frozenset[
     if "Alpha@GRAD" not in wants:
         return dx, None
     axes = tuple(i for i, dim in enumerate(slopes.shape) if dim == 1)
-    return dx, xp.where(positive, X.dtype.type(0), X * dOut).sum(axis=axes).reshape(Alpha.shape).astype(Alpha.dtype)
+    return dx, xp.where(positive, X.dtype.type(0), X * dOut).sum(axis=axes).reshape(Alpha.shape).astype(
+        Alpha.dtype
+    )

@@ -1,4 +1,7 @@
-"""Products and solutions of linear algebra beside the plain ones: kron, cross, addmm, inverse, cholesky; position encodings."""
+"""Products and solutions of linear algebra beside the plain ones: kron, cross, addmm, inverse, cholesky;
+position encodings.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -41,7 +44,7 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------------- cross
-cross = Op("cross", "X Y -> Out", attrs={"dim": 9})                    # 9 stands for the first dimension of three
+cross = Op("cross", "X Y -> Out", attrs={"dim": 9})  # 9 stands for the first dimension of three
 
 
 def _cross_axis(shape: tuple[int, ...], dim: int) -> int:
@@ -57,7 +60,9 @@ def _cross_axis(shape: tuple[int, ...], dim: int) -> int:
 
 @cross.shape
 def _(X: Spec, Y: Spec, dim: int) -> Spec:
-    if len(X.shape) != len(Y.shape) or any(a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)):
+    if len(X.shape) != len(Y.shape) or any(
+        a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)
+    ):
         raise ShapeError(f"op 'cross': X{list(X.shape)} and Y{list(Y.shape)} must have the same shape")
     if -1 not in X.shape:
         _cross_axis(X.shape, dim)
@@ -82,10 +87,15 @@ addmm = Op("addmm", "Input X Y -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
 @addmm.shape
 def _(Input: Spec, X: Spec, Y: Spec) -> Spec:
     if not len(Input.shape) == len(X.shape) == len(Y.shape) == 2:
-        raise ShapeError(f"op 'addmm': Input{list(Input.shape)}, X{list(X.shape)} and Y{list(Y.shape)} must be matrices")
+        raise ShapeError(
+            f"op 'addmm': Input{list(Input.shape)}, X{list(X.shape)} and Y{list(Y.shape)} must be matrices"
+        )
     out = (X.shape[0], Y.shape[1])
     if X.shape[1] != Y.shape[0] and -1 not in (X.shape[1], Y.shape[0]):
-        raise ShapeError(f"op 'addmm': X has {X.shape[1]} columns but Y has {Y.shape[0]} rows (X{list(X.shape)} x Y{list(Y.shape)})")
+        raise ShapeError(
+            f"op 'addmm': X has {X.shape[1]} columns but Y has {Y.shape[0]} rows (X{list(X.shape)} x "
+            f"Y{list(Y.shape)})"
+        )
     if any(a != b and a != 1 and -1 not in (a, b) for a, b in zip(Input.shape, out, strict=True)):
         raise ShapeError(f"op 'addmm': Input{list(Input.shape)} does not broadcast to {list(out)}")
     return Input.with_shape(out)
@@ -97,17 +107,23 @@ def _(Input: Array, X: Array, Y: Array, Alpha: float, Beta: float) -> Array:
 
 
 @addmm.grad("Input X Y")
-def _(Input: Array, X: Array, Y: Array, dOut: Array, Alpha: float, Beta: float,
-      wants: frozenset[str]) -> tuple[Array | None, Array | None, Array | None]:
+def _(
+    Input: Array, X: Array, Y: Array, dOut: Array, Alpha: float, Beta: float, wants: frozenset[str]
+) -> tuple[Array | None, Array | None, Array | None]:
     axes = tuple(axis for axis in (0, 1) if Input.shape[axis] != dOut.shape[axis])
-    return (Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut) if "Input@GRAD" in wants else None,
-            Alpha * (dOut @ Y.T) if "X@GRAD" in wants else None, Alpha * (X.T @ dOut) if "Y@GRAD" in wants else None)
+    return (
+        Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut) if "Input@GRAD" in wants else None,
+        Alpha * (dOut @ Y.T) if "X@GRAD" in wants else None,
+        Alpha * (X.T @ dOut) if "Y@GRAD" in wants else None,
+    )
 
 
 # ---------------------------------------------------------------------- square matrices
 def _square(type: str, shape: tuple[int, ...]) -> None:
     if len(shape) < 2 or (shape[-1] != shape[-2] and -1 not in shape[-2:]):
-        raise ShapeError(f"op {type!r}: the last two dimensions must be equal, but the shape is {list(shape)}")
+        raise ShapeError(
+            f"op {type!r}: the last two dimensions must be equal, but the shape is {list(shape)}"
+        )
 
 
 inverse = Op("inverse", "Input -> Output")
@@ -162,7 +178,9 @@ add_position_encoding.shape(same_as("X"))
 
 
 def _encoding(steps: Any, width: int) -> Any:
-    """Sines in the first half of the width, cosines in the other (Vaswani et al. 2017, but not interleaved)."""
+    """Sines in the first half of the width, cosines in the other (Vaswani et al. 2017, but not
+    interleaved).
+    """
     half = width // 2
     exponent = np.arange(half) / (half - 1) if half > 1 else np.ones(1)
     angle = np.asarray(steps)[:, None] / np.power(10000.0, exponent)
@@ -175,7 +193,9 @@ def _(xp: Any, X: Array, X_lod: Lod, alpha: float, beta: float) -> Array:
         raise ShapeError(f"op 'add_position_encoding': the last dimension of X{list(X.shape)} must be even")
     if X_lod:
         offsets = X_lod[-1]
-        steps = np.concatenate([np.arange(stop - start) for start, stop in zip(offsets, offsets[1:], strict=False)])
+        steps = np.concatenate(
+            [np.arange(stop - start) for start, stop in zip(offsets, offsets[1:], strict=False)]
+        )
     else:
         steps = np.arange(X.shape[1])
     encoding = xp.asarray(_encoding(steps, X.shape[-1]).astype(X.dtype))

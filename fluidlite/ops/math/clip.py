@@ -1,4 +1,5 @@
 """Keeping values and norms within limits."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +8,9 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import AttrType, Op, required, same_as
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
-clip = Op("clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)})
+clip = Op(
+    "clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)}
+)
 clip.shape(same_as("X"))
 
 

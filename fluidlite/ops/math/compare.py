@@ -1,4 +1,5 @@
 """Comparisons and logic: element-wise, with a result of truth values and no gradient."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -22,6 +23,7 @@ def _compare(type: str, expr: str) -> Op:
     def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
         result: Array = function(xp, *pair(X, Y, axis))
         return result
+
     return op
 
 
@@ -40,6 +42,7 @@ def _logic(type: str, expr: str) -> Op:
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:
         return Spec(broadcast(type, X, Y, -1), VarType.BOOL)
+
     return op
 
 

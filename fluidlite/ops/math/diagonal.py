@@ -1,4 +1,5 @@
 """Diagonals and triangles of matrices: tril_triu, trace, diag_embed."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,7 +10,9 @@ from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:
-    """Both dimensions counted from 0, the lower first as in Paddle; ShapeError where they are the same or not there."""
+    """Both dimensions counted from 0, the lower first as in Paddle; ShapeError where they are the same or
+    not there.
+    """
     if rank < 2 or not (-rank <= dim1 < rank and -rank <= dim2 < rank) or dim1 % rank == dim2 % rank:
         raise ShapeError(f"op {type!r}: dim1 {dim1} and dim2 {dim2} do not name two of {rank} dimensions")
     first, second = sorted((dim1 % rank, dim2 % rank))

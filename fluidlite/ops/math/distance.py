@@ -1,4 +1,5 @@
 """Norms, and distances between vectors."""
+
 from __future__ import annotations
 
 import math
@@ -47,7 +48,9 @@ def _(xp: Any, X: Array, dOut: Array) -> Any:
 
 
 def vector_norm(xp: Any, x: Array, order: float, axis: int | None) -> Any:
-    """(sum |x|^order)^(1/order) over `axis`, kept as 1; order 0 counts what is not 0, +-inf take the largest or smallest."""
+    """(sum |x|^order)^(1/order) over `axis`, kept as 1; order 0 counts what is not 0, +-inf take the
+    largest or smallest.
+    """
     size = abs(x)
     if order == 0:
         return (x != 0).sum(axis=axis, keepdims=True).astype(x.dtype)
@@ -57,7 +60,9 @@ def vector_norm(xp: Any, x: Array, order: float, axis: int | None) -> Any:
 
 
 def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsilon: float = 0.0) -> Any:
-    """The gradient of `vector_norm`; `out` and `d` broadcast against x. Where the norm is 0 so is the gradient."""
+    """The gradient of `vector_norm`; `out` and `d` broadcast against x. Where the norm is 0 so is the
+    gradient.
+    """
     if order == 0:
         return xp.zeros_like(x)
     if math.isinf(order):
@@ -66,7 +71,9 @@ def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsi
     return d * xp.sign(x) * abs(x) ** (order - 1) / xp.where(out > 0, scale, 1)
 
 
-p_norm = Op("p_norm", "X -> Out", attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False}, lod=None)
+p_norm = Op(
+    "p_norm", "X -> Out", attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False}, lod=None
+)
 
 
 @p_norm.shape
@@ -74,18 +81,26 @@ def _(X: Spec, axis: int, keepdim: bool) -> Spec:
     if not -len(X.shape) <= axis < len(X.shape):
         raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")
     axis %= len(X.shape)
-    return X.with_shape((*X.shape[:axis], 1, *X.shape[axis + 1:]) if keepdim else (*X.shape[:axis], *X.shape[axis + 1:]) or (1,))
+    return X.with_shape(
+        (*X.shape[:axis], 1, *X.shape[axis + 1 :])
+        if keepdim
+        else (*X.shape[:axis], *X.shape[axis + 1 :]) or (1,)
+    )
 
 
 @p_norm.kernel
 def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool) -> Any:
     out = vector_norm(xp, X, porder, axis)
-    return out if keepdim else out.reshape(tuple(dim for i, dim in enumerate(X.shape) if i != axis % X.ndim) or (1,))
+    return (
+        out
+        if keepdim
+        else out.reshape(tuple(dim for i, dim in enumerate(X.shape) if i != axis % X.ndim) or (1,))
+    )
 
 
 @p_norm.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, axis: int, porder: float, epsilon: float) -> Any:
-    kept = (*X.shape[:axis % X.ndim], 1, *X.shape[axis % X.ndim + 1:])
+    kept = (*X.shape[: axis % X.ndim], 1, *X.shape[axis % X.ndim + 1 :])
     return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
 
 
@@ -114,9 +129,13 @@ def _summed_to(x: Array, shape: tuple[int, ...]) -> Any:
 
 # ---------------------------------------------------------------------- row by row
 def _check_rows(type: str, X: Spec, Y: Spec) -> None:
-    fits = len(X.shape) == len(Y.shape) and all(a == b or a < 0 or b < 0 for a, b in zip(X.shape[1:], Y.shape[1:], strict=True))
+    fits = len(X.shape) == len(Y.shape) and all(
+        a == b or a < 0 or b < 0 for a, b in zip(X.shape[1:], Y.shape[1:], strict=True)
+    )
     if not fits or (Y.shape[0] not in (1, X.shape[0]) and X.shape[0] >= 0 and Y.shape[0] >= 0):
-        raise ShapeError(f"op {type!r}: Y has the shape {list(Y.shape)}, wanted that of X{list(X.shape)}, or one row of it")
+        raise ShapeError(
+            f"op {type!r}: Y has the shape {list(Y.shape)}, wanted that of X{list(X.shape)}, or one row of it"
+        )
 
 
 def _rows(x: Array) -> Array:
@@ -170,14 +189,16 @@ def _(X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -
     return dx.reshape(X.shape), (dy.sum(axis=0) if len(Y) != len(X) else dy).reshape(Y.shape)
 
 
-# ---------------------------------------------------------------------- between feature maps, and to class centers
+# ---------- between feature maps, and to class centers
 fsp = Op("fsp", "X Y -> Out", lod=None)
 
 
 @fsp.shape
 def _(X: Spec, Y: Spec) -> Spec:
     if len(X.shape) != 4 or len(Y.shape) != 4 or X.shape[2:] != Y.shape[2:]:
-        raise ShapeError(f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be images of the same height and width")
+        raise ShapeError(
+            f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be images of the same height and width"
+        )
     return X.with_shape((X.shape[0], X.shape[1], Y.shape[1]))
 
 
@@ -196,8 +217,12 @@ def _(X: Array, Y: Array, dOut: Array) -> tuple[Any, Any]:
     return (d @ _pixels(Y)).reshape(X.shape), (d.swapaxes(1, 2) @ _pixels(X)).reshape(Y.shape)
 
 
-center_loss = Op("center_loss", "X Label Centers CenterUpdateRate -> CentersOut SampleCenterDiff Loss",
-                 attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)}, lod=None)
+center_loss = Op(
+    "center_loss",
+    "X Label Centers CenterUpdateRate -> CentersOut SampleCenterDiff Loss",
+    attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)},
+    lod=None,
+)
 
 
 @center_loss.shape
@@ -206,7 +231,9 @@ def _(X: Spec, Centers: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @center_loss.kernel
-def _(xp: Any, X: Array, Label: Array, Centers: Array, CenterUpdateRate: Array, need_update: bool) -> tuple[Any, Any, Any]:
+def _(
+    xp: Any, X: Array, Label: Array, Centers: Array, CenterUpdateRate: Array, need_update: bool
+) -> tuple[Any, Any, Any]:
     label = Label.reshape(-1)
     difference = X - Centers[label]
     loss = (difference * difference).reshape(len(X), -1).sum(axis=1, keepdims=True) / 2

@@ -1,4 +1,7 @@
-"""Element-wise ops of two operands: Y is aligned inside X at `axis`, gradients are summed over what was broadcast."""
+"""Element-wise ops of two operands: Y is aligned inside X at `axis`, gradients are summed over what was
+broadcast.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,7 +21,9 @@ def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:
     if len(shape) >= rank:
         return shape
     axis = rank - len(shape) if axis == -1 else axis
-    while len(shape) > rank - axis and shape and shape[-1] == 1:       # Paddle drops trailing ones of Y that do not fit
+    while (
+        len(shape) > rank - axis and shape and shape[-1] == 1
+    ):  # Paddle drops trailing ones of Y that do not fit
         shape = shape[:-1]
     return (1,) * axis + shape + (1,) * (rank - axis - len(shape))
 
@@ -30,7 +35,10 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     out = []
     for a, b in zip(left, right, strict=False):
         if a != b and 1 not in (a, b) and -1 not in (a, b):
-            raise ShapeError(f"op {type!r}: X{list(x.shape)} and Y{list(y.shape)} do not match at axis {axis}: {a} against {b}")
+            raise ShapeError(
+                f"op {type!r}: X{list(x.shape)} and Y{list(y.shape)} do not match at axis {axis}: {a} "
+                f"against {b}"
+            )
         out.append(b if a == 1 else a if b == 1 else max(a, b) if -1 in (a, b) else a)
     if len(left) != len(right):
         raise ShapeError(f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} at axis {axis}")
@@ -55,12 +63,19 @@ def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int)
 
 
 def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """A gradient in the shape of `like`, or one that can be broadcast to it, summed back to an operand of `shape`."""
-    return sum_back(xp, full if full.shape == like.shape else xp.broadcast_to(full, like.shape), shape, like.ndim, axis)
+    """A gradient in the shape of `like`, or one that can be broadcast to it, summed back to an operand of
+    `shape`.
+    """
+    return sum_back(
+        xp, full if full.shape == like.shape else xp.broadcast_to(full, like.shape), shape, like.ndim, axis
+    )
 
 
-def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None) -> Op:
-    """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out and dout.
+def binary(
+    type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None
+) -> Op:
+    """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out
+    and dout.
 
     `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero.
     """
@@ -78,6 +93,7 @@ def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, i
             return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
         x, y = pair(X, Y, axis)
         return of_integers(xp, x, y) if X.dtype.kind in "iu" else forward(xp, x, y)
+
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
@@ -87,7 +103,9 @@ def binary(type: str, expr: str, dx: str | None = None, dy: str | None = None, i
 def _single(type: str, y: Array) -> Array:
     """The one number that can go with selected rows."""
     if y.size != 1:
-        raise ShapeError(f"op {type!r}: where X holds selected rows, Y must hold one number, but has shape {list(y.shape)}")
+        raise ShapeError(
+            f"op {type!r}: where X holds selected rows, Y must hold one number, but has shape {list(y.shape)}"
+        )
     return y.reshape(1)
 
 
@@ -96,17 +114,33 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     names = ["x", "y", "out", "dout"]
     functions = {"X": function_of(dx, names, {}), "Y": function_of(dy, names, {})}
 
-    def compute(xp: Any, X: Array, Y: Array, Out: Array | None, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+    def compute(
+        xp: Any, X: Array, Y: Array, Out: Array | None, dOut: Array, axis: int, wants: frozenset[str]
+    ) -> tuple[Array | None, ...]:
         x, y = pair(X, Y, axis)
-        full = {slot: function(xp, x, y, Out, dOut) if slot + "@GRAD" in wants else None for slot, function in functions.items()}
-        return tuple(None if full[slot] is None else _back(xp, full[slot], dOut, value.shape, axis) for slot, value in (("X", X), ("Y", Y)))
+        full = {
+            slot: function(xp, x, y, Out, dOut) if slot + "@GRAD" in wants else None
+            for slot, function in functions.items()
+        }
+        return tuple(
+            None if full[slot] is None else _back(xp, full[slot], dOut, value.shape, axis)
+            for slot, value in (("X", X), ("Y", Y))
+        )
+
     if "out" in parse(dx).names + parse(dy).names:
-        def with_out(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+
+        def with_out(
+            xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, axis: int, wants: frozenset[str]
+        ) -> tuple[Array | None, ...]:
             return compute(xp, X, Y, Out, dOut, axis, wants)
+
         return with_out
 
-    def without_out(xp: Any, X: Array, Y: Array, dOut: Array, axis: int, wants: frozenset[str]) -> tuple[Array | None, ...]:
+    def without_out(
+        xp: Any, X: Array, Y: Array, dOut: Array, axis: int, wants: frozenset[str]
+    ) -> tuple[Array | None, ...]:
         return compute(xp, X, Y, None, dOut, axis, wants)
+
     return without_out
 
 
@@ -125,7 +159,9 @@ minus = Op("minus", "X Y -> Out")
 
 @minus.shape
 def _(X: Spec, Y: Spec) -> Spec:
-    if len(X.shape) != len(Y.shape) or any(a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)):
+    if len(X.shape) != len(Y.shape) or any(
+        a != b and -1 not in (a, b) for a, b in zip(X.shape, Y.shape, strict=True)
+    ):
         raise ShapeError(f"op 'minus': X{list(X.shape)} and Y{list(Y.shape)} must have the same shape")
     return Spec(X.shape, X.dtype)
 

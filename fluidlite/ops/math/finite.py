@@ -1,4 +1,5 @@
 """Questions about values: whether they are finite, infinite, numbers at all, or close to others."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -23,6 +24,7 @@ def _declare(type: str, each_type: str, function: str, all_of_them: bool) -> Non
     def _(xp: Any, X: Any) -> Array:
         found = answers(xp, X.array if isinstance(X, SelectedRows) else X)
         return (found.all() if all_of_them else found.any()).reshape(1)
+
     each.shape(same_as("X", VarType.BOOL))
 
     @each.kernel
@@ -35,7 +37,9 @@ _declare("isfinite", "isfinite_v2", "isfinite", True)
 _declare("isinf", "isinf_v2", "isinf", False)
 _declare("isnan", "isnan_v2", "isnan", False)
 
-allclose = Op("allclose", "Input Other -> Out", attrs={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}, lod=None)
+allclose = Op(
+    "allclose", "Input Other -> Out", attrs={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}, lod=None
+)
 
 
 @allclose.shape

@@ -1,4 +1,5 @@
 """Matrix products: mul on flattened operands, matmul and its like on stacks of matrices, inner products."""
+
 from __future__ import annotations
 
 import math
@@ -10,9 +11,13 @@ from fluidlite.base.registry import GradContext, Op, Spec
 
 
 def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
-    """`shape` as a matrix: dimensions before `cols` are rows, the others columns; -1 where a factor is unknown."""
+    """`shape` as a matrix: dimensions before `cols` are rows, the others columns; -1 where a factor is
+    unknown.
+    """
+
     def product(dims: tuple[int, ...]) -> int:
         return -1 if any(dim < 0 for dim in dims) else math.prod(dims)
+
     return product(shape[:cols]), product(shape[cols:])
 
 
@@ -23,7 +28,9 @@ mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
 def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
     columns, rows = _flat(X.shape, x_num_col_dims)[1], _flat(Y.shape, y_num_col_dims)[0]
     if columns != rows and -1 not in (columns, rows):
-        raise ShapeError(f"op 'mul': X has {columns} columns but Y has {rows} rows (X{list(X.shape)} x Y{list(Y.shape)})")
+        raise ShapeError(
+            f"op 'mul': X has {columns} columns but Y has {rows} rows (X{list(X.shape)} x Y{list(Y.shape)})"
+        )
     return X.with_shape(X.shape[:x_num_col_dims] + Y.shape[y_num_col_dims:])
 
 
@@ -36,22 +43,32 @@ def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> 
 
 
 @mul.grad("X Y")
-def mul_grad(X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int,
-             wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+def mul_grad(
+    X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int, wants: frozenset[str]
+) -> tuple[Array | None, Array | None]:
     if X.ndim == Y.ndim == 2:
         return dOut @ Y.T if "X@GRAD" in wants else None, X.T @ dOut if "Y@GRAD" in wants else None
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = dOut.reshape(x.shape[0], y.shape[1])
-    return ((d @ y.T).reshape(X.shape) if "X@GRAD" in wants else None,
-            (x.T @ d).reshape(Y.shape) if "Y@GRAD" in wants else None)
+    return (
+        (d @ y.T).reshape(X.shape) if "X@GRAD" in wants else None,
+        (x.T @ d).reshape(Y.shape) if "Y@GRAD" in wants else None,
+    )
 
 
 @mul_grad.grad_rule("X Y Out@GRAD")
 def _(context: GradContext) -> None:
-    context.emit("mul_grad_grad",
-                 {"X": context.input("X"), "Y": context.input("Y"), "DOut": context.input("Out@GRAD"),
-                  "DDX": context.out_grad("X@GRAD"), "DDY": context.out_grad("Y@GRAD")},
-                 {"DX": context.in_grad("X"), "DY": context.in_grad("Y"), "DDOut": context.in_grad("Out@GRAD")})
+    context.emit(
+        "mul_grad_grad",
+        {
+            "X": context.input("X"),
+            "Y": context.input("Y"),
+            "DOut": context.input("Out@GRAD"),
+            "DDX": context.out_grad("X@GRAD"),
+            "DDY": context.out_grad("Y@GRAD"),
+        },
+        {"DX": context.in_grad("X"), "DY": context.in_grad("Y"), "DDOut": context.in_grad("Out@GRAD")},
+    )
 
 
 mul_grad_grad = Op("mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None)
@@ -63,16 +80,26 @@ def _(X: Spec, Y: Spec, DOut: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @mul_grad_grad.kernel
-def _(xp: Any, X: Array, Y: Array, DOut: Array, DDX: Array | None, DDY: Array | None, x_num_col_dims: int,
-      y_num_col_dims: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any,
+    X: Array,
+    Y: Array,
+    DOut: Array,
+    DDX: Array | None,
+    DDY: Array | None,
+    x_num_col_dims: int,
+    y_num_col_dims: int,
+) -> tuple[Array, Array, Array]:
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = DOut.reshape(x.shape[0], y.shape[1])
     ddx = None if DDX is None else DDX.reshape(x.shape)
     ddy = None if DDY is None else DDY.reshape(y.shape)
     ddout = [a @ b for a, b in ((ddx, y), (x, ddy)) if a is not None and b is not None]
-    return (xp.zeros_like(X) if ddy is None else (d @ ddy.T).reshape(X.shape),
-            xp.zeros_like(Y) if ddx is None else (ddx.T @ d).reshape(Y.shape),
-            sum(ddout[1:], ddout[0]).reshape(DOut.shape) if ddout else xp.zeros_like(DOut))
+    return (
+        xp.zeros_like(X) if ddy is None else (d @ ddy.T).reshape(X.shape),
+        xp.zeros_like(Y) if ddx is None else (ddx.T @ d).reshape(Y.shape),
+        sum(ddout[1:], ddout[0]).reshape(DOut.shape) if ddout else xp.zeros_like(DOut),
+    )
 
 
 # ------------------------------------------------------------------ stacks of matrices
@@ -80,7 +107,9 @@ Shape: TypeAlias = "tuple[int, ...]"
 
 
 def _as_matrices(shape: Shape, transpose: bool, left: bool) -> Shape:
-    """The shape of an operand: a vector is a row on the left, a column on the right; then the last two dimensions swap."""
+    """The shape of an operand: a vector is a row on the left, a column on the right; then the last two
+    dimensions swap.
+    """
     if len(shape) == 1:
         shape = (1, *shape) if left else (*shape, 1)
     return (*shape[:-2], shape[-1], shape[-2]) if transpose else shape
@@ -120,7 +149,10 @@ def _reduce_to(array: Array, shape: Shape) -> Array:
     if array.shape == shape:
         return array
     extra = array.ndim - len(shape)
-    axes = (*range(extra), *(i + extra for i, dim in enumerate(shape[:-2]) if dim == 1 != array.shape[i + extra]))
+    axes = (
+        *range(extra),
+        *(i + extra for i, dim in enumerate(shape[:-2]) if dim == 1 != array.shape[i + extra]),
+    )
     return array.sum(axis=axes, dtype=array.dtype).reshape(shape)
 
 
@@ -131,15 +163,23 @@ def _right_gradient(xp: Any, x: Array, d: Array, shape: Shape) -> Array:
     return _reduce_to(_product(xp, x.swapaxes(-1, -2), d), shape)
 
 
-def _gradients(xp: Any, operands: tuple[Array, Array], d: Array, transpose_x: bool, transpose_y: bool,
-               wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+def _gradients(
+    xp: Any,
+    operands: tuple[Array, Array],
+    d: Array,
+    transpose_x: bool,
+    transpose_y: bool,
+    wants: frozenset[str],
+) -> tuple[Array | None, Array | None]:
     """Gradients of x and y, in the orientation in which they came, for the gradient `d` of their product."""
     x, y = operands
     d = d.reshape(*_broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
     dx = _reduce_to(_product(xp, d, y.swapaxes(-1, -2)), x.shape) if "X@GRAD" in wants else None
     dy = _right_gradient(xp, x, d, y.shape) if "Y@GRAD" in wants else None
-    return (dx.swapaxes(-1, -2) if dx is not None and transpose_x else dx,
-            dy.swapaxes(-1, -2) if dy is not None and transpose_y else dy)
+    return (
+        dx.swapaxes(-1, -2) if dx is not None and transpose_x else dx,
+        dy.swapaxes(-1, -2) if dy is not None and transpose_y else dy,
+    )
 
 
 def _reshaped(array: Array | None, shape: Shape) -> Array | None:
@@ -148,13 +188,18 @@ def _reshaped(array: Array | None, shape: Shape) -> Array | None:
 
 def _kept(x_rank: int, y_rank: int, rows: int, columns: int) -> Shape:
     """The last dimensions of a product: what stood for the missing dimension of a vector goes away again."""
-    return (*(() if x_rank == 1 and rows == 1 else (rows,)), *(() if y_rank == 1 and columns == 1 else (columns,)))
+    return (
+        *(() if x_rank == 1 and rows == 1 else (rows,)),
+        *(() if y_rank == 1 and columns == 1 else (columns,)),
+    )
 
 
 def _check_inner(type: str, X: Spec, Y: Spec, columns: int, rows: int) -> None:
     if columns != rows and -1 not in (columns, rows):
-        raise ShapeError(f"op {type!r}: the left operand has {columns} columns but the right one {rows} rows "
-                         f"(X{list(X.shape)} x Y{list(Y.shape)})")
+        raise ShapeError(
+            f"op {type!r}: the left operand has {columns} columns but the right one {rows} rows "
+            f"(X{list(X.shape)} x Y{list(Y.shape)})"
+        )
 
 
 matmul = Op("matmul", "X Y -> Out", attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0})
@@ -166,7 +211,10 @@ def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool) -> Spec:
     _check_inner("matmul", X, Y, x[-1], y[-2])
     stack, other = x[:-2], y[:-2]
     if stack and other and -1 not in (*stack, *other) and math.prod(stack) != math.prod(other):
-        raise ShapeError(f"op 'matmul': X stacks {list(stack)} matrices but Y {list(other)} (X{list(X.shape)} x Y{list(Y.shape)})")
+        raise ShapeError(
+            f"op 'matmul': X stacks {list(stack)} matrices but Y {list(other)} (X{list(X.shape)} x "
+            f"Y{list(Y.shape)})"
+        )
     return X.with_shape((*(stack or other), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])) or (1,))
 
 
@@ -179,8 +227,16 @@ def _(xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: 
 
 
 @matmul.grad("X Y")
-def _(xp: Any, X: Array, Y: Array, dOut: Array, transpose_X: bool, transpose_Y: bool, alpha: float,
-      wants: frozenset[str]) -> tuple[Array | None, Array | None]:
+def _(
+    xp: Any,
+    X: Array,
+    Y: Array,
+    dOut: Array,
+    transpose_X: bool,
+    transpose_Y: bool,
+    alpha: float,
+    wants: frozenset[str],
+) -> tuple[Array | None, Array | None]:
     d = dOut if alpha == 1.0 else dOut * dOut.dtype.type(alpha)
     dx, dy = _gradients(xp, _operands(X, Y, transpose_X, transpose_Y), d, transpose_X, transpose_Y, wants)
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
@@ -195,7 +251,10 @@ def _v2_operands(X: Array, Y: Array, trans_x: bool, trans_y: bool) -> tuple[Arra
 
 @matmul_v2.shape
 def _(X: Spec, Y: Spec, trans_x: bool, trans_y: bool) -> Spec:
-    x, y = _as_matrices(X.shape, trans_x and len(X.shape) > 1, True), _as_matrices(Y.shape, trans_y and len(Y.shape) > 1, False)
+    x, y = (
+        _as_matrices(X.shape, trans_x and len(X.shape) > 1, True),
+        _as_matrices(Y.shape, trans_y and len(Y.shape) > 1, False),
+    )
     _check_inner("matmul_v2", X, Y, x[-1], y[-2])
     return X.with_shape((*_broadcast(x[:-2], y[:-2]), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])))
 
@@ -207,9 +266,12 @@ def _(xp: Any, X: Array, Y: Array, trans_x: bool, trans_y: bool) -> Array:
 
 
 @matmul_v2.grad("X Y")
-def _(xp: Any, X: Array, Y: Array, dOut: Array, trans_x: bool, trans_y: bool,
-      wants: frozenset[str]) -> tuple[Array | None, Array | None]:
-    dx, dy = _gradients(xp, _v2_operands(X, Y, trans_x, trans_y), dOut, trans_x and X.ndim > 1, trans_y and Y.ndim > 1, wants)
+def _(
+    xp: Any, X: Array, Y: Array, dOut: Array, trans_x: bool, trans_y: bool, wants: frozenset[str]
+) -> tuple[Array | None, Array | None]:
+    dx, dy = _gradients(
+        xp, _v2_operands(X, Y, trans_x, trans_y), dOut, trans_x and X.ndim > 1, trans_y and Y.ndim > 1, wants
+    )
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
 
 
@@ -219,7 +281,9 @@ bmm = Op("bmm", "X Y -> Out")
 @bmm.shape
 def _(X: Spec, Y: Spec) -> Spec:
     if len(X.shape) != 3 or len(Y.shape) != 3:
-        raise ShapeError(f"op 'bmm': X and Y must have 3 dimensions, but have shapes {list(X.shape)} and {list(Y.shape)}")
+        raise ShapeError(
+            f"op 'bmm': X and Y must have 3 dimensions, but have shapes {list(X.shape)} and {list(Y.shape)}"
+        )
     _check_inner("bmm", X, Y, X.shape[2], Y.shape[1])
     if X.shape[0] != Y.shape[0] and -1 not in (X.shape[0], Y.shape[0]):
         raise ShapeError(f"op 'bmm': X stacks {X.shape[0]} matrices but Y {Y.shape[0]}")
@@ -233,8 +297,10 @@ def _(xp: Any, X: Array, Y: Array) -> Array:
 
 @bmm.grad("X Y")
 def _(xp: Any, X: Array, Y: Array, dOut: Array, wants: frozenset[str]) -> tuple[Array | None, Array | None]:
-    return (xp.matmul(dOut, Y.swapaxes(1, 2)) if "X@GRAD" in wants else None,
-            xp.matmul(X.swapaxes(1, 2), dOut) if "Y@GRAD" in wants else None)
+    return (
+        xp.matmul(dOut, Y.swapaxes(1, 2)) if "X@GRAD" in wants else None,
+        xp.matmul(X.swapaxes(1, 2), dOut) if "Y@GRAD" in wants else None,
+    )
 
 
 mv = Op("mv", "X Vec -> Out")
@@ -263,7 +329,9 @@ dot = Op("dot", "X Y -> Out")
 @dot.shape
 def _(X: Spec, Y: Spec) -> Spec:
     if len(X.shape) not in (1, 2) or len(X.shape) != len(Y.shape):
-        raise ShapeError(f"op 'dot': X and Y must be two vectors or two matrices, not {list(X.shape)} and {list(Y.shape)}")
+        raise ShapeError(
+            f"op 'dot': X and Y must be two vectors or two matrices, not {list(X.shape)} and {list(Y.shape)}"
+        )
     return X.with_shape((*X.shape[:-1], 1))
 
 
@@ -284,8 +352,10 @@ bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out", lod=None)
 @bilinear.shape
 def _(X: Spec, Y: Spec, Weight: Spec) -> Spec:
     if len(X.shape) != 2 or len(Y.shape) != 2 or len(Weight.shape) != 3:
-        raise ShapeError("op 'bilinear_tensor_product': X and Y must be matrices and Weight must have 3 dimensions, not "
-                         f"{list(X.shape)}, {list(Y.shape)} and {list(Weight.shape)}")
+        raise ShapeError(
+            "op 'bilinear_tensor_product': X and Y must be matrices and Weight must have 3 dimensions, not "
+            f"{list(X.shape)}, {list(Y.shape)} and {list(Weight.shape)}"
+        )
     _check_inner("bilinear_tensor_product", X, Weight, X.shape[1], Weight.shape[1])
     _check_inner("bilinear_tensor_product", Y, Weight, Y.shape[1], Weight.shape[2])
     return X.with_shape((X.shape[0], Weight.shape[0]))
@@ -299,7 +369,9 @@ def _(xp: Any, X: Array, Y: Array, Weight: Array, Bias: Array | None) -> Array:
 
 @bilinear.grad_rule("X Y Weight Bias")
 def _(context: GradContext) -> None:
-    inputs = {slot: context.input(slot) for slot in ("X", "Y", "Weight")} | {"Out@GRAD": context.out_grad("Out")}
+    inputs = {slot: context.input(slot) for slot in ("X", "Y", "Weight")} | {
+        "Out@GRAD": context.out_grad("Out")
+    }
     outputs = {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Y", "Weight", "Bias")}
     context.emit("bilinear_tensor_product_grad", inputs, outputs)
 
@@ -309,9 +381,13 @@ def _bilinear_gradients(X: Spec, Y: Spec, Weight: Spec) -> tuple[Spec, Spec, Spe
 
 
 @bilinear.grad("X Y Weight Bias", shape=_bilinear_gradients)
-def _(xp: Any, X: Array, Y: Array, Weight: Array, dOut: Array, wants: frozenset[str]) -> tuple[Array | None, ...]:
-    scaled = dOut.T[:, :, None]                                       # (size, N, 1)
-    return (xp.matmul(scaled * Y, Weight.swapaxes(1, 2)).sum(axis=0) if "X@GRAD" in wants else None,
-            xp.matmul(scaled * X, Weight).sum(axis=0) if "Y@GRAD" in wants else None,
-            xp.matmul((scaled * X).swapaxes(1, 2), Y) if "Weight@GRAD" in wants else None,
-            dOut.sum(axis=0, keepdims=True) if "Bias@GRAD" in wants else None)
+def _(
+    xp: Any, X: Array, Y: Array, Weight: Array, dOut: Array, wants: frozenset[str]
+) -> tuple[Array | None, ...]:
+    scaled = dOut.T[:, :, None]  # (size, N, 1)
+    return (
+        xp.matmul(scaled * Y, Weight.swapaxes(1, 2)).sum(axis=0) if "X@GRAD" in wants else None,
+        xp.matmul(scaled * X, Weight).sum(axis=0) if "Y@GRAD" in wants else None,
+        xp.matmul((scaled * X).swapaxes(1, 2), Y) if "Weight@GRAD" in wants else None,
+        dOut.sum(axis=0, keepdims=True) if "Bias@GRAD" in wants else None,
+    )

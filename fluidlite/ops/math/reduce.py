@@ -1,4 +1,5 @@
 """Reductions: sums, means, extremes and products over dimensions, and the norms made of them."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +10,13 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, GradContext, Lod, Op, Spec, WithLod, grad_name
 
-REDUCE_ATTRS: dict[str, Any] = {"dim": INTS([0]), "keep_dim": False, "reduce_all": False, "in_dtype": -1, "out_dtype": -1}
+REDUCE_ATTRS: dict[str, Any] = {
+    "dim": INTS([0]),
+    "keep_dim": False,
+    "reduce_all": False,
+    "in_dtype": -1,
+    "out_dtype": -1,
+}
 
 
 def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
@@ -35,7 +42,9 @@ def _spread(X: Array, dim: Sequence[int], reduce_all: bool, *reduced: Array) -> 
     return tuple(array.reshape(shape) for array in reduced)
 
 
-def _reduction(type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None) -> Op:
+def _reduction(
+    type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None
+) -> Op:
     """The op `X -> Out` that applies `compute(xp, x, axes)`, which keeps the reduced dimensions as ones."""
     op = Op(type, "X -> Out", attrs=REDUCE_ATTRS, lod=None)
 
@@ -43,15 +52,21 @@ def _reduction(type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], d
     def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int) -> Spec:
         axes = reduced_axes(type, len(X.shape), dim, reduce_all)
         # the rows stay what they were unless dimension 0 goes away, and with them their sequences
-        return Spec(_reduced_shape(X.shape, axes, keep_dim), VarType(out_dtype) if out_dtype >= 0 else dtype or X.dtype,
-                    None if 0 in axes else X.lod_level)
+        return Spec(
+            _reduced_shape(X.shape, axes, keep_dim),
+            VarType(out_dtype) if out_dtype >= 0 else dtype or X.dtype,
+            None if 0 in axes else X.lod_level,
+        )
 
     @op.kernel
-    def _(xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int) -> Any:
+    def _(
+        xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int
+    ) -> Any:
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
         out = compute(xp, x, axes).reshape(_reduced_shape(X.shape, axes, keep_dim))
         return WithLod(out, X_lod) if X_lod and 0 not in axes else out
+
     return op
 
 
@@ -60,7 +75,7 @@ def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Any:
         return x.mean(axis=axes, keepdims=True, dtype=x.dtype)
     total = x.sum(axis=axes, keepdims=True, dtype=x.dtype)
     count = math.prod(x.shape[axis] for axis in axes)
-    return (xp.sign(total) * (abs(total) // count)).astype(x.dtype)   # C++ divides integers towards zero
+    return (xp.sign(total) * (abs(total) // count)).astype(x.dtype)  # C++ divides integers towards zero
 
 
 reduce_sum = _reduction("reduce_sum", lambda xp, x, axes: x.sum(axis=axes, keepdims=True, dtype=x.dtype))
@@ -70,18 +85,20 @@ reduce_min = _reduction("reduce_min", lambda xp, x, axes: x.min(axis=axes, keepd
 reduce_prod = _reduction("reduce_prod", lambda xp, x, axes: x.prod(axis=axes, keepdims=True, dtype=x.dtype))
 reduce_all = _reduction("reduce_all", lambda xp, x, axes: x.all(axis=axes, keepdims=True))
 reduce_any = _reduction("reduce_any", lambda xp, x, axes: x.any(axis=axes, keepdims=True))
-frobenius_norm = _reduction("frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True)))
+frobenius_norm = _reduction(
+    "frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True))
+)
 
 
 @reduce_sum.grad("X")
 def reduce_sum_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
-    d, = _spread(X, dim, reduce_all, dOut)
+    (d,) = _spread(X, dim, reduce_all, dOut)
     return xp.broadcast_to(d, X.shape).astype(X.dtype)
 
 
 @reduce_mean.grad("X")
 def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
-    d, = _spread(X, dim, reduce_all, dOut)
+    (d,) = _spread(X, dim, reduce_all, dOut)
     count = X.size // max(d.size, 1)
     return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
 
@@ -136,12 +153,16 @@ def _(xp: Any, X: Array, dOut: Array) -> Any:
     return xp.broadcast_to(dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X.shape).astype(X.dtype)
 
 
-logsumexp = Op("logsumexp", "X -> Out", attrs={"axis": INTS([0]), "keepdim": False, "reduce_all": False}, lod=None)
+logsumexp = Op(
+    "logsumexp", "X -> Out", attrs={"axis": INTS([0]), "keepdim": False, "reduce_all": False}, lod=None
+)
 
 
 @logsumexp.shape
 def _(X: Spec, axis: list[int], keepdim: bool, reduce_all: bool) -> Spec:
-    return X.with_shape(_reduced_shape(X.shape, reduced_axes("logsumexp", len(X.shape), axis, reduce_all), keepdim))
+    return X.with_shape(
+        _reduced_shape(X.shape, reduced_axes("logsumexp", len(X.shape), axis, reduce_all), keepdim)
+    )
 
 
 @logsumexp.kernel

@@ -1,4 +1,5 @@
 """Order and extremes: top_k, argmax, argsort, cumulative sums."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +18,10 @@ top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
     k = -1 if K is not None else k
     if X.shape[-1] >= 0 and k > X.shape[-1]:
-        raise ShapeError(f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} elements")
+        raise ShapeError(
+            f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} "
+            f"elements"
+        )
     shape = (*X.shape[:-1], k)
     return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
 
@@ -76,14 +80,16 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
 
 
 def _declare_arg(op_type: str, function: str) -> None:
-    op = Op(op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1}, lod=None)
+    op = Op(
+        op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1}, lod=None
+    )
 
     @op.shape
     def _(X: Spec, axis: int, keepdims: bool, dtype: int) -> Spec:
         if not -len(X.shape) <= axis < len(X.shape):
             raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
         axis = axis % len(X.shape)
-        rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1:])
+        rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1 :])
         return Spec(rest, VarType.INT64 if dtype < 0 else VarType(dtype))
 
     @op.kernel
@@ -102,7 +108,7 @@ cumsum.shape(same_as("X"))
 @cumsum.kernel
 def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     x = xp.flip(X, axis) if reverse else X
-    if exclusive:                          # everything moves on by one, and a zero comes in
+    if exclusive:  # everything moves on by one, and a zero comes in
         x = xp.roll(x, 1, axis)
         x[(slice(None),) * (axis % X.ndim) + (0,)] = 0
     out = xp.cumsum(x, axis=axis, dtype=X.dtype)
@@ -112,8 +118,12 @@ def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
 @cumsum.grad_rule("X")
 def _(context: GradContext) -> None:
     op = context.op
-    context.emit("cumsum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {
-        "axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")})
+    context.emit(
+        "cumsum",
+        {"X": context.out_grad("Out")},
+        {"Out": context.in_grad("X")},
+        {"axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")},
+    )
 
 
 top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "largest": True, "sorted": True})
@@ -122,14 +132,16 @@ top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "lar
 @top_k_v2.shape
 def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
     axis = axis % len(X.shape)
-    shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1:])
+    shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1 :])
     return X.with_shape(shape), Spec(shape, VarType.INT64)
 
 
 @top_k_v2.kernel
 def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     count = k if K is None else ints(K)[0]
-    order = xp.moveaxis(xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis)
+    order = xp.moveaxis(
+        xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis
+    )
     return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
 
 

@@ -1,8 +1,9 @@
 """Batch normalisation: batch_norm, sync_batch_norm, inplace_abn.
 
-Channels are second (NCHW) or last (NHWC). Arrays are looked at as (N, C, places), or as (rows, C) where the channels
-are last or there are no places.
+Channels are second (NCHW) or last (NHWC). Arrays are looked at as (N, C, places), or as (rows, C) where the
+channels are last or there are no places.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,8 +16,14 @@ from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
 Maybe: TypeAlias = "Array | None"
 
-_ATTRS = {"is_test": False, "momentum": 0.9, "epsilon": 1e-5, "data_layout": "NCHW", "use_global_stats": False,
-          "trainable_statistics": False}
+_ATTRS = {
+    "is_test": False,
+    "momentum": 0.9,
+    "epsilon": 1e-5,
+    "data_layout": "NCHW",
+    "use_global_stats": False,
+    "trainable_statistics": False,
+}
 _SLOTS = "X Scale Bias Mean Variance MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
 
 
@@ -54,7 +61,8 @@ def _statistics(xp: Any, x: Array) -> tuple[Array, Array]:
 def _shared_statistics(xp: Any, ctx: Any, x: Array) -> tuple[Array, Array]:
     """The statistics of the batches of all ranks, each with as many rows as it has.
 
-    The variance of the whole is the mean of the parts' variances and of their means' squared distances from the whole's mean.
+    The variance of the whole is the mean of the parts' variances and of their means' squared distances from
+    the whole's mean.
     """
     mean, variance = _statistics(xp, x)
     parts = ctx.gather(xp.stack([mean, variance, xp.full_like(mean, x.size // x.shape[1])]))
@@ -73,16 +81,31 @@ def _shape_rule(type: str) -> Callable[..., tuple[Spec, ...]]:
             raise ShapeError(f"op {type!r}: X must have 2 to 5 dimensions, but has shape {list(X.shape)}")
         channels = X.shape[-1 if is_channels_last(data_layout) else 1]
         if channels >= 0 and Scale.shape != (channels,):
-            raise ShapeError(f"op {type!r}: X has {channels} channels (X{list(X.shape)}, {data_layout}) but Scale has shape "
-                             f"{list(Scale.shape)}")
+            raise ShapeError(
+                f"op {type!r}: X has {channels} channels (X{list(X.shape)}, {data_layout}) but Scale has "
+                f"shape "
+                f"{list(Scale.shape)}"
+            )
         if not 0 <= epsilon <= 0.001 + 1e-9:
             raise ShapeError(f"op {type!r}: 'epsilon' should be between 0 and 0.001, but is {epsilon}")
         return (X.with_shape(X.shape), *(Mean.with_shape((channels,)) for _ in range(4)))
+
     return rule
 
 
-def _normalise(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, momentum: Any, epsilon: float,
-               data_layout: str, frozen: bool, ctx: Any = None) -> tuple[Array, ...]:
+def _normalise(
+    xp: Any,
+    X: Array,
+    Scale: Array,
+    Bias: Array,
+    Mean: Array,
+    Variance: Array,
+    momentum: Any,
+    epsilon: float,
+    data_layout: str,
+    frozen: bool,
+    ctx: Any = None,
+) -> tuple[Array, ...]:
     """Y, MeanOut, VarianceOut, SavedMean, SavedVariance; `frozen` takes the running statistics as they are.
 
     With a context, the statistics are those of all ranks that run the program together.
@@ -92,8 +115,10 @@ def _normalise(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Varian
     if frozen:
         mean, inverse, running = Mean, 1 / xp.sqrt(Variance + kind(epsilon)), (Mean, Variance)
     else:
-        mean, variance = (item.astype(Scale.dtype, copy=False) for item in (
-            _statistics(xp, x) if ctx is None else _shared_statistics(xp, ctx, x)))
+        mean, variance = (
+            item.astype(Scale.dtype, copy=False)
+            for item in (_statistics(xp, x) if ctx is None else _shared_statistics(xp, ctx, x))
+        )
         inverse = 1 / xp.sqrt(variance + kind(epsilon))
         running = (Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum))
     scale = inverse * Scale
@@ -109,18 +134,26 @@ def _momentum(momentum: float, MomentumTensor: Maybe, dtype: Any) -> Any:
 def _gradient_rule(type: str) -> Callable[[GradContext], None]:
     def rule(context: GradContext) -> None:
         inputs = {slot: context.input(slot) for slot in ("X", "Scale", "Bias")}
-        inputs |= {slot: context.output(slot) for slot in ("SavedMean", "SavedVariance")} | {"Y@GRAD": context.out_grad("Y")}
+        inputs |= {slot: context.output(slot) for slot in ("SavedMean", "SavedVariance")} | {
+            "Y@GRAD": context.out_grad("Y")
+        }
         if context.op.attrs.get("use_global_stats"):
             inputs |= {"Mean": context.output("MeanOut"), "Variance": context.output("VarianceOut")}
-        context.emit(type + "_grad", inputs, {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Scale", "Bias")})
+        context.emit(
+            type + "_grad", inputs, {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Scale", "Bias")}
+        )
+
     return rule
 
 
-def gradients(xp: Any, centred: Array, d: Array, scale: Array, inverse: Array, frozen: bool, ctx: Any = None) -> tuple[Array, Array, Array]:
+def gradients(
+    xp: Any, centred: Array, d: Array, scale: Array, inverse: Array, frozen: bool, ctx: Any = None
+) -> tuple[Array, Array, Array]:
     """Gradients of x, scale and bias for y = scale * centred * inverse + bias; overwrites `centred`.
 
-    Unless `frozen`, the mean and the variance that made `centred` and `inverse` depend on x, with a context on that of all ranks;
-    the gradients of scale and bias are always those of this rank, for they are summed like any other's.
+    Unless `frozen`, the mean and the variance that made `centred` and `inverse` depend on x, with a context
+    on that of all ranks; the gradients of scale and bias are always those of this rank, for they are summed
+    like any other's.
     """
     bias, weight = channel_sum(d), channel_dot(xp, centred, d) * inverse
     factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
@@ -141,26 +174,71 @@ def _declare(type: str, synchronised: bool) -> None:
     op.shape(_shape_rule(type))
 
     @op.kernel
-    def _(xp: Any, ctx: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, MomentumTensor: Maybe, is_test: bool,
-          momentum: float, epsilon: float, data_layout: str, use_global_stats: bool,
-          trainable_statistics: bool) -> tuple[Array, ...]:
+    def _(
+        xp: Any,
+        ctx: Any,
+        X: Array,
+        Scale: Array,
+        Bias: Array,
+        Mean: Array,
+        Variance: Array,
+        MomentumTensor: Maybe,
+        is_test: bool,
+        momentum: float,
+        epsilon: float,
+        data_layout: str,
+        use_global_stats: bool,
+        trainable_statistics: bool,
+    ) -> tuple[Array, ...]:
         frozen = use_global_stats or (is_test and not trainable_statistics)
-        return _normalise(xp, X, Scale, Bias, Mean, Variance, _momentum(momentum, MomentumTensor, Scale.dtype), epsilon,
-                          data_layout, frozen, ctx if synchronised else None)
+        return _normalise(
+            xp,
+            X,
+            Scale,
+            Bias,
+            Mean,
+            Variance,
+            _momentum(momentum, MomentumTensor, Scale.dtype),
+            epsilon,
+            data_layout,
+            frozen,
+            ctx if synchronised else None,
+        )
 
     op.grad_rule("X Scale Bias")(_gradient_rule(type))
 
     @op.grad("X Scale Bias")
-    def _(xp: Any, ctx: Any, X: Array, Scale: Array, Bias: Array, Mean: Maybe, Variance: Maybe, SavedMean: Maybe, SavedVariance: Maybe,
-          dY: Array, is_test: bool, use_global_stats: bool, trainable_statistics: bool, epsilon: float,
-          data_layout: str) -> tuple[Array, Array, Array]:
+    def _(
+        xp: Any,
+        ctx: Any,
+        X: Array,
+        Scale: Array,
+        Bias: Array,
+        Mean: Maybe,
+        Variance: Maybe,
+        SavedMean: Maybe,
+        SavedVariance: Maybe,
+        dY: Array,
+        is_test: bool,
+        use_global_stats: bool,
+        trainable_statistics: bool,
+        epsilon: float,
+        data_layout: str,
+    ) -> tuple[Array, Array, Array]:
         x, frozen = by_channel(X, data_layout), use_global_stats or (is_test and not trainable_statistics)
         mean, inverse = SavedMean, SavedVariance
         if frozen and Mean is not None and Variance is not None:
             mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(epsilon))
         assert mean is not None and inverse is not None
-        dx, weight, bias = gradients(xp, x - spread(x, mean), by_channel(dY, data_layout), Scale, inverse, frozen,
-                                     ctx if synchronised else None)
+        dx, weight, bias = gradients(
+            xp,
+            x - spread(x, mean),
+            by_channel(dY, data_layout),
+            Scale,
+            inverse,
+            frozen,
+            ctx if synchronised else None,
+        )
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
@@ -169,7 +247,9 @@ _declare("sync_batch_norm", synchronised=True)
 
 
 # ------------------------------------------------------------------ with an activation, in place
-inplace_abn = Op("inplace_abn", _SLOTS, attrs={**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False})
+inplace_abn = Op(
+    "inplace_abn", _SLOTS, attrs={**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
+)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 
@@ -192,31 +272,76 @@ def _before_activation(xp: Any, y: Array, d: Array, activation: str, alpha: floa
 
 
 @inplace_abn.kernel
-def _(xp: Any, X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, MomentumTensor: Maybe, is_test: bool,
-      momentum: float, epsilon: float, data_layout: str, use_global_stats: bool, trainable_statistics: bool, activation: str,
-      alpha: float) -> tuple[Array, ...]:
+def _(
+    xp: Any,
+    X: Array,
+    Scale: Array,
+    Bias: Array,
+    Mean: Array,
+    Variance: Array,
+    MomentumTensor: Maybe,
+    is_test: bool,
+    momentum: float,
+    epsilon: float,
+    data_layout: str,
+    use_global_stats: bool,
+    trainable_statistics: bool,
+    activation: str,
+    alpha: float,
+) -> tuple[Array, ...]:
     frozen = use_global_stats or (is_test and not trainable_statistics)
-    y, *rest = _normalise(xp, X, Scale, Bias, Mean, Variance, _momentum(momentum, MomentumTensor, Scale.dtype), epsilon,
-                          data_layout, frozen)
+    y, *rest = _normalise(
+        xp,
+        X,
+        Scale,
+        Bias,
+        Mean,
+        Variance,
+        _momentum(momentum, MomentumTensor, Scale.dtype),
+        epsilon,
+        data_layout,
+        frozen,
+    )
     return (_activated(xp, y, activation, alpha), *rest)
 
 
 def _abn_rule(context: GradContext) -> None:
-    inputs = {"Y": context.output("Y"), "Scale": context.input("Scale"), "Bias": context.input("Bias"),
-              "SavedMean": context.output("SavedMean"), "SavedVariance": context.output("SavedVariance"),
-              "Y@GRAD": context.out_grad("Y")}
-    context.emit("inplace_abn_grad", inputs, {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Scale", "Bias")})
+    inputs = {
+        "Y": context.output("Y"),
+        "Scale": context.input("Scale"),
+        "Bias": context.input("Bias"),
+        "SavedMean": context.output("SavedMean"),
+        "SavedVariance": context.output("SavedVariance"),
+        "Y@GRAD": context.out_grad("Y"),
+    }
+    context.emit(
+        "inplace_abn_grad", inputs, {slot + "@GRAD": context.in_grad(slot) for slot in ("X", "Scale", "Bias")}
+    )
 
 
 inplace_abn.grad_rule("X Scale Bias")(_abn_rule)
 
 
 @inplace_abn.grad("X Scale Bias")
-def _(xp: Any, Y: Array, Scale: Array, Bias: Array, SavedMean: Array, SavedVariance: Array, dY: Array, is_test: bool,
-      use_global_stats: bool, data_layout: str, activation: str, alpha: float) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any,
+    Y: Array,
+    Scale: Array,
+    Bias: Array,
+    SavedMean: Array,
+    SavedVariance: Array,
+    dY: Array,
+    is_test: bool,
+    use_global_stats: bool,
+    data_layout: str,
+    activation: str,
+    alpha: float,
+) -> tuple[Array, Array, Array]:
     y, d = _before_activation(xp, Y, dY, activation, alpha)
     y = by_channel(y, data_layout)
     # y - bias = scale * (x - mean) * inverse
     centred = (y - spread(y, Bias)) / spread(y, Scale * SavedVariance)
-    dx, weight, bias = gradients(xp, centred, by_channel(d, data_layout), Scale, SavedVariance, is_test or use_global_stats)
+    dx, weight, bias = gradients(
+        xp, centred, by_channel(d, data_layout), Scale, SavedVariance, is_test or use_global_stats
+    )
     return dx.reshape(Y.shape), weight, bias

@@ -1,4 +1,5 @@
 """Convolutions: conv2d, depthwise_conv2d, conv3d."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +25,19 @@ Maybe: TypeAlias = "Array | None"
 
 def conv_attrs(dims: int, data_format: str) -> dict[str, Any]:
     """The attributes that every convolution has."""
-    return {"strides": [1] * dims, "paddings": [0] * dims, "dilations": [1] * dims, "groups": 1, "padding_algorithm": "EXPLICIT",
-            "data_format": data_format}
+    return {
+        "strides": [1] * dims,
+        "paddings": [0] * dims,
+        "dilations": [1] * dims,
+        "groups": 1,
+        "padding_algorithm": "EXPLICIT",
+        "data_format": data_format,
+    }
 
 
 def geometry_of(type: str, x: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]) -> Geometry:
     """The geometry of a convolution of shape `x` (channels first) with filters of shape `w`."""
-    same = attrs["padding_algorithm"] == "SAME"                # in Paddle SAME also means that there is no dilation
+    same = attrs["padding_algorithm"] == "SAME"  # in Paddle SAME also means that there is no dilation
     pads = resolve_pads(type, attrs["paddings"], attrs["padding_algorithm"], x[2:], w[2:], attrs["strides"])
     dilations = (1,) * len(w[2:]) if same else tuple(attrs["dilations"])
     reach = [dilation * (size - 1) + 1 for size, dilation in zip(w[2:], dilations, strict=True)]
@@ -38,25 +45,37 @@ def geometry_of(type: str, x: Sequence[int], w: Sequence[int], attrs: Mapping[st
     return Geometry(tuple(x), tuple(w), tuple(attrs["strides"]), pads, dilations, attrs["groups"])
 
 
-def _one_window_at_least(spatial: Sequence[int], reach: Sequence[int], strides: Sequence[int], pads: Pads) -> Pads:
-    """Room for a window that is too long by less than a stride: Paddle divides towards zero, and counts it."""
+def _one_window_at_least(
+    spatial: Sequence[int], reach: Sequence[int], strides: Sequence[int], pads: Pads
+) -> Pads:
+    """Room for a window that is too long by less than a stride: Paddle divides towards zero, and counts
+    it.
+    """
     rooms = [size + sum(pad) - length for size, pad, length in zip(spatial, pads, reach, strict=True)]
-    return tuple((before, after - room) if -stride < room < 0 <= size else (before, after)
-                 for (before, after), room, stride, size in zip(pads, rooms, strides, spatial, strict=True))
+    return tuple(
+        (before, after - room) if -stride < room < 0 <= size else (before, after)
+        for (before, after), room, stride, size in zip(pads, rooms, strides, spatial, strict=True)
+    )
 
 
 def check_ranks(type: str, Input: Spec, Filter: Spec, dims: int) -> None:
     """ShapeError unless both operands have `dims` spatial dimensions."""
     if len(Input.shape) != dims + 2 or len(Filter.shape) != dims + 2:
-        raise ShapeError(f"op {type!r}: Input and Filter must have {dims + 2} dimensions, but have shapes {list(Input.shape)} "
-                         f"and {list(Filter.shape)}")
+        raise ShapeError(
+            f"op {type!r}: Input and Filter must have {dims + 2} dimensions, but have shapes "
+            f"{list(Input.shape)} "
+            f"and {list(Filter.shape)}"
+        )
 
 
 def _check_channels(type: str, Input: Spec, Filter: Spec, groups: int, data_format: str) -> None:
     channels = Input.shape[-1 if is_channels_last(data_format) else 1]
     if channels >= 0 and channels != Filter.shape[1] * groups:
-        raise ShapeError(f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[1]} x {groups} groups "
-                         f"(Input{list(Input.shape)}, Filter{list(Filter.shape)}, {data_format})")
+        raise ShapeError(
+            f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[1]} x {groups} "
+            f"groups "
+            f"(Input{list(Input.shape)}, Filter{list(Filter.shape)}, {data_format})"
+        )
     if Filter.shape[0] % groups:
         raise ShapeError(f"op {type!r}: {Filter.shape[0]} filters do not divide into {groups} groups")
 
@@ -67,8 +86,11 @@ def _out_shape(type: str, Input: Spec, Filter: Spec, attrs: Mapping[str, Any]) -
     geometry = geometry_of(type, (Input.shape[0], Filter.shape[1], *spatial), Filter.shape, attrs)
     found = tuple(-1 if size < 0 else out for size, out in zip(spatial, geometry.spatial, strict=True))
     if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
-        raise ShapeError(f"op {type!r}: nothing is left of Input{list(Input.shape)} under Filter{list(Filter.shape)} with paddings "
-                         f"{geometry.pads} and dilations {geometry.dilations}")
+        raise ShapeError(
+            f"op {type!r}: nothing is left of Input{list(Input.shape)} under Filter{list(Filter.shape)} with "
+            f"paddings "
+            f"{geometry.pads} and dilations {geometry.dilations}"
+        )
     return unturned(Input.shape[0], Filter.shape[0], found, data_format)
 
 
@@ -125,30 +147,50 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     def _(xp: Any, Input: Array, Filter: Array, ResidualData: Maybe, attrs: dict[str, Any]) -> Array:
         out = Conv.of(xp, Input, Filter, attrs).forward(Input, Filter)
         return out if ResidualData is None else out + ResidualData
+
     _declare_gradients(op, attrs_of)
 
 
 def _declare_gradients(op: Op, attrs_of: dict[str, Any]) -> None:
     @op.grad("Input Filter")
     @with_attrs(attrs_of)
-    def grad_op(xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str],
-                attrs: dict[str, Any]) -> tuple[Maybe, Maybe]:
+    def grad_op(
+        xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str], attrs: dict[str, Any]
+    ) -> tuple[Maybe, Maybe]:
         conv = Conv.of(xp, Input, Filter, attrs)
-        return (conv.grad_input(dOutput, Filter) if "Input@GRAD" in wants else None,
-                conv.grad_filter(Input, dOutput) if "Filter@GRAD" in wants else None)
+        return (
+            conv.grad_input(dOutput, Filter) if "Input@GRAD" in wants else None,
+            conv.grad_filter(Input, dOutput) if "Filter@GRAD" in wants else None,
+        )
 
     @grad_op.grad_rule("Input Filter Output@GRAD")
     def _(context: GradContext) -> None:
-        context.emit(op.type + "_grad_grad",
-                     {"Input": context.input("Input"), "Filter": context.input("Filter"), "DOutput": context.input("Output@GRAD"),
-                      "DDInput": context.out_grad("Input@GRAD"), "DDFilter": context.out_grad("Filter@GRAD")},
-                     {"DDOutput": context.in_grad("Output@GRAD"), "DInput": context.in_grad("Input"),
-                      "DFilter": context.in_grad("Filter")})
+        context.emit(
+            op.type + "_grad_grad",
+            {
+                "Input": context.input("Input"),
+                "Filter": context.input("Filter"),
+                "DOutput": context.input("Output@GRAD"),
+                "DDInput": context.out_grad("Input@GRAD"),
+                "DDFilter": context.out_grad("Filter@GRAD"),
+            },
+            {
+                "DDOutput": context.in_grad("Output@GRAD"),
+                "DInput": context.in_grad("Input"),
+                "DFilter": context.in_grad("Filter"),
+            },
+        )
+
     _declare_double(op.type + "_grad_grad", attrs_of)
 
 
 def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
-    op = Op(type, "Input Filter DOutput DDInput? DDFilter? -> DDOutput? DInput? DFilter?", attrs=attrs_of, lod=None)
+    op = Op(
+        type,
+        "Input Filter DOutput DDInput? DDFilter? -> DDOutput? DInput? DFilter?",
+        attrs=attrs_of,
+        lod=None,
+    )
 
     @op.shape
     def _(Input: Spec, Filter: Spec, DOutput: Spec) -> tuple[Spec, Spec, Spec]:
@@ -156,12 +198,36 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
 
     @op.kernel
     @with_attrs(attrs_of)
-    def _(xp: Any, Input: Array, Filter: Array, DOutput: Array, DDInput: Maybe, DDFilter: Maybe, wants: frozenset[str],
-          attrs: dict[str, Any]) -> tuple[Maybe, Maybe, Maybe]:
+    def _(
+        xp: Any,
+        Input: Array,
+        Filter: Array,
+        DOutput: Array,
+        DDInput: Maybe,
+        DDFilter: Maybe,
+        wants: frozenset[str],
+        attrs: dict[str, Any],
+    ) -> tuple[Maybe, Maybe, Maybe]:
         conv = Conv.of(xp, Input, Filter, attrs)
-        terms = [conv.forward(x, w) for x, w in ((DDInput, Filter), (Input, DDFilter)) if x is not None and w is not None]
-        dx = xp.zeros_like(Input) if DDFilter is None else conv.grad_input(DOutput, DDFilter) if "DInput" in wants else None
-        dw = xp.zeros_like(Filter) if DDInput is None else conv.grad_filter(DDInput, DOutput) if "DFilter" in wants else None
+        terms = [
+            conv.forward(x, w)
+            for x, w in ((DDInput, Filter), (Input, DDFilter))
+            if x is not None and w is not None
+        ]
+        dx = (
+            xp.zeros_like(Input)
+            if DDFilter is None
+            else conv.grad_input(DOutput, DDFilter)
+            if "DInput" in wants
+            else None
+        )
+        dw = (
+            xp.zeros_like(Filter)
+            if DDInput is None
+            else conv.grad_filter(DDInput, DOutput)
+            if "DFilter" in wants
+            else None
+        )
         return sum(terms[1:], terms[0]) if terms else xp.zeros_like(DOutput), dx, dw
 
 

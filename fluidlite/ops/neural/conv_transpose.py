@@ -1,8 +1,9 @@
 """Transposed convolutions: the gradient of a convolution's input as a forward pass.
 
-A transposed convolution of Input with Filter (C, O / groups, *kernel) is `grad_input` of the convolution that takes
-the output's shape to Input's.
+A transposed convolution of Input with Filter (C, O / groups, *kernel) is `grad_input` of the convolution that
+takes the output's shape to Input's.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -11,31 +12,45 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.kernels.conv_geometry import Pads, is_channels_last, places, resolve_pads, unturned, with_attrs
+from fluidlite.ops.kernels.conv_geometry import (
+    Pads,
+    is_channels_last,
+    places,
+    resolve_pads,
+    unturned,
+    with_attrs,
+)
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.neural.conv import Conv, check_ranks, conv_attrs
 
 Maybe: TypeAlias = "Array | None"
 
 
-def _pads_and_dilations(type: str, spatial: Sequence[int], w: Sequence[int],
-                        attrs: Mapping[str, Any]) -> tuple[Pads, tuple[int, ...]]:
+def _pads_and_dilations(
+    type: str, spatial: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]
+) -> tuple[Pads, tuple[int, ...]]:
     same = attrs["padding_algorithm"] == "SAME"
     pads = resolve_pads(type, attrs["paddings"], attrs["padding_algorithm"], spatial, w[2:], attrs["strides"])
     return pads, (1,) * len(w[2:]) if same else tuple(attrs["dilations"])
 
 
-def _out_places(type: str, spatial: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]) -> tuple[int, ...]:
+def _out_places(
+    type: str, spatial: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]
+) -> tuple[int, ...]:
     """The spatial dimensions of the result; ShapeError where `output_size` asks for what cannot be."""
     pads, dilations = _pads_and_dilations(type, spatial, w, attrs)
     strides, wanted = attrs["strides"], attrs["output_size"]
-    smallest = [(size - 1) * s - sum(pad) + d * (k - 1) + 1
-                for size, s, pad, d, k in zip(spatial, strides, pads, dilations, w[2:], strict=True)]
+    smallest = [
+        (size - 1) * s - sum(pad) + d * (k - 1) + 1
+        for size, s, pad, d, k in zip(spatial, strides, pads, dilations, w[2:], strict=True)
+    ]
     if not wanted:
         return tuple(-1 if size < 0 else out for size, out in zip(spatial, smallest, strict=True))
     for size, least, s, out in zip(spatial, smallest, strides, wanted, strict=True):
         if size >= 0 and not least <= out < least + s:
-            raise ShapeError(f"op {type!r}: output_size {list(wanted)} cannot be: {out} is not in [{least}, {least + s})")
+            raise ShapeError(
+                f"op {type!r}: output_size {list(wanted)} cannot be: {out} is not in [{least}, {least + s})"
+            )
     return tuple(wanted)
 
 
@@ -46,12 +61,17 @@ def _conv(xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Con
     pads, dilations = _pads_and_dilations("conv_transpose", spatial, Filter.shape, attrs)
     out = _out_places("conv_transpose", spatial, Filter.shape, attrs)
     shape = (Input.shape[0], Filter.shape[1] * groups, *out)
-    return Conv(xp, Geometry(shape, Filter.shape, tuple(attrs["strides"]), pads, dilations, groups), Input.dtype, data_format)
+    return Conv(
+        xp,
+        Geometry(shape, Filter.shape, tuple(attrs["strides"]), pads, dilations, groups),
+        Input.dtype,
+        data_format,
+    )
 
 
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS()}
-    op = Op(type, slots, attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})      # as Paddle has it
+    op = Op(type, slots, attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})  # as Paddle has it
 
     @op.shape
     @with_attrs(attrs_of)
@@ -59,10 +79,14 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         check_ranks(type, Input, Filter, dims)
         channels = Input.shape[-1 if is_channels_last(attrs["data_format"]) else 1]
         if channels >= 0 and channels != Filter.shape[0]:
-            raise ShapeError(f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[0]} "
-                             f"(Input{list(Input.shape)}, Filter{list(Filter.shape)})")
+            raise ShapeError(
+                f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[0]} "
+                f"(Input{list(Input.shape)}, Filter{list(Filter.shape)})"
+            )
         out = _out_places(type, places(Input.shape, attrs["data_format"]), Filter.shape, attrs)
-        return Input.with_shape(unturned(Input.shape[0], Filter.shape[1] * attrs["groups"], out, attrs["data_format"]))
+        return Input.with_shape(
+            unturned(Input.shape[0], Filter.shape[1] * attrs["groups"], out, attrs["data_format"])
+        )
 
     @op.kernel
     @with_attrs(attrs_of)
@@ -71,11 +95,14 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
 
     @op.grad("Input Filter")
     @with_attrs(attrs_of)
-    def _(xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str],
-          attrs: dict[str, Any]) -> tuple[Maybe, Maybe]:
+    def _(
+        xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str], attrs: dict[str, Any]
+    ) -> tuple[Maybe, Maybe]:
         conv = _conv(xp, Input, Filter, attrs)
-        return (conv.forward(dOutput, Filter) if "Input@GRAD" in wants else None,
-                conv.grad_filter(dOutput, Input) if "Filter@GRAD" in wants else None)
+        return (
+            conv.forward(dOutput, Filter) if "Input@GRAD" in wants else None,
+            conv.grad_filter(dOutput, Input) if "Filter@GRAD" in wants else None,
+        )
 
 
 _declare("conv2d_transpose", 2, "Input Filter Bias? -> Output", "NCHW")

@@ -1,9 +1,11 @@
-"""Stacked long short-term memory over a padded batch [time, batch, features], its weights in cuDNN's order in one vector.
+"""Stacked long short-term memory over a padded batch [time, batch, features], its weights in cuDNN's order in
+one vector.
 
-For each layer and direction first the weights: four matrices [size, features] for the input, then four [size, size] for
-the state; behind all of these, for each layer and direction, four biases for the input and four for the state. Four
-stand for input gate, forget gate, candidate and output gate.
+For each layer and direction first the weights: four matrices [size, features] for the input, then four [size,
+size] for the state; behind all of these, for each layer and direction, four biases for the input and four for
+the state. Four stand for input gate, forget gate, candidate and output gate.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +19,24 @@ from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Steps
 from fluidlite.ops.neural.lstm import Gradients, LstmCell, Tape, run, run_back
 
-_GATES = (2, 0, 1, 3)                     # `ops.lstm` has the candidate first
+_GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
 
-cudnn_lstm = Op("cudnn_lstm", "Input InitH InitC W Cache? -> Out last_h last_c", lod=None, random=True, attrs={
-    "max_len": 20, "dropout_prob": 0.0, "is_bidirec": False, "input_size": 10, "hidden_size": 100, "num_layers": 1, "is_test": False,
-    "seed": -1})
+cudnn_lstm = Op(
+    "cudnn_lstm",
+    "Input InitH InitC W Cache? -> Out last_h last_c",
+    lod=None,
+    random=True,
+    attrs={
+        "max_len": 20,
+        "dropout_prob": 0.0,
+        "is_bidirec": False,
+        "input_size": 10,
+        "hidden_size": 100,
+        "num_layers": 1,
+        "is_test": False,
+        "seed": -1,
+    },
+)
 
 
 def _sizes(columns: int, hidden_size: int, num_layers: int, directions: int) -> list[int]:
@@ -30,20 +45,36 @@ def _sizes(columns: int, hidden_size: int, num_layers: int, directions: int) -> 
 
 
 @cudnn_lstm.shape
-def _(Input: Spec, InitH: Spec, InitC: Spec, W: Spec, hidden_size: int, num_layers: int, is_bidirec: bool) -> tuple[Spec, Spec, Spec]:
+def _(
+    Input: Spec, InitH: Spec, InitC: Spec, W: Spec, hidden_size: int, num_layers: int, is_bidirec: bool
+) -> tuple[Spec, Spec, Spec]:
     directions = 2 if is_bidirec else 1
     if len(Input.shape) != 3:
-        raise ShapeError(f"op 'cudnn_lstm': Input has shape {list(Input.shape)}, wanted [time, batch, features]")
-    weights = sum(4 * hidden_size * (size + hidden_size + 2) for size in _sizes(Input.shape[2], hidden_size, num_layers, directions))
+        raise ShapeError(
+            f"op 'cudnn_lstm': Input has shape {list(Input.shape)}, wanted [time, batch, features]"
+        )
+    weights = sum(
+        4 * hidden_size * (size + hidden_size + 2)
+        for size in _sizes(Input.shape[2], hidden_size, num_layers, directions)
+    )
     if len(W.shape) != 1 or W.shape[0] not in (-1, directions * weights):
-        raise ShapeError(f"op 'cudnn_lstm': W has shape {list(W.shape)}, wanted {directions * weights} numbers for {num_layers} layers of "
-                         f"{hidden_size} over {Input.shape[2]} features")
-    return Input.with_shape((*Input.shape[:2], directions * hidden_size)), InitH.with_shape(InitH.shape), InitC.with_shape(InitC.shape)
+        raise ShapeError(
+            f"op 'cudnn_lstm': W has shape {list(W.shape)}, wanted {directions * weights} numbers for "
+            f"{num_layers} layers of "
+            f"{hidden_size} over {Input.shape[2]} features"
+        )
+    return (
+        Input.with_shape((*Input.shape[:2], directions * hidden_size)),
+        InitH.with_shape(InitH.shape),
+        InitC.with_shape(InitC.shape),
+    )
 
 
 # ---------------------------------------------------------------------- weights
 class _Weights(NamedTuple):
-    """Those of one layer and direction, gates in the order of `ops.lstm`: [4 size, features], [4 size, size], [4 size]."""
+    """Those of one layer and direction, gates in the order of `ops.lstm`: [4 size, features], [4 size,
+    size], [4 size].
+    """
 
     entry: Array
     state: Array
@@ -61,18 +92,22 @@ def _cut(W: Array, sizes: Sequence[int], size: int, directions: int) -> list[_We
     for features in np.repeat(sizes, directions).tolist():
         parts = []
         for columns in (features, size):
-            parts.append(_reordered(W[at:at + 4 * size * columns], size, _GATES))
+            parts.append(_reordered(W[at : at + 4 * size * columns], size, _GATES))
             at += 4 * size * columns
         matrices.append(parts)
     biases = W[at:].reshape(len(matrices), 2, -1).sum(axis=1)
-    return [_Weights(entry, state, _reordered(bias, size, _GATES).reshape(-1))
-            for (entry, state), bias in zip(matrices, biases, strict=True)]
+    return [
+        _Weights(entry, state, _reordered(bias, size, _GATES).reshape(-1))
+        for (entry, state), bias in zip(matrices, biases, strict=True)
+    ]
 
 
 def _joined(xp: Any, gradients: Sequence[_Weights], size: int) -> Array:
     """The inverse of `_cut`, for gradients."""
     back = np.argsort(_GATES).tolist()
-    matrices = [_reordered(part, size, back).reshape(-1) for found in gradients for part in (found.entry, found.state)]
+    matrices = [
+        _reordered(part, size, back).reshape(-1) for found in gradients for part in (found.entry, found.state)
+    ]
     biases = [_reordered(found.bias, size, back).reshape(-1) for found in gradients for _ in range(2)]
     return xp.concatenate(matrices + biases)
 
@@ -88,14 +123,25 @@ class _Layer(NamedTuple):
 class _Stack:
     """All layers over one batch."""
 
-    def __init__(self, xp: Any, Input: Array, InitH: Array, InitC: Array, W: Array, hidden_size: int, num_layers: int,
-                 is_bidirec: bool) -> None:
+    def __init__(
+        self,
+        xp: Any,
+        Input: Array,
+        InitH: Array,
+        InitC: Array,
+        W: Array,
+        hidden_size: int,
+        num_layers: int,
+        is_bidirec: bool,
+    ) -> None:
         self.xp, self.size, self.directions, self.layers = xp, hidden_size, 2 if is_bidirec else 1, num_layers
         self.time, self.batch, features = Input.shape
         self.InitH, self.InitC = InitH, InitC
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
-        self.steps = Steps(xp, np.arange(self.batch + 1) * self.time)          # equally long, so rows are stored as the input's are
+        self.steps = Steps(
+            xp, np.arange(self.batch + 1) * self.time
+        )  # equally long, so rows are stored as the input's are
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
         self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 
@@ -119,41 +165,58 @@ class _Stack:
             for direction in range(self.directions):
                 k = layer * self.directions + direction
                 gates = self.rows(self.turned(X, direction)) @ self.weights[k].entry.T + self.weights[k].bias
-                tapes.append(run(self.cell, self.steps, gates, self.weights[k].state.T, self.InitH[k], self.InitC[k]))
+                tapes.append(
+                    run(self.cell, self.steps, gates, self.weights[k].state.T, self.InitH[k], self.InitC[k])
+                )
             layers.append(_Layer(X, tapes))
-            X = self.xp.concatenate([self.turned(self.steps_of(tape.hidden), i) for i, tape in enumerate(tapes)], axis=2)
+            X = self.xp.concatenate(
+                [self.turned(self.steps_of(tape.hidden), i) for i, tape in enumerate(tapes)], axis=2
+            )
             mask = next(masks) if layer + 1 < self.layers else None
             X = X if mask is None else X * mask
         return X, layers
 
     def last(self, layers: list[_Layer], name: str) -> Array:
         """[layers x directions, batch, size] of the last step of the tapes' part `name`."""
-        return self.xp.stack([getattr(tape, name)[-self.batch:] for layer in layers for tape in layer.tapes])
+        return self.xp.stack([getattr(tape, name)[-self.batch :] for layer in layers for tape in layer.tapes])
 
-    def backward(self, layers: list[_Layer], d: Array, dlast: tuple[Array | None, Array | None],
-                 masks: Sequence[Array | None]) -> tuple[Array, list[Gradients], list[_Weights]]:
+    def backward(
+        self,
+        layers: list[_Layer],
+        d: Array,
+        dlast: tuple[Array | None, Array | None],
+        masks: Sequence[Array | None],
+    ) -> tuple[Array, list[Gradients], list[_Weights]]:
         """Gradients of the input, and of each layer and direction."""
         found: dict[int, tuple[Gradients, _Weights]] = {}
         for number in reversed(range(self.layers)):
             layer, dentry = layers[number], self.xp.zeros_like(layers[number].entry)
             for direction, tape in enumerate(layer.tapes):
                 k = number * self.directions + direction
-                part = self.turned(d[:, :, direction * self.size:(direction + 1) * self.size], direction)
-                found[k] = self._one(k, tape, self.turned(layer.entry, direction), self.rows(part).copy(), dlast)
+                part = self.turned(d[:, :, direction * self.size : (direction + 1) * self.size], direction)
+                found[k] = self._one(
+                    k, tape, self.turned(layer.entry, direction), self.rows(part).copy(), dlast
+                )
                 dentry += self.turned(self.steps_of(found[k][0].gates @ self.weights[k].entry), direction)
             mask = masks[number - 1] if number else None
             d = dentry if mask is None else dentry * mask
         ordered = [found[k] for k in sorted(found)]
         return d, [gradients for gradients, _ in ordered], [weights for _, weights in ordered]
 
-    def _one(self, k: int, tape: Tape, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]) -> tuple[Gradients, _Weights]:
+    def _one(
+        self, k: int, tape: Tape, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]
+    ) -> tuple[Gradients, _Weights]:
         """Gradients of one layer and direction, from that of its states."""
         dstate, dcells = (None if part is None else part[k] for part in dlast)
         if dstate is not None:
-            d[-self.batch:] += dstate
-        found = run_back(self.cell, self.steps, tape, self.InitC[k], self.weights[k].state.T, d, last_cells=dcells)
+            d[-self.batch :] += dstate
+        found = run_back(
+            self.cell, self.steps, tape, self.InitC[k], self.weights[k].state.T, d, last_cells=dcells
+        )
         earlier = self.steps.earlier(tape.hidden, self.InitH[k])
-        return found, _Weights(found.gates.T @ self.rows(entry), found.gates.T @ earlier, found.gates.sum(axis=0))
+        return found, _Weights(
+            found.gates.T @ self.rows(entry), found.gates.T @ earlier, found.gates.sum(axis=0)
+        )
 
 
 # ---------------------------------------------------------------------- dropout between the layers
@@ -167,7 +230,9 @@ def _masks(stack: _Stack, dtype: Any, probability: float, seed: int | None) -> l
 
 
 def _seed(ctx: KernelContext, dropout_prob: float, is_test: bool, seed: int, advance: bool) -> int | None:
-    """The seed of this run's masks; None where nothing is dropped. It is kept in the variable Cache, for the gradient."""
+    """The seed of this run's masks; None where nothing is dropped. It is kept in the variable Cache, for
+    the gradient.
+    """
     if is_test or dropout_prob == 0:
         return None
     names = ctx.op.input("Cache")
@@ -182,8 +247,20 @@ def _seed(ctx: KernelContext, dropout_prob: float, is_test: bool, seed: int, adv
 
 
 @cudnn_lstm.kernel
-def _(xp: Any, ctx: KernelContext, Input: Array, InitH: Array, InitC: Array, W: Array, hidden_size: int, num_layers: int,
-      is_bidirec: bool, dropout_prob: float, is_test: bool, seed: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    Input: Array,
+    InitH: Array,
+    InitC: Array,
+    W: Array,
+    hidden_size: int,
+    num_layers: int,
+    is_bidirec: bool,
+    dropout_prob: float,
+    is_test: bool,
+    seed: int,
+) -> tuple[Array, Array, Array]:
     stack = _Stack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=True))
     out, layers = stack.forward(Input, iter(masks))
@@ -193,17 +270,45 @@ def _(xp: Any, ctx: KernelContext, Input: Array, InitH: Array, InitC: Array, W: 
 @cudnn_lstm.grad_rule("Input InitH InitC W")
 def _(context: Any) -> None:
     inputs = {slot: context.input(slot) for slot in ("Input", "InitH", "InitC", "W", "Cache")}
-    inputs |= {"Out": context.output("Out")} | {slot + "@GRAD": context.out_grad(slot) for slot in ("Out", "last_h", "last_c")}
-    context.emit("cudnn_lstm_grad", inputs, {slot + "@GRAD": context.in_grad(slot) for slot in ("Input", "InitH", "InitC", "W")})
+    inputs |= {"Out": context.output("Out")} | {
+        slot + "@GRAD": context.out_grad(slot) for slot in ("Out", "last_h", "last_c")
+    }
+    context.emit(
+        "cudnn_lstm_grad",
+        inputs,
+        {slot + "@GRAD": context.in_grad(slot) for slot in ("Input", "InitH", "InitC", "W")},
+    )
 
 
 @cudnn_lstm.grad("Input InitH InitC W")
-def _(xp: Any, ctx: KernelContext, Input: Array, InitH: Array, InitC: Array, W: Array, Cache: Any, Out: Array, dOut: Array | None,
-      dlast_h: Array | None, dlast_c: Array | None, hidden_size: int, num_layers: int, is_bidirec: bool, dropout_prob: float,
-      is_test: bool, seed: int) -> tuple[Array, Array, Array, Array]:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    Input: Array,
+    InitH: Array,
+    InitC: Array,
+    W: Array,
+    Cache: Any,
+    Out: Array,
+    dOut: Array | None,
+    dlast_h: Array | None,
+    dlast_c: Array | None,
+    hidden_size: int,
+    num_layers: int,
+    is_bidirec: bool,
+    dropout_prob: float,
+    is_test: bool,
+    seed: int,
+) -> tuple[Array, Array, Array, Array]:
     stack = _Stack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=False))
-    _, layers = stack.forward(Input, iter(masks))                      # the states inside are not kept between the passes
-    d, found, weights = stack.backward(layers, xp.zeros_like(Out) if dOut is None else dOut, (dlast_h, dlast_c), masks)
-    return (d, xp.stack([part.first_states for part in found]), xp.stack([part.first_cells for part in found]),
-            _joined(xp, weights, hidden_size))
+    _, layers = stack.forward(Input, iter(masks))  # the states inside are not kept between the passes
+    d, found, weights = stack.backward(
+        layers, xp.zeros_like(Out) if dOut is None else dOut, (dlast_h, dlast_c), masks
+    )
+    return (
+        d,
+        xp.stack([part.first_states for part in found]),
+        xp.stack([part.first_cells for part in found]),
+        _joined(xp, weights, hidden_size),
+    )

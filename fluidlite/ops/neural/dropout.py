@@ -1,4 +1,5 @@
 """dropout: elements that are dropped at random while training."""
+
 from __future__ import annotations
 
 import math
@@ -13,8 +14,18 @@ from fluidlite.ops.tensors.random import minstd_uniform
 
 Maybe: TypeAlias = "Array | None"
 
-dropout = Op("dropout", "X Seed? -> Out Mask?", random=True, attrs={
-    "dropout_prob": 0.5, "is_test": False, "fix_seed": False, "seed": 0, "dropout_implementation": "downgrade_in_infer"})
+dropout = Op(
+    "dropout",
+    "X Seed? -> Out Mask?",
+    random=True,
+    attrs={
+        "dropout_prob": 0.5,
+        "is_test": False,
+        "fix_seed": False,
+        "seed": 0,
+        "dropout_implementation": "downgrade_in_infer",
+    },
+)
 
 
 def _upscales(dropout_implementation: str) -> bool:
@@ -34,14 +45,23 @@ def _uniform(xp: Any, ctx: KernelContext, shape: tuple[int, ...], seed: int | No
     if seed is not None:
         return xp.asarray(minstd_uniform(seed, math.prod(shape))).reshape(shape)
     generator = ctx.rng(0)
-    if xp is not np:                              # draw where the numbers are needed
+    if xp is not np:  # draw where the numbers are needed
         generator = xp.random.default_rng(int(generator.integers(1 << 31)))
     return generator.random(shape, dtype="float32")
 
 
 @dropout.kernel
-def _(xp: Any, ctx: KernelContext, X: Array, Seed: Maybe, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int,
-      dropout_implementation: str) -> tuple[Array, Maybe]:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    X: Array,
+    Seed: Maybe,
+    dropout_prob: float,
+    is_test: bool,
+    fix_seed: bool,
+    seed: int,
+    dropout_implementation: str,
+) -> tuple[Array, Maybe]:
     kept = X.dtype.type(1 - dropout_prob)
     if is_test:
         return (X.copy() if _upscales(dropout_implementation) else X * kept), None

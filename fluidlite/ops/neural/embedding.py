@@ -1,4 +1,5 @@
 """Table look-ups: rows of W by integer ids."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,8 +12,16 @@ from fluidlite.base.registry import LONG, LONGS, STRINGS, Op, Spec
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 NO_PADDING = -1
-_ATTRS = {"is_sparse": False, "is_distributed": False, "padding_idx": LONG(NO_PADDING), "remote_prefetch": False, "trainer_id": 0,
-          "height_sections": LONGS(), "epmap": STRINGS(), "table_names": STRINGS()}
+_ATTRS = {
+    "is_sparse": False,
+    "is_distributed": False,
+    "padding_idx": LONG(NO_PADDING),
+    "remote_prefetch": False,
+    "trainer_id": 0,
+    "height_sections": LONGS(),
+    "epmap": STRINGS(),
+    "table_names": STRINGS(),
+}
 
 
 def _matrix(type: str, W: Spec) -> int:
@@ -44,8 +53,12 @@ def _device_rows(xp: Any, table: Array, ids: Array) -> Array:
     return xp.where(known[..., None], table.take(ids, axis=0), table.dtype.type(np.nan))
 
 
-def table_gradient(xp: Any, table: Array, ids: Array, d: Array, padding_idx: int, is_sparse: bool) -> Array | SelectedRows:
-    """The gradient of the table: rows of `d` [..., D] added up by id, or left as they are in a SelectedRows."""
+def table_gradient(
+    xp: Any, table: Array, ids: Array, d: Array, padding_idx: int, is_sparse: bool
+) -> Array | SelectedRows:
+    """The gradient of the table: rows of `d` [..., D] added up by id, or left as they are in a
+    SelectedRows.
+    """
     flat, rows = ids.reshape(-1), d.reshape(-1, table.shape[1])
     if is_sparse:
         if padding_idx != NO_PADDING:
@@ -58,7 +71,7 @@ def table_gradient(xp: Any, table: Array, ids: Array, d: Array, padding_idx: int
     else:
         xp.add.at(out, flat, rows)
     if padding_idx != NO_PADDING:
-        out[padding_idx:padding_idx + 1] = 0
+        out[padding_idx : padding_idx + 1] = 0
     return out
 
 
@@ -69,7 +82,9 @@ lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids")
 @lookup_table.shape
 def _(W: Spec, Ids: Spec) -> Spec:
     if not Ids.shape or Ids.shape[-1] not in (1, -1):
-        raise ShapeError(f"op 'lookup_table': the last dimension of Ids must be 1, but Ids has shape {list(Ids.shape)}")
+        raise ShapeError(
+            f"op 'lookup_table': the last dimension of Ids must be 1, but Ids has shape {list(Ids.shape)}"
+        )
     return W.with_shape((*Ids.shape[:-1], _matrix("lookup_table", W)))
 
 
@@ -88,7 +103,9 @@ def _(xp: Any, W: Array, Ids: Array, padding_idx: int) -> Array:
     return look_up(xp, W, Ids, padding_idx)
 
 
-def _gradient(xp: Any, W: Array, Ids: Array, dOut: Array, padding_idx: int, is_sparse: bool) -> Array | SelectedRows:
+def _gradient(
+    xp: Any, W: Array, Ids: Array, dOut: Array, padding_idx: int, is_sparse: bool
+) -> Array | SelectedRows:
     return table_gradient(xp, W, Ids, dOut, padding_idx, is_sparse)
 
 

@@ -1,4 +1,5 @@
 """Spatial transformers: affine_grid and grid_sampler."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -51,9 +52,13 @@ grid_sampler = Op("grid_sampler", "X Grid -> Output")
 @grid_sampler.shape
 def _(X: Spec, Grid: Spec) -> Spec:
     if len(X.shape) != 4 or len(Grid.shape) != 4 or Grid.shape[3] not in (-1, 2):
-        raise ShapeError(f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2], but they have shapes "
-                         f"{list(X.shape)} and {list(Grid.shape)}")
-    return X.with_shape((*X.shape[:2], *(x if g < 0 else g for x, g in zip(X.shape[2:], Grid.shape[1:3], strict=True))))
+        raise ShapeError(
+            f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2], but they have shapes "
+            f"{list(X.shape)} and {list(Grid.shape)}"
+        )
+    return X.with_shape(
+        (*X.shape[:2], *(x if g < 0 else g for x, g in zip(X.shape[2:], Grid.shape[1:3], strict=True)))
+    )
 
 
 def _places(Grid: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
@@ -63,8 +68,12 @@ def _places(Grid: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     return (points[..., 0] + 1) * half[0], (points[..., 1] + 1) * half[1]
 
 
-def _corners(xp: Any, x: Array, y: Array, shape: tuple[int, ...]) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """For each of the four neighbours of the points: its flat place, weights across and down, and whether it is in the image."""
+def _corners(
+    xp: Any, x: Array, y: Array, shape: tuple[int, ...]
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """For each of the four neighbours of the points: its flat place, weights across and down, and whether
+    it is in the image.
+    """
     height, width = shape[2:]
     left, top = xp.floor(x), xp.floor(y)
     for column, across in ((left, left + 1 - x), (left + 1, x - left)):
@@ -102,7 +111,9 @@ def _image_gradient(xp: Any, X: Array, d: Array, x: Array, y: Array) -> Array:
     sums = xp.zeros(X.size, "float64")
     for place, across, down, inside in _corners(xp, x, y, X.shape):
         shares = d * (across * down * inside)[:, None]
-        sums += xp.bincount((first + place[:, None]).reshape(-1), weights=shares.reshape(-1), minlength=X.size)
+        sums += xp.bincount(
+            (first + place[:, None]).reshape(-1), weights=shares.reshape(-1), minlength=X.size
+        )
     return sums.astype(X.dtype).reshape(X.shape)
 
 
@@ -112,7 +123,7 @@ def _point_gradient(xp: Any, X: Array, d: Array, x: Array, y: Array) -> Array:
     out = xp.zeros((*x.shape, 2), d.dtype)
     for corner, (place, across, down, inside) in enumerate(_corners(xp, x, y, X.shape)):
         value = (_picked(xp, images, place) * d).sum(axis=1) * inside
-        out[..., 0] += value * down if corner >= 2 else -value * down            # the corners on the right, on the left
-        out[..., 1] += value * across if corner % 2 else -value * across         # below, above
+        out[..., 0] += value * down if corner >= 2 else -value * down  # the corners on the right, on the left
+        out[..., 1] += value * across if corner % 2 else -value * across  # below, above
     out *= xp.asarray([(X.shape[3] - 1) / 2, (X.shape[2] - 1) / 2], dtype=d.dtype)
     return out

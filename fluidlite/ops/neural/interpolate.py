@@ -1,7 +1,9 @@
 """Resizing images and volumes: nearest_interp, bilinear_interp, trilinear_interp, bicubic_interp.
 
-Every method is a sum over a few taps along one dimension after the other: out[i] = sum of weight[t, i] * x[index[t, i]].
+Every method is a sum over a few taps along one dimension after the other: out[i] = sum of weight[t, i] *
+x[index[t, i]].
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +14,25 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
-from fluidlite.ops.kernels.conv_geometry import channels_first, channels_last, is_channels_last, places, unturned, with_attrs
+from fluidlite.ops.kernels.conv_geometry import (
+    channels_first,
+    channels_last,
+    is_channels_last,
+    places,
+    unturned,
+    with_attrs,
+)
 
-_ATTRS = {"data_layout": "NCHW", "out_d": 0, "out_h": 0, "out_w": 0, "scale": 0.0, "interp_method": "bilinear", "align_corners": True,
-          "align_mode": 1}
+_ATTRS = {
+    "data_layout": "NCHW",
+    "out_d": 0,
+    "out_h": 0,
+    "out_w": 0,
+    "scale": 0.0,
+    "interp_method": "bilinear",
+    "align_corners": True,
+    "align_mode": 1,
+}
 _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
 
@@ -23,18 +40,25 @@ _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 def taps(method: str, size: int, out: int, align_corners: bool, align_mode: int) -> list[tuple[Array, Array]]:
     """(index, weight) arrays of length `out` for each tap along a dimension of `size` elements.
 
-    With `align_corners` the centres of the first and last elements meet; else with `align_mode` 0 element i covers
-    [i, i + 1), and with 1 it sits at i. Single precision where Paddle has it: it decides which element is next.
+    With `align_corners` the centres of the first and last elements meet; else with `align_mode` 0 element i
+    covers [i, i + 1), and with 1 it sits at i. Single precision where Paddle has it: it decides which element
+    is next.
     """
     ratio = np.float32(0)
     if out > 1:
-        ratio = np.float32(size - 1) / np.float32(out - 1) if align_corners else np.float32(size) / np.float32(out)
+        ratio = (
+            np.float32(size - 1) / np.float32(out - 1)
+            if align_corners
+            else np.float32(size) / np.float32(out)
+        )
     at = np.arange(out, dtype=np.float32)
     if method == "nearest":
         index = (ratio * at + 0.5 * align_corners).astype(np.int64)
         return [(np.minimum(index, size - 1), np.ones(out, np.float32))]
     if method == "bicubic":
-        return _cubic_taps(ratio * at if align_corners else ratio * (at + np.float32(0.5)) - np.float32(0.5), size)
+        return _cubic_taps(
+            ratio * at if align_corners else ratio * (at + np.float32(0.5)) - np.float32(0.5), size
+        )
     if align_mode == 0 and not align_corners:
         place = np.maximum((np.float64(ratio) * (at + 0.5) - 0.5).astype(np.float32), 0)
     else:
@@ -55,18 +79,27 @@ def _cubic_taps(place: Array, size: int) -> list[tuple[Array, Array]]:
 
     def far(x: Array) -> Array:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
     weights = (far(t + 1), near(t), near(1 - t), far(2 - t))
-    return [(np.clip(low + shift, 0, size - 1), weight) for shift, weight in zip((-1, 0, 1, 2), weights, strict=True)]
+    return [
+        (np.clip(low + shift, 0, size - 1), weight)
+        for shift, weight in zip((-1, 0, 1, 2), weights, strict=True)
+    ]
 
 
 def _resample(xp: Any, x: Array, axis: int, found: Sequence[tuple[Array, Array]]) -> Array:
     """x resampled along `axis`."""
     shape = (-1, *(1,) * (x.ndim - axis - 1))
-    terms = [x.take(xp.asarray(index), axis=axis) * xp.asarray(weight.astype(x.dtype)).reshape(shape) for index, weight in found]
+    terms = [
+        x.take(xp.asarray(index), axis=axis) * xp.asarray(weight.astype(x.dtype)).reshape(shape)
+        for index, weight in found
+    ]
     return sum(terms[1:], terms[0])
 
 
-def _resample_gradient(xp: Any, d: Array, axis: int, size: int, found: Sequence[tuple[Array, Array]]) -> Array:
+def _resample_gradient(
+    xp: Any, d: Array, axis: int, size: int, found: Sequence[tuple[Array, Array]]
+) -> Array:
     """The gradient of what `_resample` took `size` elements along `axis` of."""
     if xp is not np:
         matrix = np.zeros((d.shape[axis], size))
@@ -75,7 +108,7 @@ def _resample_gradient(xp: Any, d: Array, axis: int, size: int, found: Sequence[
         return xp.moveaxis(xp.tensordot(d, xp.asarray(matrix.astype(d.dtype)), axes=(axis, 0)), -1, axis)
     rows = np.moveaxis(d, axis, 0)
     out = np.zeros((size, *rows.shape[1:]), d.dtype)
-    for index, weight in found:                                # indices ascend: equal ones are neighbours
+    for index, weight in found:  # indices ascend: equal ones are neighbours
         starts = np.flatnonzero(np.r_[True, index[1:] != index[:-1]])
         weighted = rows * weight.astype(d.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
         out[index[starts]] += np.add.reduceat(weighted, starts, axis=0)
@@ -83,9 +116,16 @@ def _resample_gradient(xp: Any, d: Array, axis: int, size: int, found: Sequence[
 
 
 # ------------------------------------------------------------------ sizes
-def _out_places(spatial: Sequence[int], OutSize: Array | None, SizeTensor: Sequence[Array], Scale: Array | None,
-                attrs: Mapping[str, Any]) -> list[int]:
-    """The size that comes out: from a list of tensors, from a tensor, from a scale, or from the attributes."""
+def _out_places(
+    spatial: Sequence[int],
+    OutSize: Array | None,
+    SizeTensor: Sequence[Array],
+    Scale: Array | None,
+    attrs: Mapping[str, Any],
+) -> list[int]:
+    """The size that comes out: from a list of tensors, from a tensor, from a scale, or from the
+    attributes.
+    """
     if SizeTensor:
         return [int(size.reshape(-1)[0]) for size in SizeTensor]
     if OutSize is not None:
@@ -100,7 +140,9 @@ def _attr_places(dims: int, attrs: Mapping[str, Any]) -> list[int]:
     return [attrs[name] for name in ("out_d", "out_h", "out_w")[-dims:]]
 
 
-def _shape(type: str, dims: int, X: Spec, tensors: bool, Scale: Spec | None, attrs: Mapping[str, Any]) -> Spec:
+def _shape(
+    type: str, dims: int, X: Spec, tensors: bool, Scale: Spec | None, attrs: Mapping[str, Any]
+) -> Spec:
     layout = attrs["data_layout"]
     if len(X.shape) != dims + 2:
         raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
@@ -119,18 +161,32 @@ def _shape(type: str, dims: int, X: Spec, tensors: bool, Scale: Spec | None, att
 def _declare(type: str, dims: int, method: str) -> None:
     op = Op(type, _SLOTS, attrs=_ATTRS)
 
-    def axes_and_taps(x: Array, out: Sequence[int], attrs: Mapping[str, Any]) -> list[tuple[int, list[tuple[Array, Array]]]]:
-        return [(i + 2, taps(method, x.shape[i + 2], size, attrs["align_corners"], attrs["align_mode"]))
-                for i, size in enumerate(out) if size != x.shape[i + 2]]
+    def axes_and_taps(
+        x: Array, out: Sequence[int], attrs: Mapping[str, Any]
+    ) -> list[tuple[int, list[tuple[Array, Array]]]]:
+        return [
+            (i + 2, taps(method, x.shape[i + 2], size, attrs["align_corners"], attrs["align_mode"]))
+            for i, size in enumerate(out)
+            if size != x.shape[i + 2]
+        ]
 
     @op.shape
     @with_attrs(_ATTRS)
-    def _(X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]) -> Spec:
+    def _(
+        X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]
+    ) -> Spec:
         return _shape(type, dims, X, bool(SizeTensor) or OutSize is not None, Scale, attrs)
 
     @op.kernel
     @with_attrs(_ATTRS)
-    def _(xp: Any, X: Array, OutSize: Array | None, SizeTensor: list[Array], Scale: Array | None, attrs: dict[str, Any]) -> Array:
+    def _(
+        xp: Any,
+        X: Array,
+        OutSize: Array | None,
+        SizeTensor: list[Array],
+        Scale: Array | None,
+        attrs: dict[str, Any],
+    ) -> Array:
         x = channels_first(xp, X, attrs["data_layout"])
         out = _out_places(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
         for axis, found in axes_and_taps(x, out, attrs):
@@ -139,8 +195,15 @@ def _declare(type: str, dims: int, method: str) -> None:
 
     @op.grad("X")
     @with_attrs(_ATTRS)
-    def _(xp: Any, X: Array, OutSize: Array | None, SizeTensor: list[Array], Scale: Array | None, dOut: Array,
-          attrs: dict[str, Any]) -> Array:
+    def _(
+        xp: Any,
+        X: Array,
+        OutSize: Array | None,
+        SizeTensor: list[Array],
+        Scale: Array | None,
+        dOut: Array,
+        attrs: dict[str, Any],
+    ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
         for axis, found in axes_and_taps(x, d.shape[2:], attrs):
             d = _resample_gradient(xp, d, axis, x.shape[axis], found)

@@ -1,9 +1,11 @@
-"""Long short-term memory over sequences, plain and with a projection; gates in the order candidate, input, forget, output.
+"""Long short-term memory over sequences, plain and with a projection; gates in the order candidate, input,
+forget, output.
 
-The forward pass stores everything step by step (see `recurrence.Steps`) and does one matrix product a step. The backward
-pass multiplies, before its loop, all that does not depend on the step behind: a step is then one product and a few
-element-wise calls, and the weights' gradients are one product each.
+The forward pass stores everything step by step (see `recurrence.Steps`) and does one matrix product a step.
+The backward pass multiplies, before its loop, all that does not depend on the step behind: a step is then one
+product and a few element-wise calls, and the weights' gradients are one product each.
 """
+
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -14,8 +16,13 @@ from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.recurrence import Activation, Step, Steps, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
 
-_ATTRS = {"use_peepholes": True, "is_reverse": False, "gate_activation": "sigmoid", "cell_activation": "tanh",
-          "candidate_activation": "tanh"}
+_ATTRS = {
+    "use_peepholes": True,
+    "is_reverse": False,
+    "gate_activation": "sigmoid",
+    "cell_activation": "tanh",
+    "candidate_activation": "tanh",
+}
 
 
 def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, size: int) -> None:
@@ -23,15 +30,22 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, 
     if len(Input.shape) != 2 or Input.shape[1] not in (columns, -1):
         raise ShapeError(f"op {op!r}: Input has shape {list(Input.shape)}, wanted [rows, 4 x {size}]")
     if len(Weight.shape) != 2 or Weight.shape[1] not in (columns, -1):
-        raise ShapeError(f"op {op!r}: Weight has shape {list(Weight.shape)}, wanted {columns} columns, as Input")
+        raise ShapeError(
+            f"op {op!r}: Weight has shape {list(Weight.shape)}, wanted {columns} columns, as Input"
+        )
     if tuple(Bias.shape) != (1, bias):
-        raise ShapeError(f"op {op!r}: Bias has shape {list(Bias.shape)}, wanted [1, {bias}] {'with' if use_peepholes else 'without'} "
-                         "peepholes")
+        raise ShapeError(
+            f"op {op!r}: Bias has shape {list(Bias.shape)}, wanted [1, {bias}] "
+            f"{'with' if use_peepholes else 'without'} "
+            "peepholes"
+        )
 
 
 # ---------------------------------------------------------------------- one cell
 class LstmCell(NamedTuple):
-    """One step: activations, peephole weights (input, forget, output; None without), and the bound on the cells (0: none)."""
+    """One step: activations, peephole weights (input, forget, output; None without), and the bound on the
+    cells (0: none).
+    """
 
     xp: Any
     size: int
@@ -44,7 +58,7 @@ class LstmCell(NamedTuple):
     def run(self, gates: Array, earlier: Array | None, cells: Array, active: Array) -> None:
         """Activate the gates [n, 4 size] in place; write the cells, and the cells activated."""
         xp, size = self.xp, self.size
-        candidate, entry, forget, output = (gates[:, k * size:(k + 1) * size] for k in range(4))
+        candidate, entry, forget, output = (gates[:, k * size : (k + 1) * size] for k in range(4))
         self.candidate.apply(xp, candidate)
         if self.peepholes is None:
             self.gate.apply(xp, gates[:, size:])
@@ -52,7 +66,7 @@ class LstmCell(NamedTuple):
             if earlier is not None:
                 entry += earlier * self.peepholes[0]
                 forget += earlier * self.peepholes[1]
-            self.gate.apply(xp, gates[:, size:3 * size])
+            self.gate.apply(xp, gates[:, size : 3 * size])
         xp.multiply(candidate, entry, out=cells)
         if earlier is not None:
             cells += forget * earlier
@@ -69,7 +83,9 @@ class LstmCell(NamedTuple):
         return abs(cells) < self.clip if self.clip > 0 else None
 
     def factors(self, gates: Array, earlier: Array, active: Array) -> tuple[Array, Array]:
-        """What the gradients are products of: [n, 4, size] with the cell's (the output gate: the state's), and the cell's own."""
+        """What the gradients are products of: [n, 4, size] with the cell's (the output gate: the state's),
+        and the cell's own.
+        """
         gates = gates.reshape(len(gates), 4, self.size)
         candidate, entry, forget, output = (gates[:, k] for k in range(4))
         out = self.xp.empty_like(gates)
@@ -79,12 +95,20 @@ class LstmCell(NamedTuple):
         out[:, 3] = active * self.gate.slope(output)
         return out, output * self.state.slope(active)
 
-    def back(self, d: Array, carried: Array | None, factors: Array, share: Array, forget: Array, inside: Array | None) -> Array:
+    def back(
+        self,
+        d: Array,
+        carried: Array | None,
+        factors: Array,
+        share: Array,
+        forget: Array,
+        inside: Array | None,
+    ) -> Array:
         """One step back: `factors` become the gates' gradients; gives what goes on to the earlier cells."""
         factors[:, 3] *= d
         share *= d
         if carried is not None:
-            share[:len(carried)] += carried
+            share[: len(carried)] += carried
         if self.peepholes is not None:
             share += factors[:, 3] * self.peepholes[2]
         if inside is not None:
@@ -97,11 +121,22 @@ class LstmCell(NamedTuple):
         return earlier
 
 
-def _cell(op: str, xp: Any, size: int, Bias: Array, use_peepholes: bool, gate: str, state: str, candidate: str,
-          clip: float = 0.0) -> LstmCell:
-    tail = Bias.reshape(-1)[4 * size:]
-    peepholes = (tail[:size], tail[size:2 * size], tail[2 * size:]) if use_peepholes else None
-    return LstmCell(xp, size, activation(op, gate), activation(op, state), activation(op, candidate), peepholes, clip)
+def _cell(
+    op: str,
+    xp: Any,
+    size: int,
+    Bias: Array,
+    use_peepholes: bool,
+    gate: str,
+    state: str,
+    candidate: str,
+    clip: float = 0.0,
+) -> LstmCell:
+    tail = Bias.reshape(-1)[4 * size :]
+    peepholes = (tail[:size], tail[size : 2 * size], tail[2 * size :]) if use_peepholes else None
+    return LstmCell(
+        xp, size, activation(op, gate), activation(op, state), activation(op, candidate), peepholes, clip
+    )
 
 
 class _Projection(NamedTuple):
@@ -125,7 +160,9 @@ class _Projection(NamedTuple):
 
 # ---------------------------------------------------------------------- all steps
 class Tape(NamedTuple):
-    """What a run leaves behind, stored step by step; `state` is what the recurrence sees: `hidden`, or its projection."""
+    """What a run leaves behind, stored step by step; `state` is what the recurrence sees: `hidden`, or its
+    projection.
+    """
 
     gates: Array
     cells: Array
@@ -137,13 +174,22 @@ class Tape(NamedTuple):
 def _earlier(step: Step, X: Array, initial: Array | None) -> Array | None:
     """The rows of X one step before; at the first step the initial ones."""
     if step.before is None:
-        return None if initial is None else initial[:step.width]
-    return X[step.before:step.before + step.width]
+        return None if initial is None else initial[: step.width]
+    return X[step.before : step.before + step.width]
 
 
-def run(cell: LstmCell, steps: Steps, gates: Array, Weight: Array, H0: Array | None, C0: Array | None,
-        projection: _Projection | None = None) -> Tape:
-    """All steps; `gates` [rows, 4 size] hold the inputs with their bias and are overwritten. H0 and C0: longest first."""
+def run(
+    cell: LstmCell,
+    steps: Steps,
+    gates: Array,
+    Weight: Array,
+    H0: Array | None,
+    C0: Array | None,
+    projection: _Projection | None = None,
+) -> Tape:
+    """All steps; `gates` [rows, 4 size] hold the inputs with their bias and are overwritten. H0 and C0:
+    longest first.
+    """
     xp = cell.xp
     cells, active, hidden = (xp.empty((len(gates), cell.size), gates.dtype) for _ in range(3))
     state = hidden if projection is None else xp.empty((len(gates), len(Weight)), gates.dtype)
@@ -152,14 +198,16 @@ def run(cell: LstmCell, steps: Steps, gates: Array, Weight: Array, H0: Array | N
         if earlier is not None:
             gates[now] += earlier @ Weight
         cell.run(gates[now], _earlier(step, cells, C0), cells[now], active[now])
-        xp.multiply(gates[now, 3 * cell.size:], active[now], out=hidden[now])
+        xp.multiply(gates[now, 3 * cell.size :], active[now], out=hidden[now])
         if projection is not None:
             state[now] = projection.run(xp, hidden[now])
     return Tape(gates, cells, active, hidden, state)
 
 
 class Gradients(NamedTuple):
-    """Gradients stored step by step: of the gates before activation, of the projection before its, of the first cells and states."""
+    """Gradients stored step by step: of the gates before activation, of the projection before its, of the
+    first cells and states.
+    """
 
     gates: Array
     projected: Array
@@ -167,23 +215,35 @@ class Gradients(NamedTuple):
     first_states: Array
 
 
-def run_back(cell: LstmCell, steps: Steps, tape: Tape, C0: Array | None, Weight: Array, d: Array,
-              projection: _Projection | None = None, last_cells: Array | None = None) -> Gradients:
-    """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells` comes on top of it."""
+def run_back(
+    cell: LstmCell,
+    steps: Steps,
+    tape: Tape,
+    C0: Array | None,
+    Weight: Array,
+    d: Array,
+    projection: _Projection | None = None,
+    last_cells: Array | None = None,
+) -> Gradients:
+    """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells`
+    comes on top of it.
+    """
     xp, size = cell.xp, cell.size
     factors, shares = cell.factors(tape.gates, steps.earlier(tape.cells, C0), tape.active)
-    forget, inside = tape.gates[:, 2 * size:3 * size], cell.inside(tape.cells)
+    forget, inside = tape.gates[:, 2 * size : 3 * size], cell.inside(tape.cells)
     slopes = None if projection is None else projection.slopes(tape.state)
     flat = factors.reshape(len(factors), -1)
     carried, passed = last_cells, xp.zeros((0, len(Weight)), d.dtype)
     for step in reversed(list(steps)):
         now = step.rows
-        d[step.start:step.start + len(passed)] += passed
+        d[step.start : step.start + len(passed)] += passed
         dhidden = d[now]
         if projection is not None and slopes is not None:
             dhidden *= slopes[now]
             dhidden = dhidden @ projection.weight.T
-        carried = cell.back(dhidden, carried, factors[now], shares[now], forget[now], None if inside is None else inside[now])
+        carried = cell.back(
+            dhidden, carried, factors[now], shares[now], forget[now], None if inside is None else inside[now]
+        )
         passed = flat[now] @ Weight.T
     return Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
@@ -194,16 +254,20 @@ def _bias_gradient(cell: LstmCell, steps: Steps, tape: Tape, C0: Array | None, d
     if cell.peepholes is not None:
         earlier, size = steps.earlier(tape.cells, C0), cell.size
         for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
-            parts.append((values * dgates[:, k * size:(k + 1) * size]).sum(axis=0))
+            parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
     return cell.xp.concatenate(parts).reshape(1, -1)
 
 
 # ---------------------------------------------------------------------- lstm
-lstm = Op("lstm", "Input H0? C0? Weight Bias -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS, dynamic=True)
+lstm = Op(
+    "lstm", "Input H0? C0? Weight Bias -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS, dynamic=True
+)
 
 
 @lstm.shape
-def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, Bias: Spec, use_peepholes: bool) -> tuple[Spec, Spec, Spec, Spec]:
+def _(
+    Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, Bias: Spec, use_peepholes: bool
+) -> tuple[Spec, Spec, Spec, Spec]:
     if H0 is not None and C0 is None:
         raise ShapeError("op 'lstm': H0 is given without C0")
     _check("lstm", Input, Weight, Bias, use_peepholes, Weight.shape[0])
@@ -212,41 +276,98 @@ def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, Bias: Spec, u
 
 
 @lstm.kernel
-def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None, Weight: Array, Bias: Array, use_peepholes: bool,
-      is_reverse: bool, gate_activation: str, cell_activation: str, candidate_activation: str) -> tuple[Any, ...]:
+def _(
+    xp: Any,
+    Input: Array,
+    Input_lod: Lod,
+    H0: Array | None,
+    C0: Array | None,
+    Weight: Array,
+    Bias: Array,
+    use_peepholes: bool,
+    is_reverse: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+) -> tuple[Any, ...]:
     steps = Steps(xp, offsets_of_level("lstm", "Input", Input_lod, 0, len(Input)), is_reverse)
-    cell = _cell("lstm", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation)
+    cell = _cell(
+        "lstm", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation
+    )
     gates = steps.by_step(Input)
-    gates += Bias.reshape(-1)[:4 * len(Weight)]
+    gates += Bias.reshape(-1)[: 4 * len(Weight)]
     tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0))
-    return (WithLod(steps.by_sequence(tape.hidden), Input_lod), WithLod(steps.by_sequence(tape.cells), Input_lod),
-            WithLod(tape.gates, ()), WithLod(tape.active, ()))
+    return (
+        WithLod(steps.by_sequence(tape.hidden), Input_lod),
+        WithLod(steps.by_sequence(tape.cells), Input_lod),
+        WithLod(tape.gates, ()),
+        WithLod(tape.active, ()),
+    )
 
 
 @lstm.grad("Input H0 C0 Weight Bias")
-def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None, Weight: Array, Bias: Array, Hidden: Array,
-      Cell: Array, BatchGate: Array, BatchCellPreAct: Array, dHidden: Array, use_peepholes: bool, is_reverse: bool,
-      gate_activation: str, cell_activation: str, candidate_activation: str, wants: frozenset[str]) -> tuple[Array | None, ...]:
+def _(
+    xp: Any,
+    Input: Array,
+    Input_lod: Lod,
+    H0: Array | None,
+    C0: Array | None,
+    Weight: Array,
+    Bias: Array,
+    Hidden: Array,
+    Cell: Array,
+    BatchGate: Array,
+    BatchCellPreAct: Array,
+    dHidden: Array,
+    use_peepholes: bool,
+    is_reverse: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+    wants: frozenset[str],
+) -> tuple[Array | None, ...]:
     steps = Steps(xp, offsets_of_level("lstm_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
-    cell = _cell("lstm_grad", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation)
+    cell = _cell(
+        "lstm_grad",
+        xp,
+        len(Weight),
+        Bias,
+        use_peepholes,
+        gate_activation,
+        cell_activation,
+        candidate_activation,
+    )
     hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
     found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dHidden))
-    return (steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
-            None if H0 is None else steps.initial_gradient(found.first_states, H0),
-            None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-            steps.earlier(hidden, h0).T @ found.gates if "Weight@GRAD" in wants else None,
-            _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None)
+    return (
+        steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
+        None if H0 is None else steps.initial_gradient(found.first_states, H0),
+        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
+        steps.earlier(hidden, h0).T @ found.gates if "Weight@GRAD" in wants else None,
+        _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
+    )
 
 
 # ---------------------------------------------------------------------- lstmp
-lstmp = Op("lstmp", "Input H0? C0? Weight ProjWeight Bias -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
-           attrs={**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"}, dynamic=True)
+lstmp = Op(
+    "lstmp",
+    "Input H0? C0? Weight ProjWeight Bias -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
+    attrs={**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"},
+    dynamic=True,
+)
 
 
 @lstmp.shape
-def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, ProjWeight: Spec, Bias: Spec,
-      use_peepholes: bool) -> tuple[Spec, ...]:
+def _(
+    Input: Spec,
+    H0: Spec | None,
+    C0: Spec | None,
+    Weight: Spec,
+    ProjWeight: Spec,
+    Bias: Spec,
+    use_peepholes: bool,
+) -> tuple[Spec, ...]:
     if H0 is not None and C0 is None:
         raise ShapeError("op 'lstmp': H0 is given without C0")
     size, projected = ProjWeight.shape
@@ -255,39 +376,113 @@ def _(Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, ProjWeight: S
         raise ShapeError(f"op 'lstmp': Weight has {Weight.shape[0]} rows but ProjWeight {projected} columns")
     cells = Spec((Input.shape[0], size), Input.dtype, Input.lod_level)
     inner = Spec(cells.shape, Input.dtype)
-    return cells._replace(shape=(Input.shape[0], projected)), cells, Spec(Input.shape, Input.dtype), inner, inner
+    return (
+        cells._replace(shape=(Input.shape[0], projected)),
+        cells,
+        Spec(Input.shape, Input.dtype),
+        inner,
+        inner,
+    )
 
 
 @lstmp.kernel
-def _(xp: Any, Input: Array, Input_lod: Lod, H0: Array | None, C0: Array | None, Weight: Array, ProjWeight: Array, Bias: Array,
-      use_peepholes: bool, is_reverse: bool, cell_clip: float, proj_clip: float, gate_activation: str, cell_activation: str,
-      candidate_activation: str, proj_activation: str) -> tuple[Any, ...]:
-    steps, size = Steps(xp, offsets_of_level("lstmp", "Input", Input_lod, 0, len(Input)), is_reverse), len(ProjWeight)
-    cell = _cell("lstmp", xp, size, Bias, use_peepholes, gate_activation, cell_activation, candidate_activation, cell_clip)
+def _(
+    xp: Any,
+    Input: Array,
+    Input_lod: Lod,
+    H0: Array | None,
+    C0: Array | None,
+    Weight: Array,
+    ProjWeight: Array,
+    Bias: Array,
+    use_peepholes: bool,
+    is_reverse: bool,
+    cell_clip: float,
+    proj_clip: float,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+    proj_activation: str,
+) -> tuple[Any, ...]:
+    steps, size = (
+        Steps(xp, offsets_of_level("lstmp", "Input", Input_lod, 0, len(Input)), is_reverse),
+        len(ProjWeight),
+    )
+    cell = _cell(
+        "lstmp",
+        xp,
+        size,
+        Bias,
+        use_peepholes,
+        gate_activation,
+        cell_activation,
+        candidate_activation,
+        cell_clip,
+    )
     gates = steps.by_step(Input)
-    gates += Bias.reshape(-1)[:4 * size]
+    gates += Bias.reshape(-1)[: 4 * size]
     projection = _Projection(ProjWeight, activation("lstmp", proj_activation), proj_clip)
     tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0), projection)
-    return (WithLod(steps.by_sequence(tape.state), Input_lod), WithLod(steps.by_sequence(tape.cells), Input_lod),
-            WithLod(tape.gates, ()), WithLod(tape.active, ()), WithLod(tape.hidden, ()))
+    return (
+        WithLod(steps.by_sequence(tape.state), Input_lod),
+        WithLod(steps.by_sequence(tape.cells), Input_lod),
+        WithLod(tape.gates, ()),
+        WithLod(tape.active, ()),
+        WithLod(tape.hidden, ()),
+    )
 
 
-@lstmp.grad("Input H0 C0 Weight ProjWeight Bias", shape=lambda BatchGate, H0, C0, Weight, ProjWeight, Bias: (
-    BatchGate, H0, C0, Weight, ProjWeight, Bias))
-def _(xp: Any, H0: Array | None, C0: Array | None, Weight: Array, ProjWeight: Array, Bias: Array, Projection: Array,
-      Projection_lod: Lod, Cell: Array, BatchGate: Array, BatchCellPreAct: Array, BatchHidden: Array, dProjection: Array,
-      use_peepholes: bool, is_reverse: bool, gate_activation: str, cell_activation: str, candidate_activation: str,
-      proj_activation: str, cell_clip: float, proj_clip: float, wants: frozenset[str]) -> tuple[Any, ...]:
-    steps = Steps(xp, offsets_of_level("lstmp_grad", "Projection", Projection_lod, 0, len(Projection)), is_reverse)
-    cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation,
-                 cell_clip)
+@lstmp.grad(
+    "Input H0 C0 Weight ProjWeight Bias",
+    shape=lambda BatchGate, H0, C0, Weight, ProjWeight, Bias: (BatchGate, H0, C0, Weight, ProjWeight, Bias),
+)
+def _(
+    xp: Any,
+    H0: Array | None,
+    C0: Array | None,
+    Weight: Array,
+    ProjWeight: Array,
+    Bias: Array,
+    Projection: Array,
+    Projection_lod: Lod,
+    Cell: Array,
+    BatchGate: Array,
+    BatchCellPreAct: Array,
+    BatchHidden: Array,
+    dProjection: Array,
+    use_peepholes: bool,
+    is_reverse: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+    proj_activation: str,
+    cell_clip: float,
+    proj_clip: float,
+    wants: frozenset[str],
+) -> tuple[Any, ...]:
+    steps = Steps(
+        xp, offsets_of_level("lstmp_grad", "Projection", Projection_lod, 0, len(Projection)), is_reverse
+    )
+    cell = _cell(
+        "lstmp_grad",
+        xp,
+        len(ProjWeight),
+        Bias,
+        use_peepholes,
+        gate_activation,
+        cell_activation,
+        candidate_activation,
+        cell_clip,
+    )
     projection = _Projection(ProjWeight, activation("lstmp_grad", proj_activation), proj_clip)
     state, c0 = steps.by_step(Projection), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
     found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dProjection), projection)
-    return (WithLod(steps.by_sequence(found.gates), Projection_lod),
-            None if H0 is None else steps.initial_gradient(found.first_states, H0),
-            None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-            steps.earlier(state, steps.initial(H0)).T @ found.gates if "Weight@GRAD" in wants else None,
-            BatchHidden.T @ found.projected if "ProjWeight@GRAD" in wants else None,
-            _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None)
+    return (
+        WithLod(steps.by_sequence(found.gates), Projection_lod),
+        None if H0 is None else steps.initial_gradient(found.first_states, H0),
+        None if C0 is None else steps.initial_gradient(found.first_cells, C0),
+        steps.earlier(state, steps.initial(H0)).T @ found.gates if "Weight@GRAD" in wants else None,
+        BatchHidden.T @ found.projected if "ProjWeight@GRAD" in wants else None,
+        _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
+    )

@@ -1,4 +1,5 @@
 """Normalisation over rows, groups, instances and vectors; for batch_norm see batch_norm.py."""
+
 from __future__ import annotations
 
 import math
@@ -33,19 +34,26 @@ def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: b
 
 
 # ------------------------------------------------------------------ layer_norm
-layer_norm = Op("layer_norm", "X Scale? Bias? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1})
+layer_norm = Op(
+    "layer_norm", "X Scale? Bias? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1}
+)
 
 
 @layer_norm.shape
 def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> tuple[Spec, Spec, Spec]:
     if not 0 <= begin_norm_axis < len(X.shape):
-        raise ShapeError(f"op 'layer_norm': begin_norm_axis is {begin_norm_axis}, but X has shape {list(X.shape)}")
+        raise ShapeError(
+            f"op 'layer_norm': begin_norm_axis is {begin_norm_axis}, but X has shape {list(X.shape)}"
+        )
     columns = math.prod(X.shape[begin_norm_axis:])
     for name, spec in (("Scale", Scale), ("Bias", Bias)):
         if spec is not None and columns >= 0 and spec.shape != (columns,):
-            raise ShapeError(f"op 'layer_norm': X{list(X.shape)} has {columns} elements from dimension {begin_norm_axis} on, but "
-                             f"{name} has shape {list(spec.shape)}")
-    rows = X.with_shape((math.prod(X.shape[:begin_norm_axis]),))     # as in Paddle, which multiplies -1 too
+            raise ShapeError(
+                f"op 'layer_norm': X{list(X.shape)} has {columns} elements from dimension {begin_norm_axis} "
+                f"on, but "
+                f"{name} has shape {list(spec.shape)}"
+            )
+    rows = X.with_shape((math.prod(X.shape[:begin_norm_axis]),))  # as in Paddle, which multiplies -1 too
     return X.with_shape(X.shape), rows, rows
 
 
@@ -54,7 +62,9 @@ def _as_rows(X: Array, begin_norm_axis: int) -> Array:
 
 
 @layer_norm.kernel
-def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_axis: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_axis: int
+) -> tuple[Array, Array, Array]:
     mean, variance, y = row_statistics(xp, _as_rows(X, begin_norm_axis))
     y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
     if Scale is not None:
@@ -65,25 +75,45 @@ def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_a
 
 
 @layer_norm.grad("X Scale Bias")
-def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, Mean: Array, Variance: Array, dY: Array, epsilon: float, begin_norm_axis: int,
-      wants: frozenset[str]) -> tuple[Maybe, Maybe, Maybe]:
+def _(
+    xp: Any,
+    X: Array,
+    Scale: Maybe,
+    Bias: Maybe,
+    Mean: Array,
+    Variance: Array,
+    dY: Array,
+    epsilon: float,
+    begin_norm_axis: int,
+    wants: frozenset[str],
+) -> tuple[Maybe, Maybe, Maybe]:
     x, d = _as_rows(X, begin_norm_axis), _as_rows(dY, begin_norm_axis)
     inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
     unit = (x - Mean[:, None]) * inverse[:, None]
-    return (row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape) if "X@GRAD" in wants else None,
-            None if Scale is None else xp.einsum("rc,rc->c", d, unit), None if Bias is None else d.sum(axis=0, dtype=d.dtype))
+    return (
+        row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape)
+        if "X@GRAD" in wants
+        else None,
+        None if Scale is None else xp.einsum("rc,rc->c", d, unit),
+        None if Bias is None else d.sum(axis=0, dtype=d.dtype),
+    )
 
 
 # ------------------------------------------------------------------ group_norm
-group_norm = Op("group_norm", "X Scale? Bias? -> Y Mean? Variance?",
-                attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"})
+group_norm = Op(
+    "group_norm",
+    "X Scale? Bias? -> Y Mean? Variance?",
+    attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"},
+)
 
 
 @group_norm.shape
 def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
     channels = X.shape[-1 if is_channels_last(data_layout) else 1]
     if not 1 <= groups <= max(channels, 1):
-        raise ShapeError(f"op 'group_norm': groups must be between 1 and the {channels} channels, but is {groups}")
+        raise ShapeError(
+            f"op 'group_norm': groups must be between 1 and the {channels} channels, but is {groups}"
+        )
     numbers = X.with_shape((X.shape[0], groups))
     return X.with_shape(X.shape), numbers, numbers
 
@@ -103,7 +133,9 @@ def _ungrouped(x: Array, shape: Sequence[int], data_layout: str) -> Array:
 
 
 @group_norm.kernel
-def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str
+) -> tuple[Array, Array, Array]:
     x = _grouped(X, groups, data_layout)
     mean, variance, y = row_statistics(xp, x.reshape(x.shape[0] * groups, -1))
     y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
@@ -116,8 +148,17 @@ def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int,
 
 
 @group_norm.grad("X Scale Bias")
-def _(xp: Any, Y: Array, Scale: Maybe, Bias: Maybe, Variance: Array, dY: Array, epsilon: float, groups: int,
-      data_layout: str) -> tuple[Array, Maybe, Maybe]:
+def _(
+    xp: Any,
+    Y: Array,
+    Scale: Maybe,
+    Bias: Maybe,
+    Variance: Array,
+    dY: Array,
+    epsilon: float,
+    groups: int,
+    data_layout: str,
+) -> tuple[Array, Maybe, Maybe]:
     unit, d = _grouped(Y, groups, data_layout), _grouped(dY, groups, data_layout)
     if Bias is not None:
         unit = unit - Bias.reshape(groups, -1, 1)
@@ -128,8 +169,11 @@ def _(xp: Any, Y: Array, Scale: Maybe, Bias: Maybe, Variance: Array, dY: Array, 
     bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
     inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
     rows = (len(inverse), -1)
-    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do we
-    dx = row_gradient(xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None)
+    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do
+    # we
+    dx = row_gradient(
+        xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None
+    )
     return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias
 
 
@@ -168,25 +212,38 @@ def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
 
 
 @instance_norm.grad("X Scale Bias", shape=_instance_gradients)
-def instance_norm_grad(xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array,
-                       dY: Array) -> tuple[Array, Array, Array]:
+def instance_norm_grad(
+    xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array, dY: Array
+) -> tuple[Array, Array, Array]:
     rows = (X.shape[0] * X.shape[1], -1)
     d, unit = dY.reshape(rows), (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
     dx = row_gradient(xp, d * _per_row(Scale, X), unit, SavedVariance)
-    return (dx.reshape(X.shape), xp.einsum("rc,rc->r", d, unit).reshape(X.shape[:2]).sum(axis=0),
-            d.sum(axis=1, dtype=d.dtype).reshape(X.shape[:2]).sum(axis=0))
+    return (
+        dx.reshape(X.shape),
+        xp.einsum("rc,rc->r", d, unit).reshape(X.shape[:2]).sum(axis=0),
+        d.sum(axis=1, dtype=d.dtype).reshape(X.shape[:2]).sum(axis=0),
+    )
 
 
 @instance_norm_grad.grad_rule("X Scale Y@GRAD")
 def _(context: GradContext) -> None:
     inputs = {slot: context.input(slot) for slot in ("X", "Scale", "SavedMean", "SavedVariance")}
-    inputs |= {"DY": context.input("Y@GRAD")} | {f"DD{slot}": context.out_grad(slot + "@GRAD") for slot in ("X", "Scale", "Bias")}
-    context.emit("instance_norm_grad_grad", inputs, {
-        "DX": context.in_grad("X"), "DScale": context.in_grad("Scale"), "DDY": context.in_grad("Y@GRAD")})
+    inputs |= {"DY": context.input("Y@GRAD")} | {
+        f"DD{slot}": context.out_grad(slot + "@GRAD") for slot in ("X", "Scale", "Bias")
+    }
+    context.emit(
+        "instance_norm_grad_grad",
+        inputs,
+        {"DX": context.in_grad("X"), "DScale": context.in_grad("Scale"), "DDY": context.in_grad("Y@GRAD")},
+    )
 
 
-instance_norm_grad_grad = Op("instance_norm_grad_grad", "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> "
-                             "DX? DScale? DDY?", attrs=instance_norm.attr_defs, lod=None)
+instance_norm_grad_grad = Op(
+    "instance_norm_grad_grad",
+    "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> DX? DScale? DDY?",
+    attrs=instance_norm.attr_defs,
+    lod=None,
+)
 
 
 @instance_norm_grad_grad.shape
@@ -195,8 +252,17 @@ def _(X: Spec, Scale: Spec, DY: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @instance_norm_grad_grad.kernel
-def _(xp: Any, X: Array, Scale: Array, SavedMean: Array, SavedVariance: Array, DY: Array, DDX: Maybe, DDScale: Maybe,
-      DDBias: Maybe) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any,
+    X: Array,
+    Scale: Array,
+    SavedMean: Array,
+    SavedVariance: Array,
+    DY: Array,
+    DDX: Maybe,
+    DDScale: Maybe,
+    DDBias: Maybe,
+) -> tuple[Array, Array, Array]:
     rows = (X.shape[0] * X.shape[1], -1)
     inverse, d, scale = SavedVariance, DY.reshape(rows), _per_row(Scale, X)
     unit = (X.reshape(rows) - SavedMean[:, None]) * inverse[:, None]
@@ -207,24 +273,38 @@ def _(xp: Any, X: Array, Scale: Array, SavedMean: Array, SavedVariance: Array, D
     through_d, through_ddx = (row_gradient(xp, item, unit, inverse) for item in (d, ddx))
     # what the first gradient is multiplied by in sum(ddx * dx), but for scale and inverse
     product = (ddx * through_d).sum(axis=1, keepdims=True)
-    dx = (-scale * product * unit * inverse[:, None] / count - scale * inverse[:, None] / count
-          * (d_unit * through_ddx + ddx_unit * through_d) + dscale * through_d)
+    dx = (
+        -scale * product * unit * inverse[:, None] / count
+        - scale * inverse[:, None] / count * (d_unit * through_ddx + ddx_unit * through_d)
+        + dscale * through_d
+    )
     ddy = scale * through_ddx + dscale * unit + (0 if DDBias is None else _per_row(DDBias, X))
     return dx.reshape(X.shape), product.reshape(X.shape[:2]).sum(axis=0), ddy.reshape(X.shape)
 
 
 # ------------------------------------------------------------------ data_norm
-data_norm = Op("data_norm", "X BatchSize BatchSum BatchSquareSum scale_w? bias? -> Y Means Scales", attrs={
-    "epsilon": 1e-4, "slot_dim": -1, "summary_decay_rate": 0.9999999, "enable_scale_and_shift": False, "data_layout": "NCHW",
-    "sync_stats": False})
-_SHOWN = 1e-7                  # a slot whose first element is smaller was not shown
+data_norm = Op(
+    "data_norm",
+    "X BatchSize BatchSum BatchSquareSum scale_w? bias? -> Y Means Scales",
+    attrs={
+        "epsilon": 1e-4,
+        "slot_dim": -1,
+        "summary_decay_rate": 0.9999999,
+        "enable_scale_and_shift": False,
+        "data_layout": "NCHW",
+        "sync_stats": False,
+    },
+)
+_SHOWN = 1e-7  # a slot whose first element is smaller was not shown
 
 
 @data_norm.shape
 def _(X: Spec, BatchSize: Spec, data_layout: str) -> tuple[Spec, Spec, Spec]:
     channels = X.shape[-1 if is_channels_last(data_layout) else 1]
     if channels >= 0 and BatchSize.shape != (channels,):
-        raise ShapeError(f"op 'data_norm': X has {channels} columns but BatchSize has shape {list(BatchSize.shape)}")
+        raise ShapeError(
+            f"op 'data_norm': X has {channels} columns but BatchSize has shape {list(BatchSize.shape)}"
+        )
     numbers = X.with_shape((channels,))
     return X.with_shape(X.shape), numbers, numbers
 
@@ -232,12 +312,21 @@ def _(X: Spec, BatchSize: Spec, data_layout: str) -> tuple[Spec, Spec, Spec]:
 def _shown(xp: Any, X: Array, slot_dim: int) -> Array:
     """Which elements belong to a slot that was shown."""
     first = abs(X[:, ::slot_dim]) >= X.dtype.type(_SHOWN)
-    return first.repeat(slot_dim, axis=1)[:, :X.shape[1]]
+    return first.repeat(slot_dim, axis=1)[:, : X.shape[1]]
 
 
 @data_norm.kernel
-def _(xp: Any, X: Array, BatchSize: Array, BatchSum: Array, BatchSquareSum: Array, scale_w: Maybe, bias: Maybe, slot_dim: int,
-      enable_scale_and_shift: bool) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any,
+    X: Array,
+    BatchSize: Array,
+    BatchSum: Array,
+    BatchSquareSum: Array,
+    scale_w: Maybe,
+    bias: Maybe,
+    slot_dim: int,
+    enable_scale_and_shift: bool,
+) -> tuple[Array, Array, Array]:
     means, scales = BatchSum / BatchSize, xp.sqrt(BatchSize / BatchSquareSum)
     y = (X - means) * scales
     if enable_scale_and_shift and scale_w is not None and bias is not None:
@@ -254,9 +343,14 @@ def _(context: GradContext) -> None:
     context.emit("data_norm_grad", inputs, outputs | {slot: context.input(slot) for slot in sums})
 
 
-data_norm_grad = Op("data_norm_grad", "X Means Scales scale_w? bias? Y@GRAD -> X@GRAD? BatchSize@GRAD? BatchSum@GRAD? "
-                    "BatchSquareSum@GRAD? scale_w@GRAD? bias@GRAD? BatchSize? BatchSum? BatchSquareSum?",
-                    attrs=data_norm.attr_defs, lod=None, updates=("BatchSize", "BatchSum", "BatchSquareSum"))
+data_norm_grad = Op(
+    "data_norm_grad",
+    "X Means Scales scale_w? bias? Y@GRAD -> X@GRAD? BatchSize@GRAD? BatchSum@GRAD? "
+    "BatchSquareSum@GRAD? scale_w@GRAD? bias@GRAD? BatchSize? BatchSum? BatchSquareSum?",
+    attrs=data_norm.attr_defs,
+    lod=None,
+    updates=("BatchSize", "BatchSum", "BatchSquareSum"),
+)
 
 
 @data_norm_grad.shape
@@ -265,18 +359,44 @@ def _(X: Spec, Means: Spec) -> tuple[Spec, ...]:
 
 
 @data_norm_grad.kernel
-def _(xp: Any, X: Array, Means: Array, Scales: Array, scale_w: Maybe, bias: Maybe, dY: Array, BatchSize: Maybe, BatchSum: Maybe,
-      BatchSquareSum: Maybe, epsilon: float, slot_dim: int, enable_scale_and_shift: bool) -> tuple[Maybe, ...]:
+def _(
+    xp: Any,
+    X: Array,
+    Means: Array,
+    Scales: Array,
+    scale_w: Maybe,
+    bias: Maybe,
+    dY: Array,
+    BatchSize: Maybe,
+    BatchSum: Maybe,
+    BatchSquareSum: Maybe,
+    epsilon: float,
+    slot_dim: int,
+    enable_scale_and_shift: bool,
+) -> tuple[Maybe, ...]:
     scaled = enable_scale_and_shift and scale_w is not None
     factor = Scales * scale_w if scaled else Scales
     centred = X - Means
     count, total, square = _summaries(xp, X, centred, slot_dim, epsilon)
-    return (dY * factor, count, total, square, (dY * centred * Scales).sum(axis=0) if scaled else None,
-            dY.sum(axis=0) if scaled else None, BatchSize, BatchSum, BatchSquareSum)      # which the optimizer moves
+    return (
+        dY * factor,
+        count,
+        total,
+        square,
+        (dY * centred * Scales).sum(axis=0) if scaled else None,
+        dY.sum(axis=0) if scaled else None,
+        BatchSize,
+        BatchSum,
+        BatchSquareSum,
+    )  # which the optimizer moves
 
 
-def _summaries(xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float) -> tuple[Array, Array, Array]:
-    """What one batch adds to the number, the sum and the sum of squares of each column; with slots their means."""
+def _summaries(
+    xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """What one batch adds to the number, the sum and the sum of squares of each column; with slots their
+    means.
+    """
     if slot_dim <= 0:
         count = xp.full(X.shape[1], len(X), X.dtype)
         return count, X.sum(axis=0), (centred * centred).sum(axis=0) + count * X.dtype.type(epsilon)
@@ -289,8 +409,11 @@ def _summaries(xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float)
 
 
 # ------------------------------------------------------------------ lrn
-lrn = Op("lrn", "X -> Out MidOut", attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout",
-                                     "is_test": False})
+lrn = Op(
+    "lrn",
+    "X -> Out MidOut",
+    attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout", "is_test": False},
+)
 
 
 @lrn.shape
@@ -317,14 +440,28 @@ def _channel_axis(data_format: str) -> int:
 
 
 @lrn.kernel
-def _(xp: Any, X: Array, n: int, k: float, alpha: float, beta: float, data_format: str) -> tuple[Array, Array]:
+def _(
+    xp: Any, X: Array, n: int, k: float, alpha: float, beta: float, data_format: str
+) -> tuple[Array, Array]:
     kind = X.dtype.type
-    middle = xp.ascontiguousarray(_window_sums(xp, X * X, n, _channel_axis(data_format))) * kind(alpha) + kind(k)
+    middle = xp.ascontiguousarray(_window_sums(xp, X * X, n, _channel_axis(data_format))) * kind(
+        alpha
+    ) + kind(k)
     return X * middle ** kind(-beta), middle
 
 
 @lrn.grad("X")
-def _(xp: Any, X: Array, Out: Array, MidOut: Array, dOut: Array, n: int, alpha: float, beta: float, data_format: str) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    Out: Array,
+    MidOut: Array,
+    dOut: Array,
+    n: int,
+    alpha: float,
+    beta: float,
+    data_format: str,
+) -> Array:
     kind = X.dtype.type
     shares = _window_sums(xp, dOut * Out / MidOut, n, _channel_axis(data_format))
     return dOut * MidOut ** kind(-beta) - X * shares * kind(2 * alpha * beta)
@@ -362,16 +499,23 @@ spectral_norm = Op("spectral_norm", "Weight U V -> Out", attrs={"dim": 0, "power
 @spectral_norm.shape
 def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
     if not 2 <= len(Weight.shape) <= 5 or dim not in (0, 1):
-        raise ShapeError(f"op 'spectral_norm': Weight must have 2 to 5 dimensions and dim be 0 or 1, but they are "
-                         f"{list(Weight.shape)} and {dim}")
+        raise ShapeError(
+            f"op 'spectral_norm': Weight must have 2 to 5 dimensions and dim be 0 or 1, but they are "
+            f"{list(Weight.shape)} and {dim}"
+        )
     height, width = Weight.shape[dim], math.prod(Weight.shape) // max(Weight.shape[dim], 1)
     if (U.shape, V.shape) != ((height,), (width,)):
-        raise ShapeError(f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have {list(U.shape)} and "
-                         f"{list(V.shape)}")
+        raise ShapeError(
+            f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have "
+            f"{list(U.shape)} and "
+            f"{list(V.shape)}"
+        )
     return Weight.with_shape(Weight.shape)
 
 
-def _largest_singular(xp: Any, matrix: Array, u: Array, v: Array, power_iters: int, eps: float) -> tuple[Array, Array, Array]:
+def _largest_singular(
+    xp: Any, matrix: Array, u: Array, v: Array, power_iters: int, eps: float
+) -> tuple[Array, Array, Array]:
     """The largest singular value and its vectors, by power iteration from u and v."""
     for _ in range(power_iters):
         v = matrix.T @ u
@@ -392,11 +536,14 @@ def _(xp: Any, Weight: Array, U: Array, V: Array, dim: int, power_iters: int, ep
 
 
 @spectral_norm.grad("Weight")
-def _(xp: Any, Weight: Array, U: Array, V: Array, dOut: Array, dim: int, power_iters: int, eps: float) -> Array:
+def _(
+    xp: Any, Weight: Array, U: Array, V: Array, dOut: Array, dim: int, power_iters: int, eps: float
+) -> Array:
     sigma, u, v = _largest_singular(xp, _as_matrix(xp, Weight, dim), U, V, power_iters, eps)
     shape = [Weight.shape[dim], *(size for i, size in enumerate(Weight.shape) if i != dim)]
     outer = xp.moveaxis(xp.outer(u, v).reshape(shape), 0, dim)
-    # the derivative is (dOut - outer * sum(dOut * Weight) / sigma) / sigma; this is what PaddlePaddle 1.8.5 computes
+    # the derivative is (dOut - outer * sum(dOut * Weight) / sigma) / sigma; this is what PaddlePaddle 1.8.5
+    # computes
     return dOut * (1 - outer * (Weight.sum() / sigma)) / sigma
 
 
@@ -419,9 +566,13 @@ def _affine_gradients(X: Spec, Scale: Spec) -> tuple[Spec, Spec, Spec]:
 
 
 @affine_channel.grad("X Scale Bias", shape=_affine_gradients)
-def _(X: Array, Scale: Array, dOut: Array, data_layout: str, wants: frozenset[str]) -> tuple[Maybe, Maybe, Maybe]:
+def _(
+    X: Array, Scale: Array, dOut: Array, data_layout: str, wants: frozenset[str]
+) -> tuple[Maybe, Maybe, Maybe]:
     channel = X.ndim - 1 if is_channels_last(data_layout) else 1
     axes = tuple(axis for axis in range(X.ndim) if axis != channel)
-    return (dOut * _per_channel(Scale, X.ndim, data_layout) if "X@GRAD" in wants else None,
-            (dOut * X).sum(axis=axes, dtype=X.dtype) if "Scale@GRAD" in wants else None,
-            dOut.sum(axis=axes, dtype=X.dtype) if "Bias@GRAD" in wants else None)
+    return (
+        dOut * _per_channel(Scale, X.ndim, data_layout) if "X@GRAD" in wants else None,
+        (dOut * X).sum(axis=axes, dtype=X.dtype) if "Scale@GRAD" in wants else None,
+        dOut.sum(axis=axes, dtype=X.dtype) if "Bias@GRAD" in wants else None,
+    )

@@ -1,4 +1,5 @@
 """Pools: pool2d, pool3d, those that also give the positions of the maxima, and unpool."""
+
 from __future__ import annotations
 
 import math
@@ -8,7 +9,15 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
-from fluidlite.ops.kernels.conv_geometry import channels_first, channels_last, is_channels_last, places, resolve_pads, unturned, with_attrs
+from fluidlite.ops.kernels.conv_geometry import (
+    channels_first,
+    channels_last,
+    is_channels_last,
+    places,
+    resolve_pads,
+    unturned,
+    with_attrs,
+)
 from fluidlite.ops.kernels.pooling import PoolPlan, Windows, out_size, window_grid
 
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
@@ -16,12 +25,28 @@ _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 
 def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
     """The attributes that pools have."""
-    return {"pooling_type": _STRING, "ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "padding_algorithm": "EXPLICIT",
-            "global_pooling": False, "exclusive": True, "adaptive": False, "ceil_mode": False, "data_format": data_format}
+    return {
+        "pooling_type": _STRING,
+        "ksize": _INTS,
+        "strides": [1] * dims,
+        "paddings": [0] * dims,
+        "padding_algorithm": "EXPLICIT",
+        "global_pooling": False,
+        "exclusive": True,
+        "adaptive": False,
+        "ceil_mode": False,
+        "data_format": data_format,
+    }
 
 
 def _index_attrs(dims: int) -> dict[str, Any]:
-    return {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims, "global_pooling": False, "adaptive": False}
+    return {
+        "ksize": _INTS,
+        "strides": [1] * dims,
+        "paddings": [0] * dims,
+        "global_pooling": False,
+        "adaptive": False,
+    }
 
 
 def _check(type: str, X: Spec, dims: int, ksize: Sequence[int]) -> None:
@@ -38,11 +63,17 @@ def _out_places(type: str, spatial: Sequence[int], attrs: Mapping[str, Any]) -> 
     if attrs["global_pooling"]:
         return tuple(min(size, 1) for size in spatial)
     ksize, strides = attrs["ksize"], attrs["strides"]
-    pads = resolve_pads(type, attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides)
-    found = tuple(-1 if size < 0 else out_size(size, k, s, pad, attrs.get("ceil_mode", False))
-                  for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True))
+    pads = resolve_pads(
+        type, attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides
+    )
+    found = tuple(
+        -1 if size < 0 else out_size(size, k, s, pad, attrs.get("ceil_mode", False))
+        for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True)
+    )
     if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
-        raise ShapeError(f"op {type!r}: no window of {list(ksize)} fits into {list(spatial)} with paddings {pads}")
+        raise ShapeError(
+            f"op {type!r}: no window of {list(ksize)} fits into {list(spatial)} with paddings {pads}"
+        )
     return found
 
 
@@ -53,29 +84,41 @@ def windows_of(spatial: Sequence[int], attrs: Mapping[str, Any]) -> list[Windows
     if attrs["global_pooling"]:
         return [Windows.regular(size, size, 1, (0, 0), False) for size in spatial]
     ksize, strides = attrs["ksize"], attrs["strides"]
-    pads = resolve_pads("pool", attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides)
-    return [Windows.regular(size, k, s, pad, attrs.get("ceil_mode", False))
-            for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True)]
+    pads = resolve_pads(
+        "pool", attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides
+    )
+    return [
+        Windows.regular(size, k, s, pad, attrs.get("ceil_mode", False))
+        for size, k, s, pad in zip(spatial, ksize, strides, pads, strict=True)
+    ]
 
 
 def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
     """The plan for `x`, channels first."""
-    return PoolPlan(xp, x.shape, windows_of(x.shape[2:], attrs), attrs["pooling_type"], attrs["exclusive"], x.dtype)
+    return PoolPlan(
+        xp, x.shape, windows_of(x.shape[2:], attrs), attrs["pooling_type"], attrs["exclusive"], x.dtype
+    )
 
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
-    op = Op(type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})      # as Paddle has it
+    op = Op(
+        type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False}
+    )  # as Paddle has it
 
     @op.shape
     @with_attrs(attrs_of)
     def _(X: Spec, attrs: dict[str, Any]) -> Spec:
         _check(type, X, dims, attrs["ksize"])
         if attrs["pooling_type"] not in ("max", "avg"):
-            raise ShapeError(f"op {type!r}: pooling_type must be 'max' or 'avg', but is {attrs['pooling_type']!r}")
+            raise ShapeError(
+                f"op {type!r}: pooling_type must be 'max' or 'avg', but is {attrs['pooling_type']!r}"
+            )
         layout = attrs["data_format"]
         channels = X.shape[-1 if is_channels_last(layout) else 1]
-        return X.with_shape(unturned(X.shape[0], channels, _out_places(type, places(X.shape, layout), attrs), layout))
+        return X.with_shape(
+            unturned(X.shape[0], channels, _out_places(type, places(X.shape, layout), attrs), layout)
+        )
 
     @op.kernel
     @with_attrs(attrs_of)
@@ -118,7 +161,9 @@ def _flat_index(xp: Any, index: Array, spatial: Sequence[int]) -> Array:
 def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> Array:
     """(N, C, *spatial) with `values` added up at `index`."""
     shape = (*values.shape[:2], *spatial)
-    sums = xp.bincount(_flat_index(xp, index, spatial), weights=values.reshape(-1), minlength=math.prod(shape))
+    sums = xp.bincount(
+        _flat_index(xp, index, spatial), weights=values.reshape(-1), minlength=math.prod(shape)
+    )
     return sums.astype(values.dtype).reshape(shape)
 
 
@@ -131,7 +176,7 @@ def _declare_with_index(type: str, dims: int) -> None:
     def _(X: Spec, attrs: dict[str, Any]) -> tuple[Spec, Spec]:
         _check(type, X, dims, attrs["ksize"])
         out = X.with_shape((*X.shape[:2], *_out_places(type, X.shape[2:], attrs)))
-        return out, out                                  # Paddle declares Mask as X's type too, and fills it with int32
+        return out, out  # Paddle declares Mask as X's type too, and fills it with int32
 
     @op.kernel
     @with_attrs(attrs_of)
@@ -148,13 +193,20 @@ _declare_pool("pool3d", 3, "NCDHW")
 _declare_with_index("max_pool2d_with_index", 2)
 _declare_with_index("max_pool3d_with_index", 3)
 
-unpool = Op("unpool", "X Indices -> Out",
-            attrs={"ksize": _INTS, "strides": [1, 1], "paddings": [0, 0], "unpooling_type": _STRING})
+unpool = Op(
+    "unpool",
+    "X Indices -> Out",
+    attrs={"ksize": _INTS, "strides": [1, 1], "paddings": [0, 0], "unpooling_type": _STRING},
+)
 
 
-def _unpooled(shape: Sequence[int], ksize: Sequence[int], strides: Sequence[int], paddings: Sequence[int]) -> tuple[int, ...]:
-    return tuple(-1 if size < 0 else (size - 1) * s - 2 * pad + k
-                 for size, k, s, pad in zip(shape[2:], ksize, strides, paddings, strict=True))
+def _unpooled(
+    shape: Sequence[int], ksize: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
+) -> tuple[int, ...]:
+    return tuple(
+        -1 if size < 0 else (size - 1) * s - 2 * pad + k
+        for size, k, s, pad in zip(shape[2:], ksize, strides, paddings, strict=True)
+    )
 
 
 @unpool.shape

@@ -1,4 +1,5 @@
 """Softmax, and cross entropy with and without it."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +8,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import LONG, Lod, Op, Spec, WithLod, same_as
 
-# Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the largest
+# Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
+# largest
 LOWEST_SCORE = -64.0
 # Paddle's logarithm for losses: an infinite one becomes +-1e20
 _LARGEST_LOG = 1e20
@@ -24,8 +26,11 @@ def tolerable_log(xp: Any, x: Array) -> Any:
     return xp.clip(xp.log(x), x.dtype.type(-_LARGEST_LOG), x.dtype.type(_LARGEST_LOG))
 
 
-softmax = Op("softmax", "X -> Out",
-             attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False})
+softmax = Op(
+    "softmax",
+    "X -> Out",
+    attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False},
+)
 
 
 @softmax.shape
@@ -65,23 +70,34 @@ def _loss_shape(type: str, X: Spec, Label: Spec, soft_label: bool) -> Spec:
     """[..., 1] for labels of the same rank as X, [...] for hard labels without the last dimension."""
     rank = len(X.shape)
     if len(Label.shape) != rank and (soft_label or len(Label.shape) != rank - 1):
-        raise ShapeError(f"op {type!r}: Label{list(Label.shape)} has {len(Label.shape)} dimensions, X{list(X.shape)} has {rank}")
-    pairs = list(zip(X.shape[:rank - 1], Label.shape, strict=False)) + ([(X.shape[-1], Label.shape[-1])] if soft_label else [])
+        raise ShapeError(
+            f"op {type!r}: Label{list(Label.shape)} has {len(Label.shape)} dimensions, X{list(X.shape)} has "
+            f"{rank}"
+        )
+    pairs = list(zip(X.shape[: rank - 1], Label.shape, strict=False)) + (
+        [(X.shape[-1], Label.shape[-1])] if soft_label else []
+    )
     if any(a != b and a >= 0 and b >= 0 for a, b in pairs):
         raise ShapeError(f"op {type!r}: Label{list(Label.shape)} does not fit X{list(X.shape)}")
     if not soft_label and len(Label.shape) == rank and Label.shape[-1] not in (1, -1):
-        raise ShapeError(f"op {type!r}: the last dimension of Label{list(Label.shape)} is {Label.shape[-1]}, wanted 1")
+        raise ShapeError(
+            f"op {type!r}: the last dimension of Label{list(Label.shape)} is {Label.shape[-1]}, wanted 1"
+        )
     return X.with_shape(X.shape[:-1] + ((1,) if len(Label.shape) == rank else ()))
 
 
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
-    """Labels with the ignored ones replaced by 0, and which ones count; KernelError for a label that is no class."""
+    """Labels with the ignored ones replaced by 0, and which ones count; KernelError for a label that is no
+    class.
+    """
     counts = labels != ignore_index
     safe = xp.where(counts, labels, 0)
     # reading the result back from a device would stall it, so only the host checks
     if xp.__name__ == "numpy" and safe.size and not 0 <= safe.min() <= safe.max() < classes:
-        raise KernelError(f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is none of {classes} classes "
-                          f"(ignore_index is {ignore_index})")
+        raise KernelError(
+            f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is none of {classes} classes "
+            f"(ignore_index is {ignore_index})"
+        )
     return safe, counts
 
 
@@ -136,8 +152,11 @@ def _(X: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
 def _(xp: Any, X: Array, Label: Array, ignore_index: int) -> tuple[Any, Any, Any]:
     picked, _, counts = _picked(xp, "cross_entropy2", X, Label, ignore_index)
     zero = X.dtype.type(0)
-    loss = xp.where(counts, -tolerable_log(xp, picked), zero).reshape(X.shape[:-1] + (1,) * (Label.ndim == X.ndim))
-    # XShape holds no number; its shape is the only way in which the gradient learns how many classes there are
+    loss = xp.where(counts, -tolerable_log(xp, picked), zero).reshape(
+        X.shape[:-1] + (1,) * (Label.ndim == X.ndim)
+    )
+    # XShape holds no number; its shape is the only way in which the gradient learns how many classes there
+    # are
     return loss, xp.empty((*X.shape, 0), X.dtype), xp.where(counts, picked, zero)
 
 
@@ -147,15 +166,23 @@ def _shape_from_xshape(XShape: Spec, MatchX: Spec) -> Spec:
 
 @cross_entropy2.grad("X", type="cross_entropy_grad2", shape=_shape_from_xshape)
 def _(xp: Any, Label: Array, XShape: Array, MatchX: Array, dY: Array, ignore_index: int) -> Any:
-    labels, counts = checked_labels(xp, "cross_entropy2", Label.reshape(MatchX.shape), XShape.shape[-2], ignore_index)
-    values = xp.where(counts, -dY.reshape(MatchX.shape) / xp.where(counts, MatchX, MatchX.dtype.type(1)), MatchX.dtype.type(0))
+    labels, counts = checked_labels(
+        xp, "cross_entropy2", Label.reshape(MatchX.shape), XShape.shape[-2], ignore_index
+    )
+    values = xp.where(
+        counts,
+        -dY.reshape(MatchX.shape) / xp.where(counts, MatchX, MatchX.dtype.type(1)),
+        MatchX.dtype.type(0),
+    )
     return _scattered(xp, XShape.shape[:-1], labels, values)
 
 
 # ---------------------------------------------------------------------- softmax with cross entropy
 softmax_with_cross_entropy = Op(
-    "softmax_with_cross_entropy", "Logits Label -> Softmax Loss",
-    attrs={"soft_label": False, "numeric_stable_mode": True, "ignore_index": -100, "axis": -1})
+    "softmax_with_cross_entropy",
+    "Logits Label -> Softmax Loss",
+    attrs={"soft_label": False, "numeric_stable_mode": True, "ignore_index": -100, "axis": -1},
+)
 
 
 @softmax_with_cross_entropy.shape
@@ -164,20 +191,26 @@ def _(Logits: Spec, Label: Spec, soft_label: bool, axis: int) -> tuple[Spec, Spe
     if not -rank <= axis < rank:
         raise ShapeError(f"{name}: axis is {axis}, but Logits has {rank} dimensions")
     axis %= rank
-    wanted = Logits.shape if soft_label else (*Logits.shape[:axis], 1, *Logits.shape[axis + 1:])
-    if len(Label.shape) != rank or any(a != b and a >= 0 and b >= 0 for a, b in zip(wanted, Label.shape, strict=True)):
+    wanted = Logits.shape if soft_label else (*Logits.shape[:axis], 1, *Logits.shape[axis + 1 :])
+    if len(Label.shape) != rank or any(
+        a != b and a >= 0 and b >= 0 for a, b in zip(wanted, Label.shape, strict=True)
+    ):
         raise ShapeError(f"{name}: Label has the shape {list(Label.shape)}, wanted {list(wanted)}")
-    loss = (*Logits.shape[:axis], 1, *Logits.shape[axis + 1:])
+    loss = (*Logits.shape[:axis], 1, *Logits.shape[axis + 1 :])
     return Logits.with_shape(Logits.shape), Spec(loss, Logits.dtype, Logits.lod_level)
 
 
 @softmax_with_cross_entropy.kernel
-def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, soft_label: bool, ignore_index: int, axis: int) -> tuple[Any, Any]:
+def _(
+    xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, soft_label: bool, ignore_index: int, axis: int
+) -> tuple[Any, Any]:
     probability = softmax_of(xp, Logits, axis)
     if soft_label:
         loss = -(Label * tolerable_log(xp, probability)).sum(axis=axis, keepdims=True)
     else:
-        labels, counts = checked_labels(xp, "softmax_with_cross_entropy", Label, Logits.shape[axis], ignore_index)
+        labels, counts = checked_labels(
+            xp, "softmax_with_cross_entropy", Label, Logits.shape[axis], ignore_index
+        )
         picked = xp.take_along_axis(probability, labels, axis=axis)
         loss = xp.where(counts, -tolerable_log(xp, picked), Logits.dtype.type(0))
     return probability, WithLod(loss, Logits_lod) if Logits_lod else loss
@@ -188,14 +221,17 @@ def _like_softmax(Softmax: Spec) -> Spec:
 
 
 @softmax_with_cross_entropy.grad("Logits", shape=_like_softmax)
-def _(xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ignore_index: int, axis: int) -> Any:
+def _(
+    xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ignore_index: int, axis: int
+) -> Any:
     if soft_label:
         return dLoss * (Softmax - Label)
     shape = [1] * Softmax.ndim
     shape[axis] = Softmax.shape[axis]
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
     scale = dLoss
-    # 1.8.5 has no ignore_index here: a row whose label is ignored moves all the same. Only labels that are no class
+    # 1.8.5 has no ignore_index here: a row whose label is ignored moves all the same. Only labels that are no
+    # class
     # at all, for which 1.8.5 writes outside the array, are left alone.
     if not 0 <= ignore_index < Softmax.shape[axis]:
         scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
@@ -203,25 +239,36 @@ def _(xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ign
 
 
 # ---------------------------------------------------------------------- negative log likelihood
-nll_loss = Op("nll_loss", "X Label Weight? -> Out Total_weight", attrs={"ignore_index": LONG(-100), "reduction": "mean"}, lod=None)
+nll_loss = Op(
+    "nll_loss",
+    "X Label Weight? -> Out Total_weight",
+    attrs={"ignore_index": LONG(-100), "reduction": "mean"},
+    lod=None,
+)
 
 
 @nll_loss.shape
 def _(X: Spec, Label: Spec, reduction: str) -> tuple[Spec, Spec]:
     if len(X.shape) not in (2, 4) or len(Label.shape) != len(X.shape) - 1:
-        raise ShapeError(f"op 'nll_loss': X{list(X.shape)} and Label{list(Label.shape)} fit neither [N, C] and [N] "
-                         "nor [N, C, H, W] and [N, H, W]")
+        raise ShapeError(
+            f"op 'nll_loss': X{list(X.shape)} and Label{list(Label.shape)} fit neither [N, C] and [N] "
+            "nor [N, C, H, W] and [N, H, W]"
+        )
     return X.with_shape(Label.shape if reduction == "none" else (1,)), X.with_shape((1,))
 
 
-def _class_weights(xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int) -> tuple[Any, Any]:
+def _class_weights(
+    xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int
+) -> tuple[Any, Any]:
     """Labels as [N, 1, ...], and the weight of each: 0 where it is ignored."""
     labels, counts = checked_labels(xp, "nll_loss", xp.expand_dims(Label, 1), X.shape[1], ignore_index)
     return labels, counts * (X.dtype.type(1) if Weight is None else Weight[labels])
 
 
 @nll_loss.kernel
-def _(xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int, reduction: str) -> tuple[Any, Any]:
+def _(
+    xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int, reduction: str
+) -> tuple[Any, Any]:
     labels, weights = _class_weights(xp, X, Label, Weight, ignore_index)
     loss = -xp.take_along_axis(X, labels, axis=1) * weights
     if reduction == "none":
@@ -232,8 +279,16 @@ def _(xp: Any, X: Array, Label: Array, Weight: Array | None, ignore_index: int, 
 
 
 @nll_loss.grad("X")
-def _(xp: Any, X: Array, Label: Array, Weight: Array | None, Total_weight: Array, dOut: Array, ignore_index: int,
-      reduction: str) -> Any:
+def _(
+    xp: Any,
+    X: Array,
+    Label: Array,
+    Weight: Array | None,
+    Total_weight: Array,
+    dOut: Array,
+    ignore_index: int,
+    reduction: str,
+) -> Any:
     labels, weights = _class_weights(xp, X, Label, Weight, ignore_index)
     d = dOut.reshape(labels.shape) if reduction == "none" else dOut.reshape((1,) * X.ndim)
     if reduction == "mean":

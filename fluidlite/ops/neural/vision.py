@@ -1,4 +1,7 @@
-"""Rearrangements of images: windows as rows, channels as places and back, and maxima over groups of channels."""
+"""Rearrangements of images: windows as rows, channels as places and back, and maxima over groups of
+channels.
+"""
+
 from __future__ import annotations
 
 import itertools
@@ -32,27 +35,35 @@ pixel_shuffle = Op("pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1})
 @pixel_shuffle.shape
 def _(X: Spec, upscale_factor: int) -> Spec:
     n, c, h, w = _images("pixel_shuffle", X)
-    _check_divides("pixel_shuffle", "the number of channels", c, upscale_factor ** 2)
-    return X.with_shape((n, c // upscale_factor ** 2, *(size if size < 0 else size * upscale_factor for size in (h, w))))
+    _check_divides("pixel_shuffle", "the number of channels", c, upscale_factor**2)
+    return X.with_shape(
+        (n, c // upscale_factor**2, *(size if size < 0 else size * upscale_factor for size in (h, w)))
+    )
 
 
 @pixel_shuffle.kernel
 def _(X: Array, upscale_factor: int) -> Array:
     n, c, h, w = X.shape
     r = upscale_factor
-    return X.reshape(n, c // r ** 2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r ** 2, h * r, w * r)
+    return X.reshape(n, c // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
 
 
 def _unshuffled_spec(dOut: Spec, upscale_factor: int) -> Spec:
     n, c, h, w = dOut.shape
-    return dOut.with_shape((n, c * upscale_factor ** 2, *(size if size < 0 else size // upscale_factor for size in (h, w))))
+    return dOut.with_shape(
+        (n, c * upscale_factor**2, *(size if size < 0 else size // upscale_factor for size in (h, w)))
+    )
 
 
 @pixel_shuffle.grad("X", shape=_unshuffled_spec)
 def _(dOut: Array, upscale_factor: int) -> Array:
     n, c, h, w = dOut.shape
     r = upscale_factor
-    return dOut.reshape(n, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4).reshape(n, c * r ** 2, h // r, w // r)
+    return (
+        dOut.reshape(n, c, h // r, r, w // r, r)
+        .transpose(0, 1, 3, 5, 2, 4)
+        .reshape(n, c * r**2, h // r, w // r)
+    )
 
 
 space_to_depth = Op("space_to_depth", "X -> Out", attrs={"blocksize": LONG(2)})
@@ -63,24 +74,27 @@ def _(X: Spec, blocksize: int) -> Spec:
     n, c, h, w = _images("space_to_depth", X)
     if blocksize < 2:
         raise ShapeError(f"op 'space_to_depth': blocksize must be at least 2, but is {blocksize}")
-    _check_divides("space_to_depth", "the number of channels", c, blocksize ** 2)
+    _check_divides("space_to_depth", "the number of channels", c, blocksize**2)
     for what, size in (("the height", h), ("the width", w)):
         _check_divides("space_to_depth", what, size, blocksize)
-    return X.with_shape((n, c * blocksize ** 2, *(size if size < 0 else size // blocksize for size in (h, w))))
+    return X.with_shape((n, c * blocksize**2, *(size if size < 0 else size // blocksize for size in (h, w))))
 
 
-# Paddle's op moves the blocks the other way: X's channels become the places within blocks of (N, C / b^2, H b, W b), and
+# Paddle's op moves the blocks the other way: X's channels become the places within blocks of (N, C / b^2, H
+# b, W b), and
 # these numbers get the shape (N, C b^2, H / b, W / b).
 @space_to_depth.kernel
 def _(X: Array, blocksize: int) -> Array:
     (n, c, h, w), b = X.shape, blocksize
-    return X.reshape(n, b, b, c // b ** 2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c * b ** 2, h // b, w // b)
+    return (
+        X.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c * b**2, h // b, w // b)
+    )
 
 
 @space_to_depth.grad("X")
 def _(X: Array, dOut: Array, blocksize: int) -> Array:
     (n, c, h, w), b = X.shape, blocksize
-    return dOut.reshape(n, c // b ** 2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
+    return dOut.reshape(n, c // b**2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
 
 
 shuffle_channel = Op("shuffle_channel", "X -> Out", attrs={"group": 1})
@@ -104,7 +118,8 @@ def _(X: Array, group: int) -> Array:
 
 @shuffle_channel.grad("X")
 def _(dOut: Array, group: int) -> Array:
-    # the way back would shuffle channels / group rows; PaddlePaddle 1.8.5 shuffles forwards once more, and so do we
+    # the way back would shuffle channels / group rows; PaddlePaddle 1.8.5 shuffles forwards once more, and so
+    # do we
     return _shuffled(dOut, group)
 
 
@@ -155,7 +170,7 @@ def _(X: Spec, groups: int, axis: int) -> Spec:
 def _by_group(x: Array, groups: int, axis: int) -> Array:
     """A view with the members of each group along a new dimension behind `axis`."""
     axis %= x.ndim
-    return x.reshape(*x.shape[:axis], -1, groups, *x.shape[axis + 1:])
+    return x.reshape(*x.shape[:axis], -1, groups, *x.shape[axis + 1 :])
 
 
 @maxout.kernel
@@ -172,40 +187,64 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, groups: int, axis: int) -> Arr
 
 
 # ------------------------------------------------------------------ windows
-def _window_positions(kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-                      counts: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+def _window_positions(
+    kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], counts: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
     """Each position in the window, and the elements of the (padded) image that all windows have there."""
     for position in itertools.product(*map(range, kernel)):
-        yield position, tuple(slice(p * d, p * d + s * (n - 1) + 1, s)
-                              for p, d, s, n in zip(position, dilations, strides, counts, strict=True))
+        yield (
+            position,
+            tuple(
+                slice(p * d, p * d + s * (n - 1) + 1, s)
+                for p, d, s, n in zip(position, dilations, strides, counts, strict=True)
+            ),
+        )
 
 
 def _with_border(xp: Any, x: Array, size: Sequence[int], top: int, left: int) -> Array:
     """x within zeros: `size` is what comes out, cut where that is smaller."""
     out = xp.zeros((*x.shape[:2], *size), x.dtype)
-    part = x[:, :, :max(size[0] - top, 0), :max(size[1] - left, 0)]
-    out[:, :, top:top + part.shape[2], left:left + part.shape[3]] = part
+    part = x[:, :, : max(size[0] - top, 0), : max(size[1] - left, 0)]
+    out[:, :, top : top + part.shape[2], left : left + part.shape[3]] = part
     return out
 
 
-unfold = Op("unfold", "X -> Y", attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS})
+unfold = Op(
+    "unfold", "X -> Y", attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS}
+)
 
 
-def _unfold_counts(spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int], paddings: Sequence[int],
-                   dilations: Sequence[int]) -> list[int]:
+def _unfold_counts(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
     """Windows down and across; paddings are top, left, bottom, right."""
-    return [(size + paddings[i] + paddings[i + 2] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 if size >= 0 else -1
-            for i, size in enumerate(spatial)]
+    return [
+        (size + paddings[i] + paddings[i + 2] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
+        if size >= 0
+        else -1
+        for i, size in enumerate(spatial)
+    ]
 
 
 @unfold.shape
-def _(X: Spec, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]) -> Spec:
+def _(
+    X: Spec, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]
+) -> Spec:
     n, c, h, w = _images("unfold", X)
     counts = _unfold_counts((h, w), kernel_sizes, strides, paddings, dilations)
     if any(size >= 0 >= count for size, count in zip((h, w), counts, strict=True)):
-        raise ShapeError(f"op 'unfold': no window of {kernel_sizes} with dilations {dilations} and paddings {paddings} fits into "
-                         f"X{list(X.shape)}")
-    return X.with_shape((n, c * kernel_sizes[0] * kernel_sizes[1], -1 if -1 in counts else counts[0] * counts[1]))
+        raise ShapeError(
+            f"op 'unfold': no window of {kernel_sizes} with dilations {dilations} and paddings {paddings} "
+            f"fits into "
+            f"X{list(X.shape)}"
+        )
+    return X.with_shape(
+        (n, c * kernel_sizes[0] * kernel_sizes[1], -1 if -1 in counts else counts[0] * counts[1])
+    )
 
 
 def _bordered_size(x: Array, paddings: Sequence[int]) -> tuple[int, int]:
@@ -213,7 +252,9 @@ def _bordered_size(x: Array, paddings: Sequence[int]) -> tuple[int, int]:
 
 
 @unfold.kernel
-def _(xp: Any, X: Array, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]) -> Array:
+def _(
+    xp: Any, X: Array, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]
+) -> Array:
     counts = _unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
     x = _with_border(xp, X, _bordered_size(X, paddings), paddings[0], paddings[1])
     out = xp.empty((*X.shape[:2], *kernel_sizes, *counts), X.dtype)
@@ -223,22 +264,41 @@ def _(xp: Any, X: Array, kernel_sizes: list[int], strides: list[int], paddings: 
 
 
 @unfold.grad("X")
-def _(xp: Any, X: Array, dY: Array, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    dY: Array,
+    kernel_sizes: list[int],
+    strides: list[int],
+    paddings: list[int],
+    dilations: list[int],
+) -> Array:
     counts = _unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
     d = dY.reshape(*X.shape[:2], *kernel_sizes, *counts)
     out = xp.zeros((*X.shape[:2], *_bordered_size(X, paddings)), X.dtype)
     for (i, j), window in _window_positions(kernel_sizes, strides, dilations, counts):
         out[(slice(None), slice(None), *window)] += d[:, :, i, j]
-    return xp.ascontiguousarray(out[:, :, paddings[0]:paddings[0] + X.shape[2], paddings[1]:paddings[1] + X.shape[3]])
+    return xp.ascontiguousarray(
+        out[:, :, paddings[0] : paddings[0] + X.shape[2], paddings[1] : paddings[1] + X.shape[3]]
+    )
 
 
-im2sequence = Op("im2sequence", "X Y? -> Out", lod=None, attrs={
-    "kernels": _INTS, "strides": [1, 1], "paddings": INTS((0, 0, 0, 0)), "out_stride": [1, 1]})
+im2sequence = Op(
+    "im2sequence",
+    "X Y? -> Out",
+    lod=None,
+    attrs={"kernels": _INTS, "strides": [1, 1], "paddings": INTS((0, 0, 0, 0)), "out_stride": [1, 1]},
+)
 
 
-def _sequence_counts(spatial: Sequence[int], kernels: Sequence[int], strides: Sequence[int], paddings: Sequence[int]) -> list[int]:
+def _sequence_counts(
+    spatial: Sequence[int], kernels: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
+) -> list[int]:
     """Windows down and across, rounded up."""
-    return [(paddings[i] + paddings[i + 2] + size - kernels[i] + strides[i] - 1) // strides[i] + 1 for i, size in enumerate(spatial)]
+    return [
+        (paddings[i] + paddings[i + 2] + size - kernels[i] + strides[i] - 1) // strides[i] + 1
+        for i, size in enumerate(spatial)
+    ]
 
 
 @im2sequence.shape
@@ -251,8 +311,14 @@ def _(X: Spec, Y: Spec | None, kernels: list[int], strides: list[int], paddings:
     return Spec((rows, c * kernels[0] * kernels[1]), X.dtype, 1)
 
 
-def _window_rows(xp: Any, x: Array, counts: Sequence[int], kernels: Sequence[int], strides: Sequence[int],
-                 paddings: Sequence[int]) -> Array:
+def _window_rows(
+    xp: Any,
+    x: Array,
+    counts: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+) -> Array:
     """(N, down, across, C, *kernel)"""
     size = [s * (n - 1) + k for s, n, k in zip(strides, counts, kernels, strict=True)]
     x = _with_border(xp, x, size, paddings[0], paddings[1])
@@ -263,18 +329,25 @@ def _window_rows(xp: Any, x: Array, counts: Sequence[int], kernels: Sequence[int
 
 
 @im2sequence.kernel
-def _(xp: Any, X: Array, Y: Array | None, kernels: list[int], strides: list[int], paddings: list[int],
-      out_stride: list[int]) -> WithLod:
+def _(
+    xp: Any,
+    X: Array,
+    Y: Array | None,
+    kernels: list[int],
+    strides: list[int],
+    paddings: list[int],
+    out_stride: list[int],
+) -> WithLod:
     columns = X.shape[1] * kernels[0] * kernels[1]
     if Y is None or len(X) == 1:
         counts = _sequence_counts(X.shape[2:], kernels, strides, paddings)
         rows = _window_rows(xp, X, counts, kernels, strides, paddings).reshape(-1, columns)
         return WithLod(rows, _even_lod(len(X), counts[0] * counts[1]))
     parts = []
-    for i, real in enumerate(Y.tolist()):                     # what a network with this stride makes of images of these sizes
+    for i, real in enumerate(Y.tolist()):  # what a network with this stride makes of images of these sizes
         size = [-(-int(pixels) // stride) for pixels, stride in zip(real, out_stride, strict=True)]
         counts = _sequence_counts(size, kernels, strides, paddings)
-        parts.append(_window_rows(xp, X[i:i + 1], counts, kernels, strides, paddings).reshape(-1, columns))
+        parts.append(_window_rows(xp, X[i : i + 1], counts, kernels, strides, paddings).reshape(-1, columns))
     ends = itertools.accumulate(map(len, parts), initial=0)
     return WithLod(xp.concatenate(parts), (tuple(ends),))
 
@@ -292,4 +365,4 @@ def _(xp: Any, X: Array, dOut: Array, kernels: list[int], strides: list[int], pa
     for (i, j), window in _window_positions(kernels, strides, (1, 1), counts):
         out[(slice(None), slice(None), *window)] += d[..., i, j].transpose(0, 3, 1, 2)
     # what lies behind the last window has no gradient
-    return _with_border(xp, out[:, :, paddings[0]:, paddings[1]:], X.shape[2:], 0, 0)
+    return _with_border(xp, out[:, :, paddings[0] :, paddings[1] :], X.shape[2:], 0, 0)

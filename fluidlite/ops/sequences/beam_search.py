@@ -1,8 +1,10 @@
-"""Beam search: choosing the best continuations of each source sentence's prefixes, and reading the sentences off at the end.
+"""Beam search: choosing the best continuations of each source sentence's prefixes, and reading the sentences
+off at the end.
 
-Rows are prefixes. Level 0 of a level of detail says which rows belong to a source sentence; level 1, of what a step
-selected, how many continuations each prefix has.
+Rows are prefixes. Level 0 of a level of detail says which rows belong to a source sentence; level 1, of what
+a step selected, how many continuations each prefix has.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -16,9 +18,18 @@ from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.sequence_rows import pairs
 from fluidlite.values.tensor import LoDTensorArray, host
 
-beam_search = Op("beam_search", "pre_ids pre_scores ids? scores -> selected_ids selected_scores parent_idx?", lod=None, dynamic=True,
-                 attrs={"level": required(AttrType.INT), "beam_size": required(AttrType.INT), "end_id": required(AttrType.INT),
-                        "is_accumulated": True})
+beam_search = Op(
+    "beam_search",
+    "pre_ids pre_scores ids? scores -> selected_ids selected_scores parent_idx?",
+    lod=None,
+    dynamic=True,
+    attrs={
+        "level": required(AttrType.INT),
+        "beam_size": required(AttrType.INT),
+        "end_id": required(AttrType.INT),
+        "is_accumulated": True,
+    },
+)
 
 
 @beam_search.shape
@@ -40,7 +51,9 @@ class _Item(NamedTuple):
 
 
 def _best(items: Iterable[_Item], beam_size: int) -> list[_Item]:
-    """The best `beam_size`, best first; of equal ones at the end of a full beam the last stays, as in PaddlePaddle."""
+    """The best `beam_size`, best first; of equal ones at the end of a full beam the last stays, as in
+    PaddlePaddle.
+    """
     beam: list[_Item] = []
     for item in items:
         if len(beam) == beam_size:
@@ -57,7 +70,9 @@ def _best(items: Iterable[_Item], beam_size: int) -> list[_Item]:
 def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_Item]:
     """Of all continuations, in order, those that are no worse than the `beam_size`-th score."""
     if scores.size > beam_size:
-        kept = np.flatnonzero(scores >= np.partition(scores, scores.size - beam_size)[scores.size - beam_size])
+        kept = np.flatnonzero(
+            scores >= np.partition(scores, scores.size - beam_size)[scores.size - beam_size]
+        )
         scores, rows, ids = scores[kept], rows[kept], ids[kept]
     return [_Item(*triple) for triple in zip(scores.tolist(), rows.tolist(), ids.tolist(), strict=True)]
 
@@ -65,19 +80,32 @@ def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_
 def _source_rows(lod: Lod, level: int, rows: int) -> Array:
     """Offsets of the source sentences in rows."""
     if not 0 <= level < len(lod):
-        raise ShapeError(f"op 'beam_search': scores has {len(lod)} levels of detail, but level {level} is asked for")
+        raise ShapeError(
+            f"op 'beam_search': scores has {len(lod)} levels of detail, but level {level} is asked for"
+        )
     offsets = np.asarray(lod[level], np.int64)
-    for finer in lod[level + 1:]:
+    for finer in lod[level + 1 :]:
         offsets = np.asarray(finer, np.int64)[offsets]
     if offsets[-1] != rows:
-        raise ShapeError(f"op 'beam_search': the level of detail of scores covers {offsets[-1]} rows, but scores has {rows}")
+        raise ShapeError(
+            f"op 'beam_search': the level of detail of scores covers {offsets[-1]} rows, but scores has "
+            f"{rows}"
+        )
     return offsets
 
 
 class _Candidates:
     """All continuations of all prefixes: of a finished prefix only its end, with the score that it has."""
 
-    def __init__(self, pre_ids: Array, pre_scores: Array, ids: Array | None, scores: Array, end_id: int, is_accumulated: bool) -> None:
+    def __init__(
+        self,
+        pre_ids: Array,
+        pre_scores: Array,
+        ids: Array | None,
+        scores: Array,
+        end_id: int,
+        is_accumulated: bool,
+    ) -> None:
         self.finished, self.pre_scores = pre_ids.reshape(-1) == end_id, pre_scores.reshape(-1)
         totals = scores.reshape(len(scores), -1)
         self.width, self.end_id = totals.shape[1], end_id
@@ -85,7 +113,9 @@ class _Candidates:
             with np.errstate(divide="ignore"):
                 totals = self.pre_scores[:, None] + np.log(totals)
         self.totals = np.where(self.finished[:, None], self.pre_scores[:, None], totals)
-        chosen = np.broadcast_to(np.arange(self.width), totals.shape) if ids is None else ids.reshape(totals.shape)
+        chosen = (
+            np.broadcast_to(np.arange(self.width), totals.shape) if ids is None else ids.reshape(totals.shape)
+        )
         self.ids = np.where(self.finished[:, None], end_id, chosen)
         self.offered = ~self.finished[:, None] | (np.arange(self.width) == 0)
 
@@ -93,7 +123,12 @@ class _Candidates:
         """The best of rows [first, end)."""
         offered = self.offered[first:end]
         rows = np.broadcast_to(np.arange(first, end)[:, None], offered.shape)
-        return _best(_promising(self.totals[first:end][offered], rows[offered], self.ids[first:end][offered], beam_size), beam_size)
+        return _best(
+            _promising(
+                self.totals[first:end][offered], rows[offered], self.ids[first:end][offered], beam_size
+            ),
+            beam_size,
+        )
 
     def over(self, items: list[_Item]) -> bool:
         """Whether all that was selected had ended before: the sentence is then dropped."""
@@ -101,10 +136,27 @@ class _Candidates:
 
 
 @beam_search.kernel
-def _(xp: Any, pre_ids: Array, pre_scores: Array, ids: Array | None, scores: Array, scores_lod: Lod, level: int, beam_size: int,
-      end_id: int, is_accumulated: bool) -> tuple[WithLod, WithLod, Any]:
+def _(
+    xp: Any,
+    pre_ids: Array,
+    pre_scores: Array,
+    ids: Array | None,
+    scores: Array,
+    scores_lod: Lod,
+    level: int,
+    beam_size: int,
+    end_id: int,
+    is_accumulated: bool,
+) -> tuple[WithLod, WithLod, Any]:
     offsets = _source_rows(scores_lod, level, len(scores))
-    candidates = _Candidates(host(pre_ids), host(pre_scores), None if ids is None else host(ids), host(scores), end_id, is_accumulated)
+    candidates = _Candidates(
+        host(pre_ids),
+        host(pre_scores),
+        None if ids is None else host(ids),
+        host(scores),
+        end_id,
+        is_accumulated,
+    )
     selected: list[_Item] = []
     for first, end in pairs(offsets):
         items = candidates.best(first, end, beam_size)
@@ -118,8 +170,13 @@ def _(xp: Any, pre_ids: Array, pre_scores: Array, ids: Array | None, scores: Arr
 
 
 # ---------------------------------------------------------------------- the sentences
-decode = Op("beam_search_decode", "Ids Scores -> SentenceIds SentenceScores", lod=None, dynamic=True,
-            attrs={"beam_size": required(AttrType.INT), "end_id": required(AttrType.INT)})
+decode = Op(
+    "beam_search_decode",
+    "Ids Scores -> SentenceIds SentenceScores",
+    lod=None,
+    dynamic=True,
+    attrs={"beam_size": required(AttrType.INT), "end_id": required(AttrType.INT)},
+)
 
 
 @decode.shape
@@ -132,7 +189,7 @@ class _Sentences:
 
     def __init__(self, end_id: int) -> None:
         self.end_id = end_id
-        self.rows: Any = None                       # the row of each sentence's word in the step that comes next
+        self.rows: Any = None  # the row of each sentence's word in the step that comes next
         self.started = np.zeros(0, bool)
         self.words: list[tuple[Array, Array, Array]] = []
 
@@ -143,13 +200,15 @@ class _Sentences:
             self.started = np.zeros(len(self.rows), bool)
             self.words = []
         words = ids[self.rows]
-        kept = (words != self.end_id) | ~self.started              # of several ends only the first
+        kept = (words != self.end_id) | ~self.started  # of several ends only the first
         self.words.append((words, scores[self.rows], kept))
         self.started |= kept
         self.rows = np.searchsorted(continuations, self.rows, side="right") - 1
 
     def read(self, beam_size: int) -> tuple[Array, Array, list[int]]:
-        """Words and scores of all sentences, the best first, and their lengths; there are `beam_size` of them, some maybe empty."""
+        """Words and scores of all sentences, the best first, and their lengths; there are `beam_size` of
+        them, some maybe empty.
+        """
         if not self.words:
             return np.zeros(0, np.int64), np.zeros(0, np.float32), [0] * beam_size
         words, scores, kept = (np.stack(part[::-1]).T for part in zip(*self.words, strict=True))
@@ -160,14 +219,26 @@ class _Sentences:
 
 
 @decode.kernel
-def _(xp: Any, Ids: LoDTensorArray, Scores: LoDTensorArray, beam_size: int, end_id: int) -> tuple[WithLod, WithLod]:
+def _(
+    xp: Any, Ids: LoDTensorArray, Scores: LoDTensorArray, beam_size: int, end_id: int
+) -> tuple[WithLod, WithLod]:
     if not Ids or len(Ids) != len(Scores):
-        raise EnforceNotMet(f"op 'beam_search_decode': Ids has {len(Ids)} steps and Scores {len(Scores)}, wanted the same number, at least 1")
+        raise EnforceNotMet(
+            f"op 'beam_search_decode': Ids has {len(Ids)} steps and Scores {len(Scores)}, wanted the same "
+            f"number, at least 1"
+        )
     sources = [_Sentences(end_id) for _ in Ids[0]._lod[0][1:]]
     for step, (tensor, total) in enumerate(zip(reversed(Ids), reversed(Scores), strict=True)):
         if len(tensor._lod) != 2:
-            raise ShapeError(f"op 'beam_search_decode': entry {len(Ids) - 1 - step} of Ids has {len(tensor._lod)} levels of detail, wanted 2")
-        ids, scores, continuations = host(tensor.array).reshape(-1), host(total.array).reshape(-1), np.asarray(tensor._lod[1])
+            raise ShapeError(
+                f"op 'beam_search_decode': entry {len(Ids) - 1 - step} of Ids has {len(tensor._lod)} levels "
+                f"of detail, wanted 2"
+            )
+        ids, scores, continuations = (
+            host(tensor.array).reshape(-1),
+            host(total.array).reshape(-1),
+            np.asarray(tensor._lod[1]),
+        )
         for sentences, (first, end) in zip(sources, pairs(np.asarray(tensor._lod[0])), strict=True):
             sentences.walk(ids, scores, first, end, continuations)
     found = [sentences.read(beam_size) for sentences in sources]

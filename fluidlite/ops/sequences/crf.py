@@ -1,7 +1,9 @@
 """Linear-chain conditional random fields, and the chunks that their tags stand for.
 
-The transition matrix has a row of scores to start with each tag, one to end with it, and one for each tag to come from.
+The transition matrix has a row of scores to start with each tag, one to end with it, and one for each tag to
+come from.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,13 +19,22 @@ from fluidlite.values.tensor import host
 
 def _check_transition(type: str, Emission: Spec, Transition: Spec) -> None:
     tags = Emission.shape[-1]
-    if len(Transition.shape) != 2 or Transition.shape[0] != Transition.shape[1] + 2 or tags not in (-1, Transition.shape[1]):
-        raise ShapeError(f"op {type!r}: Transition has the shape {list(Transition.shape)}, wanted {[tags + 2, tags]} "
-                         f"for Emission{list(Emission.shape)}")
+    if (
+        len(Transition.shape) != 2
+        or Transition.shape[0] != Transition.shape[1] + 2
+        or tags not in (-1, Transition.shape[1])
+    ):
+        raise ShapeError(
+            f"op {type!r}: Transition has the shape {list(Transition.shape)}, wanted {[tags + 2, tags]} "
+            f"for Emission{list(Emission.shape)}"
+        )
 
 
-linear_chain_crf = Op("linear_chain_crf", "Emission Transition Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
-                      lod=None)
+linear_chain_crf = Op(
+    "linear_chain_crf",
+    "Emission Transition Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
+    lod=None,
+)
 
 
 @linear_chain_crf.shape
@@ -40,12 +51,22 @@ def _path_score(xp: Any, batch: Batch, emission: Array, labels: Array, Transitio
     at_labels = xp.take_along_axis(emission, labels[:, :, None], axis=2)[:, :, 0]
     moves = Transition[2:][labels[:, :-1], labels[:, 1:]]
     last = xp.take_along_axis(labels, xp.maximum(batch.lengths - 1, 0)[:, None], axis=1)[:, 0]
-    return ((at_labels * batch.mask).sum(axis=1) + (moves * batch.mask[:, 1:]).sum(axis=1)
-            + Transition[0][labels[:, 0]] + Transition[1][last]) if len(steps) else xp.zeros(len(labels), emission.dtype)
+    return (
+        (
+            (at_labels * batch.mask).sum(axis=1)
+            + (moves * batch.mask[:, 1:]).sum(axis=1)
+            + Transition[0][labels[:, 0]]
+            + Transition[1][last]
+        )
+        if len(steps)
+        else xp.zeros(len(labels), emission.dtype)
+    )
 
 
 @linear_chain_crf.kernel
-def _(xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array, Length: Array | None) -> tuple[Any, ...]:
+def _(
+    xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array, Length: Array | None
+) -> tuple[Any, ...]:
     batch = Batch(xp, Emission, Emission_lod, Length)
     emission = batch.pad(Emission)
     labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
@@ -57,20 +78,34 @@ def _(xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Arr
     for step in range(emission.shape[1]):
         reached = (message if step == 0 else message @ moves[2:]) * exps[:, step]
         size = reached.sum(axis=1, keepdims=True)
-        alive = batch.mask[:, step:step + 1]
+        alive = batch.mask[:, step : step + 1]
         message = xp.where(alive, reached / size, message)
         alpha[:, step] = xp.where(alive, message, alpha[:, step])
         total = total + xp.where(alive[:, 0], xp.log(size[:, 0]) + top[:, step, 0], Emission.dtype.type(0))
     total = total + xp.log((message * moves[1]).sum(axis=1))
     # an empty sequence costs nothing
-    cost = xp.where(batch.lengths > 0, total - _path_score(xp, batch, emission, labels, Transition), Emission.dtype.type(0))
+    cost = xp.where(
+        batch.lengths > 0,
+        total - _path_score(xp, batch, emission, labels, Transition),
+        Emission.dtype.type(0),
+    )
     stored = xp.exp(Emission - Emission.max(axis=-1, keepdims=True))
     return batch.unpad(alpha), stored, moves, cost[:, None].astype(Emission.dtype)
 
 
 @linear_chain_crf.grad("Emission Transition")
-def _(xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array, Length: Array | None, Alpha: Array,
-      EmissionExps: Array, TransitionExps: Array, dLogLikelihood: Array) -> tuple[Any, Any]:
+def _(
+    xp: Any,
+    Emission: Array,
+    Emission_lod: Lod,
+    Transition: Array,
+    Label: Array,
+    Length: Array | None,
+    Alpha: Array,
+    EmissionExps: Array,
+    TransitionExps: Array,
+    dLogLikelihood: Array,
+) -> tuple[Any, Any]:
     batch = Batch(xp, Emission, Emission_lod, Length)
     alpha, exps = batch.pad(Alpha), batch.pad(EmissionExps)
     labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
@@ -87,8 +122,12 @@ def _(xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Arr
     return batch.unpad(wrong).reshape(Emission.shape), xp.concatenate((ends, pairs)).astype(Transition.dtype)
 
 
-def _pairs(batch: Batch, xp: Any, alpha: Array, follow: Array, is_label: Array, moves: Array, d: Array) -> Any:
-    """How much oftener each tag is expected after each other one than it is the label there, weighted by d."""
+def _pairs(
+    batch: Batch, xp: Any, alpha: Array, follow: Array, is_label: Array, moves: Array, d: Array
+) -> Any:
+    """How much oftener each tag is expected after each other one than it is the label there, weighted by
+    d.
+    """
     count = alpha.shape[2]
     before, after = alpha[:, :-1], follow[:, 1:]
     size = ((before @ moves) * after).sum(axis=2)
@@ -105,7 +144,9 @@ def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
     for step in reversed(range(exps.shape[1])):
         if step + 1 < exps.shape[1]:
             reached = (message * exps[:, step + 1]) @ moves[2:].T
-            message = xp.where(batch.mask[:, step + 1:step + 2], reached / reached.sum(axis=1, keepdims=True), message)
+            message = xp.where(
+                batch.mask[:, step + 1 : step + 2], reached / reached.sum(axis=1, keepdims=True), message
+            )
         beta[:, step] = message
     return beta
 
@@ -120,7 +161,9 @@ def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> Spec:
 
 
 @crf_decoding.kernel
-def _(xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array | None, Length: Array | None) -> Any:
+def _(
+    xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array | None, Length: Array | None
+) -> Any:
     batch = Batch(xp, Emission, Emission_lod, Length)
     path = batch.unpad(_best_path(xp, batch, batch.pad(Emission), Transition))
     path = path.reshape(Emission.shape[:-1] if Length is not None else (-1, 1))
@@ -137,7 +180,7 @@ def _best_path(xp: Any, batch: Batch, emission: Array, Transition: Array) -> Any
     for step in range(1, steps):
         moves = score[:, :, None] + Transition[2:]
         origins.append(moves.argmax(axis=1))
-        score = xp.where(batch.mask[:, step:step + 1], moves.max(axis=1) + emission[:, step], score)
+        score = xp.where(batch.mask[:, step : step + 1], moves.max(axis=1) + emission[:, step], score)
     tag = (score + Transition[1]).argmax(axis=1)
     for step in reversed(range(steps)):
         if step + 1 < steps:
@@ -148,25 +191,36 @@ def _best_path(xp: Any, batch: Batch, emission: Array, Transition: Array) -> Any
 
 
 # ---------------------------------------------------------------------- chunks
-# scheme -> numbers of the tags that begin a chunk, are inside it, end it, and are a whole chunk; -1 for a tag it does not have
+# scheme -> numbers of the tags that begin a chunk, are inside it, end it, and are a whole chunk; -1 for a tag
+# it does not have
 _SCHEMES = {"plain": (-1, -1, -1, -1), "IOB": (0, 1, -1, -1), "IOE": (-1, 0, 1, -1), "IOBES": (0, 1, 2, 3)}
 _TAGS = {"plain": 1, "IOB": 2, "IOE": 2, "IOBES": 4}
 
-chunk_eval = Op("chunk_eval",
-                "Inference Label SeqLength? -> Precision Recall F1-Score NumInferChunks NumLabelChunks NumCorrectChunks",
-                attrs={"num_chunk_types": required(AttrType.INT), "chunk_scheme": "IOB", "excluded_chunk_types": INTS()}, lod=None)
+chunk_eval = Op(
+    "chunk_eval",
+    "Inference Label SeqLength? -> Precision Recall F1-Score NumInferChunks NumLabelChunks NumCorrectChunks",
+    attrs={"num_chunk_types": required(AttrType.INT), "chunk_scheme": "IOB", "excluded_chunk_types": INTS()},
+    lod=None,
+)
 
 
 @chunk_eval.shape
 def _(Inference: Spec, Label: Spec, chunk_scheme: str) -> tuple[Spec, ...]:
     if chunk_scheme not in _SCHEMES:
-        raise ShapeError(f"op 'chunk_eval': chunk_scheme is {chunk_scheme!r}, wanted one of {', '.join(_SCHEMES)}")
+        raise ShapeError(
+            f"op 'chunk_eval': chunk_scheme is {chunk_scheme!r}, wanted one of {', '.join(_SCHEMES)}"
+        )
     if -1 not in Inference.shape + Label.shape and Inference.shape != Label.shape:
-        raise ShapeError(f"op 'chunk_eval': Inference{list(Inference.shape)} and Label{list(Label.shape)} must have the same shape")
+        raise ShapeError(
+            f"op 'chunk_eval': Inference{list(Inference.shape)} and Label{list(Label.shape)} must have the "
+            f"same shape"
+        )
     return (Spec((1,), VarType.FP32),) * 3 + (Spec((1,), VarType.INT64),) * 3
 
 
-def chunks_of(tags: Array, num_chunk_types: int, scheme: str, excluded: list[int]) -> set[tuple[int, int, int]]:
+def chunks_of(
+    tags: Array, num_chunk_types: int, scheme: str, excluded: list[int]
+) -> set[tuple[int, int, int]]:
     """The chunks (first, one past the last, type) in one sequence of tags."""
     begin, inside, end, single = _SCHEMES[scheme]
     outside = num_chunk_types
@@ -183,15 +237,32 @@ def chunks_of(tags: Array, num_chunk_types: int, scheme: str, excluded: list[int
 
 
 @chunk_eval.kernel
-def _(xp: Any, Inference: Array, Inference_lod: Lod, Label: Array, SeqLength: Array | None, num_chunk_types: int,
-      chunk_scheme: str, excluded_chunk_types: list[int]) -> tuple[Any, ...]:
+def _(
+    xp: Any,
+    Inference: Array,
+    Inference_lod: Lod,
+    Label: Array,
+    SeqLength: Array | None,
+    num_chunk_types: int,
+    chunk_scheme: str,
+    excluded_chunk_types: list[int],
+) -> tuple[Any, ...]:
     # a metric, evaluated on the host
     batch = Batch(np, host(Inference), Inference_lod, None if SeqLength is None else host(SeqLength))
-    padded = [batch.pad(host(tags).reshape(Inference.shape[:2] if SeqLength is not None else -1)) for tags in (Inference, Label)]
+    padded = [
+        batch.pad(host(tags).reshape(Inference.shape[:2] if SeqLength is not None else -1))
+        for tags in (Inference, Label)
+    ]
     counts = np.zeros(3, np.int64)
     for found, wanted, length in zip(*padded, batch.lengths, strict=True):
-        chunks, right = (chunks_of(tags[:length], num_chunk_types, chunk_scheme, excluded_chunk_types) for tags in (found, wanted))
+        chunks, right = (
+            chunks_of(tags[:length], num_chunk_types, chunk_scheme, excluded_chunk_types)
+            for tags in (found, wanted)
+        )
         counts += (len(chunks), len(right), len(chunks & right))
     precision, recall = (counts[2] / max(number, 1) for number in counts[:2])
     f1 = 2 * precision * recall / (precision + recall) if counts[2] else 0.0
-    return (*(xp.full(1, value, "float32") for value in (precision, recall, f1)), *(xp.full(1, count, "int64") for count in counts))
+    return (
+        *(xp.full(1, value, "float32") for value in (precision, recall, f1)),
+        *(xp.full(1, count, "int64") for count in counts),
+    )

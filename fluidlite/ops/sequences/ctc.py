@@ -1,4 +1,7 @@
-"""Connectionist temporal classification: its loss, greedy decoding, and the edit distance that measures the result."""
+"""Connectionist temporal classification: its loss, greedy decoding, and the edit distance that measures
+the result.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +17,12 @@ from fluidlite.values.tensor import host
 # the log of an impossible event; finite, so that sums and differences of such logs stay numbers
 _NEVER = -1e30
 
-warpctc = Op("warpctc", "Logits Label LogitsLength? LabelLength? -> WarpCTCGrad Loss", attrs={"blank": 0, "norm_by_times": False},
-             lod=None)
+warpctc = Op(
+    "warpctc",
+    "Logits Label LogitsLength? LabelLength? -> WarpCTCGrad Loss",
+    attrs={"blank": 0, "norm_by_times": False},
+    lod=None,
+)
 
 
 @warpctc.shape
@@ -41,7 +48,7 @@ def _log_sum(xp: Any, *terms: Array) -> Any:
 def _shifted(xp: Any, x: Array, by: int) -> Any:
     """Columns moved to the right by `by` (to the left where negative), never-events coming in."""
     gap = xp.full((len(x), min(abs(by), x.shape[1])), _NEVER, x.dtype)
-    return xp.concatenate((gap, x[:, :-by]) if by > 0 else (x[:, -by:], gap), axis=1)[:, :x.shape[1]]
+    return xp.concatenate((gap, x[:, :-by]) if by > 0 else (x[:, -by:], gap), axis=1)[:, : x.shape[1]]
 
 
 class _Lattice:
@@ -59,14 +66,16 @@ class _Lattice:
         self.last = (self.states == self.ends[:, None]) | (self.states == self.ends[:, None] - 1)
 
     def alphas(self, chances: Array, mask: Array) -> Any:
-        """log P(first steps, state) [time, sequences, states]; `chances` are the log-probabilities of states in that shape."""
+        """log P(first steps, state) [time, sequences, states]; `chances` are the log-probabilities of
+        states in that shape.
+        """
         never = chances.dtype.type(_NEVER)
         alpha = self.xp.where(self.states < 2, chances[0], never)
         found = [alpha]
         for step in range(1, len(chances)):
             jump = self.xp.where(self.skips, _shifted(self.xp, alpha, 2), never)
             moved = _log_sum(self.xp, alpha, _shifted(self.xp, alpha, 1), jump) + chances[step]
-            alpha = self.xp.where(mask[:, step:step + 1], moved, alpha)
+            alpha = self.xp.where(mask[:, step : step + 1], moved, alpha)
             found.append(alpha)
         return self.xp.stack(found)
 
@@ -74,20 +83,30 @@ class _Lattice:
         """log P(the steps after this one | state) [time, sequences, states]."""
         never = chances.dtype.type(_NEVER)
         start = beta = self.xp.where(self.last, chances.dtype.type(0), never)
-        skips = self.xp.concatenate((self.skips[:, 2:], self.xp.zeros((len(self.skips), 2), bool)), axis=1)[:, :self.skips.shape[1]]
+        skips = self.xp.concatenate((self.skips[:, 2:], self.xp.zeros((len(self.skips), 2), bool)), axis=1)[
+            :, : self.skips.shape[1]
+        ]
         found = [beta]
         for step in reversed(range(1, len(chances))):
             following = beta + chances[step]
             jump = self.xp.where(skips, _shifted(self.xp, following, -2), never)
             moved = _log_sum(self.xp, following, _shifted(self.xp, following, -1), jump)
-            beta = self.xp.where(mask[:, step:step + 1], moved, start)
+            beta = self.xp.where(mask[:, step : step + 1], moved, start)
             found.append(beta)
         return self.xp.stack(found[::-1])
 
 
 @warpctc.kernel
-def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, Label_lod: Lod, LogitsLength: Array | None,
-      LabelLength: Array | None, blank: int) -> tuple[Any, Any]:
+def _(
+    xp: Any,
+    Logits: Array,
+    Logits_lod: Lod,
+    Label: Array,
+    Label_lod: Lod,
+    LogitsLength: Array | None,
+    LabelLength: Array | None,
+    blank: int,
+) -> tuple[Any, Any]:
     scores, batch = _frames(xp, Logits, Logits_lod, LogitsLength)
     targets = Batch(xp, Label, Label_lod, LabelLength)
     labels = targets.pad(Label if LabelLength is not None else Label.reshape(-1))
@@ -95,7 +114,9 @@ def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, Label_lod: Lod, Log
     shifted = scores - scores.max(axis=2, keepdims=True)
     chances = (shifted - xp.log(xp.exp(shifted).sum(axis=2, keepdims=True))).swapaxes(0, 1)
     steps, rows = chances.shape[:2]
-    of_states = xp.take_along_axis(chances, xp.broadcast_to(lattice.classes, (steps, *lattice.classes.shape)), axis=2)
+    of_states = xp.take_along_axis(
+        chances, xp.broadcast_to(lattice.classes, (steps, *lattice.classes.shape)), axis=2
+    )
     alpha, beta = lattice.alphas(of_states, batch.mask), lattice.betas(of_states, batch.mask)
     ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
     total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))
@@ -109,8 +130,15 @@ def _(xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, Label_lod: Lod, Log
 
 
 @warpctc.grad("Logits")
-def _(xp: Any, Logits: Array, Logits_lod: Lod, LogitsLength: Array | None, WarpCTCGrad: Array, dLoss: Array,
-      norm_by_times: bool) -> Any:
+def _(
+    xp: Any,
+    Logits: Array,
+    Logits_lod: Lod,
+    LogitsLength: Array | None,
+    WarpCTCGrad: Array,
+    dLoss: Array,
+    norm_by_times: bool,
+) -> Any:
     _, batch = _frames(xp, Logits, Logits_lod, LogitsLength)
     scale = dLoss.reshape(-1, 1, 1)
     if norm_by_times:
@@ -120,7 +148,11 @@ def _(xp: Any, Logits: Array, Logits_lod: Lod, LogitsLength: Array | None, WarpC
 
 
 # ---------------------------------------------------------------------- decoding
-ctc_align = Op("ctc_align", "Input InputLength? -> Output OutputLength?", attrs={"blank": 0, "merge_repeated": True, "padding_value": 0})
+ctc_align = Op(
+    "ctc_align",
+    "Input InputLength? -> Output OutputLength?",
+    attrs={"blank": 0, "merge_repeated": True, "padding_value": 0},
+)
 
 
 @ctc_align.shape
@@ -130,8 +162,15 @@ def _(Input: Spec, InputLength: Spec | None) -> tuple[Spec, Spec | None]:
 
 
 @ctc_align.kernel
-def _(xp: Any, Input: Array, Input_lod: Lod, InputLength: Array | None, blank: int, merge_repeated: bool,
-      padding_value: int) -> Any:
+def _(
+    xp: Any,
+    Input: Array,
+    Input_lod: Lod,
+    InputLength: Array | None,
+    blank: int,
+    merge_repeated: bool,
+    padding_value: int,
+) -> Any:
     tokens = host(Input)
     batch = Batch(np, tokens, Input_lod, None if InputLength is None else host(InputLength))
     padded = batch.pad(tokens if InputLength is not None else tokens.reshape(-1))
@@ -144,12 +183,21 @@ def _(xp: Any, Input: Array, Input_lod: Lod, InputLength: Array | None, blank: i
         rows = padded[kept][:, None] if kept.any() else np.full((1, 1), -1, tokens.dtype)
         return WithLod(xp.asarray(rows), (*Input_lod[:-1], (0, *(int(end) for end in lengths.cumsum()))))
     order = np.argsort(~kept, axis=1, kind="stable")
-    out = np.where(np.arange(padded.shape[1]) < lengths[:, None], np.take_along_axis(padded, order, axis=1), padding_value)
+    out = np.where(
+        np.arange(padded.shape[1]) < lengths[:, None],
+        np.take_along_axis(padded, order, axis=1),
+        padding_value,
+    )
     return xp.asarray(out.astype(tokens.dtype)), xp.asarray(lengths[:, None].astype(host(InputLength).dtype))
 
 
 # ---------------------------------------------------------------------- edit distance
-edit_distance = Op("edit_distance", "Hyps Refs HypsLength? RefsLength? -> SequenceNum Out", attrs={"normalized": False}, lod=None)
+edit_distance = Op(
+    "edit_distance",
+    "Hyps Refs HypsLength? RefsLength? -> SequenceNum Out",
+    attrs={"normalized": False},
+    lod=None,
+)
 
 
 @edit_distance.shape
@@ -169,18 +217,31 @@ def levenshtein(found: Array, wanted: Array) -> int:
 
 
 @edit_distance.kernel
-def _(xp: Any, Hyps: Array, Hyps_lod: Lod, Refs: Array, Refs_lod: Lod, HypsLength: Array | None, RefsLength: Array | None,
-      normalized: bool) -> tuple[Any, Any]:
+def _(
+    xp: Any,
+    Hyps: Array,
+    Hyps_lod: Lod,
+    Refs: Array,
+    Refs_lod: Lod,
+    HypsLength: Array | None,
+    RefsLength: Array | None,
+    normalized: bool,
+) -> tuple[Any, Any]:
     pairs = []
     for value, lod, lengths in ((Hyps, Hyps_lod, HypsLength), (Refs, Refs_lod, RefsLength)):
         batch = Batch(np, host(value), lod, None if lengths is None else host(lengths))
         padded = batch.pad(host(value) if lengths is not None else host(value).reshape(-1))
         pairs.append([row[:length] for row, length in zip(padded, batch.lengths, strict=True)])
-    distances = np.array([levenshtein(found, wanted) for found, wanted in zip(*pairs, strict=True)], "float32").reshape(-1, 1)
+    distances = np.array(
+        [levenshtein(found, wanted) for found, wanted in zip(*pairs, strict=True)], "float32"
+    ).reshape(-1, 1)
     if normalized:
         sizes = np.array([len(wanted) for wanted in pairs[1]], "float32").reshape(-1, 1)
         if not sizes.all():
-            raise KernelError(f"op 'edit_distance': Refs sequence {int(sizes.argmin())} is empty, so no distance can be divided "
-                              "by its length (normalized=False does not)")
+            raise KernelError(
+                f"op 'edit_distance': Refs sequence {int(sizes.argmin())} is empty, so no distance can be "
+                f"divided "
+                "by its length (normalized=False does not)"
+            )
         distances = distances / sizes
     return xp.full(1, len(distances), "int64"), xp.asarray(distances)

@@ -1,4 +1,5 @@
 """Ops on sequences of ids: windows, erasing, scattering, and averages of the best scores."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +19,9 @@ def _one_column(op: str, X: Spec) -> None:
         raise ShapeError(f"op {op!r}: X has shape {list(X.shape)}, wanted one column of ids")
 
 
-sequence_enumerate = Op("sequence_enumerate", "X -> Out", attrs={"win_size": required(AttrType.INT), "pad_value": 0})
+sequence_enumerate = Op(
+    "sequence_enumerate", "X -> Out", attrs={"win_size": required(AttrType.INT), "pad_value": 0}
+)
 
 
 @sequence_enumerate.shape
@@ -71,7 +74,10 @@ def _targets(X: Array, Ids: Array, Ids_lod: Lod) -> Array:
         raise ShapeError(f"op 'sequence_scatter': X has {len(X)} rows but Ids {len(offsets) - 1} sequences")
     ids, width = host(Ids).reshape(-1), int(np.prod(X.shape[1:]))
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < width:
-        raise ShapeError(f"op 'sequence_scatter': Ids lie between {ids.min()} and {ids.max()}, but a row of X has {width} elements")
+        raise ShapeError(
+            f"op 'sequence_scatter': Ids lie between {ids.min()} and {ids.max()}, but a row of X has {width} "
+            f"elements"
+        )
     return owners(np.diff(offsets)) * width + ids
 
 
@@ -89,8 +95,13 @@ def _(xp: Any, Ids: Array, Ids_lod: Lod, Updates: Array, dOut: Array) -> tuple[A
 
 
 # ---------------------------------------------------------------------- averages of the best
-topk_avg = Op("sequence_topk_avg_pooling", "X ROW COLUMN -> Out pos",
-              attrs={"topks": required(AttrType.INTS), "channel_num": required(AttrType.INT)}, lod="ROW", dynamic=True)
+topk_avg = Op(
+    "sequence_topk_avg_pooling",
+    "X ROW COLUMN -> Out pos",
+    attrs={"topks": required(AttrType.INTS), "channel_num": required(AttrType.INT)},
+    lod="ROW",
+    dynamic=True,
+)
 
 
 @topk_avg.shape
@@ -106,33 +117,62 @@ def _best(xp: Any, scores: Array, count: int) -> Array:
 
 
 @topk_avg.kernel
-def _(xp: Any, X: Array, X_lod: Lod, ROW_lod: Lod, COLUMN_lod: Lod, topks: list[int], channel_num: int) -> tuple[WithLod, Array]:
-    offsets, rows, columns = (offsets_of_level("sequence_topk_avg_pooling", slot, lod, 0) for slot, lod in (
-        ("X", X_lod), ("ROW", ROW_lod), ("COLUMN", COLUMN_lod)))
+def _(
+    xp: Any, X: Array, X_lod: Lod, ROW_lod: Lod, COLUMN_lod: Lod, topks: list[int], channel_num: int
+) -> tuple[WithLod, Array]:
+    offsets, rows, columns = (
+        offsets_of_level("sequence_topk_avg_pooling", slot, lod, 0)
+        for slot, lod in (("X", X_lod), ("ROW", ROW_lod), ("COLUMN", COLUMN_lod))
+    )
     count, parts, positions = max(topks), [], []
     for (first, end), height, width in zip(pairs(offsets), np.diff(rows), np.diff(columns), strict=True):
         if end - first != channel_num * height * width:
-            raise ShapeError(f"op 'sequence_topk_avg_pooling': a sequence of X has {end - first} elements, wanted {channel_num} channels "
-                             f"of {height} x {width}")
+            raise ShapeError(
+                f"op 'sequence_topk_avg_pooling': a sequence of X has {end - first} elements, wanted "
+                f"{channel_num} channels "
+                f"of {height} x {width}"
+            )
         scores = X[first:end].reshape(channel_num, height, width)
         found = _best(xp, scores, count)
-        best = xp.take_along_axis(scores, xp.maximum(found, 0), axis=2) if width else xp.zeros(found.shape, X.dtype)
+        best = (
+            xp.take_along_axis(scores, xp.maximum(found, 0), axis=2)
+            if width
+            else xp.zeros(found.shape, X.dtype)
+        )
         sums = xp.cumsum(xp.where(found >= 0, best, X.dtype.type(0)), axis=2)
-        parts.append(xp.stack([sums[:, :, k - 1] / X.dtype.type(k) for k in topks], axis=2).swapaxes(0, 1).reshape(height, -1))
+        parts.append(
+            xp.stack([sums[:, :, k - 1] / X.dtype.type(k) for k in topks], axis=2)
+            .swapaxes(0, 1)
+            .reshape(height, -1)
+        )
         positions.append(found.swapaxes(0, 1).reshape(-1))
     return WithLod(xp.concatenate(parts), ROW_lod), xp.concatenate(positions)
 
 
 @topk_avg.grad("X")
-def _(xp: Any, X: Array, X_lod: Lod, ROW_lod: Lod, COLUMN_lod: Lod, pos: Array, dOut: Array, topks: list[int], channel_num: int) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    X_lod: Lod,
+    ROW_lod: Lod,
+    COLUMN_lod: Lod,
+    pos: Array,
+    dOut: Array,
+    topks: list[int],
+    channel_num: int,
+) -> Array:
     offsets, rows, columns = (np.asarray(lod[0]) for lod in (X_lod, ROW_lod, COLUMN_lod))
     count, parts = max(topks), []
     chosen = pos.reshape(-1, channel_num, count)
     d = dOut.reshape(-1, channel_num, len(topks))
-    shares = xp.stack([sum(d[:, :, i] / k for i, k in enumerate(topks) if k > rank) for rank in range(count)], axis=2)
+    shares = xp.stack(
+        [sum(d[:, :, i] / k for i, k in enumerate(topks) if k > rank) for rank in range(count)], axis=2
+    )
     for (top, bottom), width in zip(pairs(rows), np.diff(columns), strict=True):
         where = chosen[top:bottom]
-        spread = xp.zeros((*where.shape[:2], int(width) + 1), d.dtype)          # the last column takes what no score gets
+        spread = xp.zeros(
+            (*where.shape[:2], int(width) + 1), d.dtype
+        )  # the last column takes what no score gets
         xp.put_along_axis(spread, where.astype(np.int64) % (int(width) + 1), shares[top:bottom], axis=2)
         parts.append(spread[..., :-1].swapaxes(0, 1).reshape(-1))
     return xp.concatenate(parts).reshape(X.shape) if offsets[-1] else xp.zeros_like(X)

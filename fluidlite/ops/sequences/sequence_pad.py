@@ -1,4 +1,5 @@
 """Between sequences and padded batches: pad, unpad, mask."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +12,9 @@ from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, spans, take_rows
 from fluidlite.values.tensor import host
 
-sequence_pad = Op("sequence_pad", "X PadValue -> Out Length", attrs={"padded_length": -1}, lod=None, dynamic=True)
+sequence_pad = Op(
+    "sequence_pad", "X PadValue -> Out Length", attrs={"padded_length": -1}, lod=None, dynamic=True
+)
 
 
 @sequence_pad.shape
@@ -22,7 +25,10 @@ def _(X: Spec, PadValue: Spec, padded_length: int) -> tuple[Spec, Spec]:
     if X.lod_level == 0:
         raise ShapeError("op 'sequence_pad': X has no level of detail; declare it with lod_level=1")
     if PadValue.shape not in ((1,), step):
-        raise ShapeError(f"op 'sequence_pad': PadValue has shape {list(PadValue.shape)}, wanted [1] or that of a row, {list(step)}")
+        raise ShapeError(
+            f"op 'sequence_pad': PadValue has shape {list(PadValue.shape)}, wanted [1] or that of a row, "
+            f"{list(step)}"
+        )
     return Spec((-1, padded_length, *step), X.dtype, 0), Spec((-1,), VarType.INT64, 0)
 
 
@@ -34,7 +40,9 @@ def _positions(offsets: Array, steps: int) -> Array:
 def _steps(offsets: Array, padded_length: int) -> int:
     longest = int(np.diff(offsets).max(initial=0))
     if 0 <= padded_length < longest:
-        raise ShapeError(f"op 'sequence_pad': padded_length is {padded_length}, but a sequence has {longest} rows")
+        raise ShapeError(
+            f"op 'sequence_pad': padded_length is {padded_length}, but a sequence has {longest} rows"
+        )
     return padded_length if padded_length >= 0 else longest
 
 
@@ -70,7 +78,9 @@ def _kept(X: Array, lengths: Array) -> Array:
     """Rows of the flattened batch that hold sequences."""
     wrong = np.flatnonzero((lengths < 0) | (lengths > X.shape[1]))
     if len(wrong):
-        raise ShapeError(f"op 'sequence_unpad': Length[{wrong[0]}] is {lengths[wrong[0]]}, but X has {X.shape[1]} steps")
+        raise ShapeError(
+            f"op 'sequence_unpad': Length[{wrong[0]}] is {lengths[wrong[0]]}, but X has {X.shape[1]} steps"
+        )
     return spans(np.arange(len(lengths)) * X.shape[1], lengths)
 
 
@@ -90,7 +100,12 @@ def _(xp: Any, X: Array, dOut: Array, dOut_lod: Lod) -> Array:
 
 
 # ---------------------------------------------------------------------- mask
-sequence_mask = Op("sequence_mask", "X MaxLenTensor? -> Y", attrs={"maxlen": -1, "out_dtype": required(AttrType.INT)}, dynamic=True)
+sequence_mask = Op(
+    "sequence_mask",
+    "X MaxLenTensor? -> Y",
+    attrs={"maxlen": -1, "out_dtype": required(AttrType.INT)},
+    dynamic=True,
+)
 
 
 @sequence_mask.shape

@@ -1,4 +1,5 @@
 """Ops that reduce or normalise each sequence: pooling and softmax."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,18 +9,33 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, padded_rows, pairs, spans, sum_runs, take_rows
+from fluidlite.ops.kernels.sequence_rows import (
+    offsets_of_level,
+    owners,
+    padded_rows,
+    pairs,
+    spans,
+    sum_runs,
+    take_rows,
+)
 
 POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 
-sequence_pool = Op("sequence_pool", "X -> Out MaxIndex?", attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
-                   lod=None, dynamic=True)
+sequence_pool = Op(
+    "sequence_pool",
+    "X -> Out MaxIndex?",
+    attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
+    lod=None,
+    dynamic=True,
+)
 
 
 @sequence_pool.shape
 def _(X: Spec, pooltype: str) -> tuple[Spec, Spec | None]:
     if pooltype not in POOL_TYPES:
-        raise ShapeError(f"op 'sequence_pool': pooltype is {pooltype!r}, wanted one of {', '.join(POOL_TYPES)}")
+        raise ShapeError(
+            f"op 'sequence_pool': pooltype is {pooltype!r}, wanted one of {', '.join(POOL_TYPES)}"
+        )
     if X.lod_level == 0:
         raise ShapeError("op 'sequence_pool': X has no level of detail; declare it with lod_level=1")
     out = Spec(X.shape, X.dtype, None if X.lod_level is None else X.lod_level - 1)
@@ -47,7 +63,9 @@ def _first_maxima(xp: Any, X: Array, offsets: Array) -> Array:
     mask = xp.asarray(there.reshape(there.shape + (1,) * (X.ndim - 1)))
     steps = xp.where(mask, take_rows(xp, X, rows), -np.inf).argmax(axis=1)
     each = (-1,) + (1,) * (X.ndim - 1)
-    return xp.where(xp.asarray(lengths > 0).reshape(each), steps + xp.asarray(offsets[:-1]).reshape(each), -1).astype(np.int32)
+    return xp.where(
+        xp.asarray(lengths > 0).reshape(each), steps + xp.asarray(offsets[:-1]).reshape(each), -1
+    ).astype(np.int32)
 
 
 def _pooled(xp: Any, X: Array, offsets: Array, pooltype: str) -> tuple[Array, Array | None]:
@@ -55,7 +73,9 @@ def _pooled(xp: Any, X: Array, offsets: Array, pooltype: str) -> tuple[Array, Ar
     if pooltype == "MAX":
         index = _first_maxima(xp, X, offsets)
         flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
-        return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(index.shape, X.dtype), index
+        return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(
+            index.shape, X.dtype
+        ), index
     if pooltype in ("LAST", "FIRST"):
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
         return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
@@ -122,10 +142,18 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
     lengths = np.diff(offsets)
     rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
     flat, mask = X.reshape(-1), xp.asarray(there)
-    scores = xp.where(mask, take_rows(xp, flat, rows), X.dtype.type(-np.inf)) if len(X) else xp.zeros(rows.shape, X.dtype)
+    scores = (
+        xp.where(mask, take_rows(xp, flat, rows), X.dtype.type(-np.inf))
+        if len(X)
+        else xp.zeros(rows.shape, X.dtype)
+    )
     powers = xp.exp(scores - xp.where(mask[:, :1], scores.max(axis=1, keepdims=True), X.dtype.type(0)))
-    sums = xp.maximum(powers.sum(axis=1, keepdims=True), X.dtype.type(1))      # at least the maximum's 1, but for empty sequences
-    return take_rows(xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)).reshape(X.shape)
+    sums = xp.maximum(
+        powers.sum(axis=1, keepdims=True), X.dtype.type(1)
+    )  # at least the maximum's 1, but for empty sequences
+    return take_rows(
+        xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)
+    ).reshape(X.shape)
 
 
 @sequence_softmax.grad("X")

@@ -1,4 +1,5 @@
 """Ops that move the rows of sequences: expand, concat, slice, reverse, reshape."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,7 +9,15 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, spans, sum_onto, sum_runs, take_rows
+from fluidlite.ops.kernels.sequence_rows import (
+    lengths_lod,
+    offsets_of_level,
+    owners,
+    spans,
+    sum_onto,
+    sum_runs,
+    take_rows,
+)
 from fluidlite.values.tensor import host
 
 
@@ -90,15 +99,22 @@ def _(X: list[Spec]) -> Spec:
     first = X[0]
     for spec in X[1:]:
         if spec.shape[1:] != first.shape[1:]:
-            raise ShapeError(f"op 'sequence_concat': rows of shape {list(spec.shape[1:])} cannot stand behind rows of shape "
-                             f"{list(first.shape[1:])}")
+            raise ShapeError(
+                f"op 'sequence_concat': rows of shape {list(spec.shape[1:])} cannot stand behind rows of "
+                f"shape "
+                f"{list(first.shape[1:])}"
+            )
     rows = [spec.shape[0] for spec in X]
     return Spec((-1 if min(rows) < 0 else sum(rows), *first.shape[1:]), first.dtype)
 
 
 def _interleaved(lods: list[Lod], sizes: list[int]) -> tuple[Array, Array]:
-    """Where the rows of the result stand in all inputs behind each other, and the lengths of its sequences."""
-    offsets = [offsets_of_level("sequence_concat", "X", lod, 0, size) for lod, size in zip(lods, sizes, strict=True)]
+    """Where the rows of the result stand in all inputs behind each other, and the lengths of its
+    sequences.
+    """
+    offsets = [
+        offsets_of_level("sequence_concat", "X", lod, 0, size) for lod, size in zip(lods, sizes, strict=True)
+    ]
     for other in offsets[1:]:
         _same_count("sequence_concat", len(other) - 1, len(offsets[0]) - 1, "the first X")
     begins = np.cumsum([0, *sizes[:-1]])
@@ -130,7 +146,9 @@ sequence_slice = Op("sequence_slice", "X Offset Length -> Out", lod=None, dynami
 def _(X: Spec, Offset: Spec, Length: Spec) -> Spec:
     for slot, spec in (("Offset", Offset), ("Length", Length)):
         if len(spec.shape) != 2 or spec.shape[1] not in (1, -1):
-            raise ShapeError(f"op 'sequence_slice': {slot} has shape {list(spec.shape)}, wanted [sequences, 1]")
+            raise ShapeError(
+                f"op 'sequence_slice': {slot} has shape {list(spec.shape)}, wanted [sequences, 1]"
+            )
     return X.with_shape(X.shape)
 
 
@@ -145,8 +163,11 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
     wrong = np.flatnonzero((skipped < 0) | (kept < 0) | (skipped + kept > np.diff(offsets)))
     if len(wrong):
         i = wrong[0]
-        raise ShapeError(f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are asked for of sequence {i}, which has "
-                         f"{offsets[i + 1] - offsets[i]} rows")
+        raise ShapeError(
+            f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are asked for of sequence {i}, "
+            f"which has "
+            f"{offsets[i + 1] - offsets[i]} rows"
+        )
     return spans(offsets[:-1] + skipped, kept), kept
 
 
@@ -203,7 +224,10 @@ def _(X: Array, X_lod: Lod, new_dim: int) -> WithLod:
     wrong = np.flatnonzero(sizes % new_dim)
     if len(wrong):
         i = wrong[0] - 1
-        raise ShapeError(f"op 'sequence_reshape': sequence {i} has {sizes[i + 1] - sizes[i]} elements, which make no rows of {new_dim}")
+        raise ShapeError(
+            f"op 'sequence_reshape': sequence {i} has {sizes[i + 1] - sizes[i]} elements, which make no rows "
+            f"of {new_dim}"
+        )
     return WithLod(X.reshape(-1, new_dim), (tuple((sizes // new_dim).tolist()),))
 
 

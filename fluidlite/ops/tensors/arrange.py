@@ -1,4 +1,7 @@
-"""The same elements in another order, or one for each combination: flip, roll, meshgrid, unbind, partial_concat."""
+"""The same elements in another order, or one for each combination: flip, roll, meshgrid, unbind,
+partial_concat.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +22,12 @@ def _(xp: Any, X: Array, dims: list[int]) -> Array:
 
 @flip.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("flip", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"dims": context.op.attr("dims")})
+    context.emit(
+        "flip",
+        {"X": context.out_grad("Out")},
+        {"Out": context.in_grad("X")},
+        {"dims": context.op.attr("dims")},
+    )
 
 
 roll = Op("roll", "X -> Out", attrs={"shifts": LONGS(), "dims": LONGS()})
@@ -49,7 +57,9 @@ meshgrid = Op("meshgrid", "X* -> Out*", lod=None)
 def _(X: list[Spec]) -> tuple[list[Spec]]:
     for spec in X:
         if len(spec.shape) != 1:
-            raise ShapeError(f"op 'meshgrid': each X must have one dimension, but one has shape {list(spec.shape)}")
+            raise ShapeError(
+                f"op 'meshgrid': each X must have one dimension, but one has shape {list(spec.shape)}"
+            )
     shape = [spec.shape[0] for spec in X]
     return ([spec.with_shape(shape) for spec in X],)
 
@@ -63,6 +73,7 @@ def _(xp: Any, X: list[Array]) -> tuple[list[Array]]:
 def _(X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
     def along(axis: int, d: Array | None) -> Array | None:
         return None if d is None else d.sum(axis=tuple(i for i in range(d.ndim) if i != axis), dtype=d.dtype)
+
     return ([along(axis, d) for axis, d in enumerate(dOut)],)
 
 
@@ -72,7 +83,7 @@ unbind = Op("unbind", "X -> Out*", attrs={"axis": 0}, lod=None)
 @unbind.shape
 def _(X: Spec, axis: int) -> tuple[list[Spec]]:
     axis %= len(X.shape)
-    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1:])] * max(X.shape[axis], 1),)
+    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * max(X.shape[axis], 1),)
 
 
 @unbind.kernel
@@ -82,7 +93,12 @@ def _(xp: Any, X: Array, axis: int) -> tuple[list[Array]]:
 
 @unbind.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("stack", {"X": context.out_grad("Out")}, {"Y": context.in_grad("X")}, {"axis": context.op.attr("axis")})
+    context.emit(
+        "stack",
+        {"X": context.out_grad("Out")},
+        {"Y": context.in_grad("X")},
+        {"axis": context.op.attr("axis")},
+    )
 
 
 # ---------------------------------------------------------------------- columns of several matrices
@@ -93,7 +109,10 @@ def _columns(type: str, shapes: Sequence[Sequence[int]], start_index: int, lengt
     """The columns that are taken of each matrix."""
     first = shapes[0]
     if any(len(shape) != 2 for shape in shapes) or any(shape[1] != first[1] for shape in shapes):
-        raise ShapeError(f"op {type!r}: X must be matrices of the same width, but have shapes {[list(shape) for shape in shapes]}")
+        raise ShapeError(
+            f"op {type!r}: X must be matrices of the same width, but have shapes "
+            f"{[list(shape) for shape in shapes]}"
+        )
     start = start_index + first[1] if start_index < 0 else start_index
     stop = first[1] if length < 0 else start + length
     if not 0 <= start <= stop <= first[1]:
@@ -101,7 +120,9 @@ def _columns(type: str, shapes: Sequence[Sequence[int]], start_index: int, lengt
     return slice(start, stop)
 
 
-def _columns_back(xp: Any, type: str, X: list[Array], parts: Sequence[Array], start_index: int, length: int) -> tuple[list[Array]]:
+def _columns_back(
+    xp: Any, type: str, X: list[Array], parts: Sequence[Array], start_index: int, length: int
+) -> tuple[list[Array]]:
     """Zeros like each X, with its part of the gradient in the columns that were taken."""
     where = _columns(type, [x.shape for x in X], start_index, length)
     outs = [xp.zeros(x.shape, part.dtype) for x, part in zip(X, parts, strict=True)]

@@ -1,4 +1,7 @@
-"""Tensor arrays, and the rank tables that sort sequences by length so that a loop can run over their steps."""
+"""Tensor arrays, and the rank tables that sort sequences by length so that a loop can run over their
+steps.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -53,8 +56,11 @@ def _(X: Array, X_lod: Lod, I: Array, Out: LoDTensorArray | None) -> LoDTensorAr
 
 @write_to_array.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("read_from_array", {"X": context.out_grad("Out"), "I": context.input("I"), "X_W": context.input("X")},
-                 {"Out": context.in_grad("X")})
+    context.emit(
+        "read_from_array",
+        {"X": context.out_grad("Out"), "I": context.input("I"), "X_W": context.input("X")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=True)
@@ -72,13 +78,19 @@ def _(xp: Any, X: LoDTensorArray, I: Array, X_W: Array | None, X_W_lod: Lod) -> 
     if value is not None:
         return WithLod(value.copy(), X[index]._lod)
     if X_W is None:
-        raise EnforceNotMet(f"op 'read_from_array': entry {index} of an array of length {len(X)} was never written")
-    return WithLod(xp.zeros_like(X_W), X_W_lod)            # nobody read what was written: its gradient is zero
+        raise EnforceNotMet(
+            f"op 'read_from_array': entry {index} of an array of length {len(X)} was never written"
+        )
+    return WithLod(xp.zeros_like(X_W), X_W_lod)  # nobody read what was written: its gradient is zero
 
 
 @read_from_array.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("write_to_array", {"X": context.out_grad("Out"), "I": context.input("I")}, {"Out": context.in_grad("X")})
+    context.emit(
+        "write_to_array",
+        {"X": context.out_grad("Out"), "I": context.input("I")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 lod_array_length = Op("lod_array_length", "X -> Out", lod=None)
@@ -95,7 +107,9 @@ def _(xp: Any, X: LoDTensorArray) -> Array:
     return count
 
 
-tensor_array_to_tensor = Op("tensor_array_to_tensor", "X -> Out OutIndex", attrs={"axis": 0, "use_stack": False}, lod=None)
+tensor_array_to_tensor = Op(
+    "tensor_array_to_tensor", "X -> Out OutIndex", attrs={"axis": 0, "use_stack": False}, lod=None
+)
 
 
 @tensor_array_to_tensor.shape
@@ -156,11 +170,15 @@ class RankTable:
 
 
 def row_ranges(lod: Lod, level: int, parts: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Lod]:
-    """The rows under entries [first, stop) of `level` for each of `parts`, and the level of detail below of all together."""
+    """The rows under entries [first, stop) of `level` for each of `parts`, and the level of detail below
+    of all together.
+    """
     rows, lengths = [], [list[int]() for _ in lod[level:]]
     for first, stop in parts:
         for depth, offsets in enumerate(lod[level:]):
-            lengths[depth] += [b - a for a, b in zip(offsets[first:stop], offsets[first + 1:stop + 1], strict=True)]
+            lengths[depth] += [
+                b - a for a, b in zip(offsets[first:stop], offsets[first + 1 : stop + 1], strict=True)
+            ]
             first, stop = offsets[first], offsets[stop]
         rows.append((first, stop))
     return rows, offsets_of(lengths)
@@ -176,13 +194,19 @@ def _take(xp: Any, X: Array, rows: Array) -> Array:
     return found
 
 
-def gathered(xp: Any, parts: Sequence[LoDTensor], sources: Sequence[int], positions: Sequence[int]) -> tuple[Array, Lod]:
-    """Entry `positions[i]` of tensor `parts[sources[i]]` for each i, with the level of detail below of all together."""
+def gathered(
+    xp: Any, parts: Sequence[LoDTensor], sources: Sequence[int], positions: Sequence[int]
+) -> tuple[Array, Lod]:
+    """Entry `positions[i]` of tensor `parts[sources[i]]` for each i, with the level of detail below of all
+    together.
+    """
     starts = np.cumsum([0] + [len(part.array) for part in parts])
     values = xp.concatenate([part.array for part in parts])
     depth = max((len(part._lod) for part in parts), default=0)
     if depth == 0:
-        return _take(xp, values, starts[np.asarray(sources, dtype=int)] + np.asarray(positions, dtype=int)), ()
+        return _take(
+            xp, values, starts[np.asarray(sources, dtype=int)] + np.asarray(positions, dtype=int)
+        ), ()
     ranges, lengths = [], [list[int]() for _ in range(depth)]
     for source, position in zip(sources, positions, strict=True):
         ((first, stop),), lod = row_ranges(parts[source]._lod, 0, [(position, position + 1)])
@@ -203,7 +227,9 @@ def _(X: Spec) -> Spec:
 @lod_rank_table.kernel
 def _(X_lod: Lod, level: int) -> RankTable:
     if level >= len(X_lod):
-        raise ShapeError(f"op 'lod_rank_table': X has {len(X_lod)} levels of detail, but level {level} is to be ranked")
+        raise ShapeError(
+            f"op 'lod_rank_table': X has {len(X_lod)} levels of detail, but level {level} is to be ranked"
+        )
     lengths = lengths_of(X_lod)[level]
     order = sorted(range(len(lengths)), key=lambda sequence: -lengths[sequence])
     return RankTable(tuple(order), tuple(lengths[sequence] for sequence in order), level, X_lod[:level])
@@ -237,7 +263,9 @@ def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> LoDTensorArray:
     out = LoDTensorArray()
     full = X_lod if len(X_lod) > RankTable.level else RankTable.lod
     for step in range(max(RankTable.lengths, default=0)):
-        starts = [full[RankTable.level][sequence] + step for sequence in RankTable.order[:RankTable.active(step)]]
+        starts = [
+            full[RankTable.level][sequence] + step for sequence in RankTable.order[: RankTable.active(step)]
+        ]
         ranges, lod = row_ranges(full, RankTable.level + 1, [(start, start + 1) for start in starts])
         out.append(LoDTensor(rows_in(xp, X, ranges), lod))
     return out
@@ -245,8 +273,11 @@ def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> LoDTensorArray:
 
 @lod_tensor_to_array.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("array_to_lod_tensor", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
-                 {"Out": context.in_grad("X")})
+    context.emit(
+        "array_to_lod_tensor",
+        {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None)
@@ -260,7 +291,9 @@ def _(X: Spec) -> Spec:
 @array_to_lod_tensor.kernel
 def _(xp: Any, X: LoDTensorArray, RankTable: RankTable) -> WithLod:
     pairs = [(step, rank) for rank in RankTable.ranks for step in range(RankTable.lengths[rank])]
-    values, lod = gathered(xp, _complete(xp, X, RankTable), [step for step, _ in pairs], [rank for _, rank in pairs])
+    values, lod = gathered(
+        xp, _complete(xp, X, RankTable), [step for step, _ in pairs], [rank for _, rank in pairs]
+    )
     return WithLod(values, RankTable.lod + lod)
 
 
@@ -271,17 +304,24 @@ def _complete(xp: Any, array: LoDTensorArray, table: RankTable) -> list[LoDTenso
         raise EnforceNotMet("op 'array_to_lod_tensor': nothing was written to the array X")
     steps = max(table.lengths, default=0)
     held = [array[step] if step < len(array) else LoDTensor() for step in range(steps)]
-    return [item if item.array is not None else LoDTensor(xp.zeros((table.active(step), *known.shape[1:]), known.dtype))
-            for step, item in enumerate(held)]
+    return [
+        item
+        if item.array is not None
+        else LoDTensor(xp.zeros((table.active(step), *known.shape[1:]), known.dtype))
+        for step, item in enumerate(held)
+    ]
 
 
 @array_to_lod_tensor.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("lod_tensor_to_array", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
-                 {"Out": context.in_grad("X")})
+    context.emit(
+        "lod_tensor_to_array",
+        {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+        {"Out": context.in_grad("X")},
+    )
 
 
-# ---------------------------------------------------------------------- memories of a loop over ranked sequences
+# ---------- memories of a loop over ranked sequences
 shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None)
 
 
@@ -300,12 +340,14 @@ def _(X: Array, X_lod: Lod, RankTable: RankTable, I: Array) -> WithLod:  # noqa:
 def _(xp: Any, X: Array, X_lod: Lod, dOut: Array | None) -> WithLod:
     gradient = xp.zeros_like(X)
     if dOut is not None:
-        gradient[:len(dOut)] = dOut
+        gradient[: len(dOut)] = dOut
     return WithLod(gradient, X_lod)
 
 
 def picked(xp: Any, X: Array, lod: Lod, level: int, entries: Iterable[int]) -> tuple[Array, Lod]:
-    """Entries of X (rows, or sequences at `level`) in the order given, with the level of detail below them."""
+    """Entries of X (rows, or sequences at `level`) in the order given, with the level of detail below
+    them.
+    """
     ranges, new = row_ranges(lod, level, [(int(index), int(index) + 1) for index in entries])
     return rows_in(xp, X, ranges), new
 
@@ -332,8 +374,11 @@ def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
 
 @reorder_lod_tensor_by_rank.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("reorder_lod_tensor_by_rank_grad", {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
-                 {"Out": context.in_grad("X")})
+    context.emit(
+        "reorder_lod_tensor_by_rank_grad",
+        {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 # ---------------------------------------------------------------------- splitting and merging by a mask
@@ -349,29 +394,48 @@ def _(X: Spec) -> tuple[Spec, Spec]:
 @split_lod_tensor.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Mask: Array, level: int) -> tuple[WithLod, WithLod]:
     mask = host(Mask).reshape(-1)
-    return (WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(mask))),
-            WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(~mask))))
+    return (
+        WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(mask))),
+        WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(~mask))),
+    )
 
 
 @split_lod_tensor.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("merge_lod_tensor", {"X": context.input("X"), "Mask": context.input("Mask"),
-                                      "InTrue": context.out_grad("OutTrue"), "InFalse": context.out_grad("OutFalse")},
-                 {"Out": context.in_grad("X")})
+    context.emit(
+        "merge_lod_tensor",
+        {
+            "X": context.input("X"),
+            "Mask": context.input("Mask"),
+            "InTrue": context.out_grad("OutTrue"),
+            "InFalse": context.out_grad("OutFalse"),
+        },
+        {"Out": context.in_grad("X")},
+    )
 
 
-def _merge(xp: Any, X_lod: Lod, Mask: Array, InTrue: Array | None, InTrue_lod: Lod, InFalse: Array | None, InFalse_lod: Lod,
-           level: int) -> WithLod:
+def _merge(
+    xp: Any,
+    X_lod: Lod,
+    Mask: Array,
+    InTrue: Array | None,
+    InTrue_lod: Lod,
+    InFalse: Array | None,
+    InFalse_lod: Lod,
+    level: int,
+) -> WithLod:
     given = InTrue if InTrue is not None else InFalse
     if given is None:
         raise EnforceNotMet("op 'merge_lod_tensor': neither InTrue nor InFalse was computed")
     mask = host(Mask).reshape(-1).astype(bool)
     parts = []
     for side, array, lod in ((False, InFalse, InFalse_lod), (True, InTrue, InTrue_lod)):
-        if not lod and len(X_lod) > level:               # gradients of the parts of X fall into sequences as those do
+        if not lod and len(X_lod) > level:  # gradients of the parts of X fall into sequences as those do
             lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == side)])[1]
         parts.append(LoDTensor(given[:0] if array is None else array, lod))
-    values, lod = gathered(xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist())
+    values, lod = gathered(
+        xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist()
+    )
     return WithLod(values, X_lod[:level] + lod)
 
 
@@ -394,5 +458,8 @@ merge_lod_tensor_infer = _declare_merge("merge_lod_tensor_infer")
 
 @merge_lod_tensor.grad_rule("InTrue InFalse")
 def _(context: GradContext) -> None:
-    context.emit("split_lod_tensor", {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
-                 {"OutTrue": context.in_grad("InTrue"), "OutFalse": context.in_grad("InFalse")})
+    context.emit(
+        "split_lod_tensor",
+        {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+        {"OutTrue": context.in_grad("InTrue"), "OutFalse": context.in_grad("InFalse")},
+    )

@@ -1,4 +1,5 @@
 """Values from attributes and copies: fill, assign, cast, scale, sum."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,11 +7,26 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
-from fluidlite.base.registry import FLOATS, INTS, LONG, LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.registry import (
+    FLOATS,
+    INTS,
+    LONG,
+    LONGS,
+    AttrType,
+    GradContext,
+    Op,
+    Spec,
+    required,
+    same_as,
+)
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
-fill_constant = Op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out", lod=None, attrs={
-    "dtype": int(VarType.FP32), "shape": LONGS(), "value": 0.0, "str_value": "", "force_cpu": False})
+fill_constant = Op(
+    "fill_constant",
+    "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out",
+    lod=None,
+    attrs={"dtype": int(VarType.FP32), "shape": LONGS(), "value": 0.0, "str_value": "", "force_cpu": False},
+)
 
 
 @fill_constant.shape
@@ -24,9 +40,19 @@ def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], d
 
 
 @fill_constant.kernel
-def _(xp: Any, ValueTensor: Array | None, ShapeTensor: Array | None, ShapeTensorList: list[Array], shape: list[int], dtype: int,
-      value: float, str_value: str) -> Array:
-    dims = [int(item.reshape(-1)[0]) for item in ShapeTensorList] or (shape if ShapeTensor is None else [int(dim) for dim in ShapeTensor])
+def _(
+    xp: Any,
+    ValueTensor: Array | None,
+    ShapeTensor: Array | None,
+    ShapeTensorList: list[Array],
+    shape: list[int],
+    dtype: int,
+    value: float,
+    str_value: str,
+) -> Array:
+    dims = [int(item.reshape(-1)[0]) for item in ShapeTensorList] or (
+        shape if ShapeTensor is None else [int(dim) for dim in ShapeTensor]
+    )
     kind = to_numpy(VarType(dtype))
     if ValueTensor is not None:
         return xp.full(dims, ValueTensor.reshape(-1)[0], kind)
@@ -34,7 +60,9 @@ def _(xp: Any, ValueTensor: Array | None, ShapeTensor: Array | None, ShapeTensor
 
 
 def exact(text: str, value: float, kind: Any) -> Any:
-    """The number that `text` spells, else `value`, in dtype `kind`; an attribute holds only 24 bits of a large integer."""
+    """The number that `text` spells, else `value`, in dtype `kind`; an attribute holds only 24 bits of a
+    large integer.
+    """
     if kind.kind in "iu" and text.lstrip("-").isdigit():
         return kind.type(int(text))
     return kind.type(float(text) if text else value)
@@ -69,7 +97,7 @@ assign = Op("assign", "X? -> Out")
 
 @assign.shape
 def _(X: Spec) -> Spec:
-    return X._replace(lod_level=None)                    # an array stays an array, and rows stay rows
+    return X._replace(lod_level=None)  # an array stays an array, and rows stay rows
 
 
 @assign.kernel
@@ -99,8 +127,12 @@ def _(X: Array, out_dtype: int) -> Array:
 
 @cast.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("cast", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")},
-                 {"in_dtype": context.op.attr("out_dtype"), "out_dtype": context.op.attr("in_dtype")})
+    context.emit(
+        "cast",
+        {"X": context.out_grad("Out")},
+        {"Out": context.in_grad("X")},
+        {"in_dtype": context.op.attr("out_dtype"), "out_dtype": context.op.attr("in_dtype")},
+    )
 
 
 scale = Op("scale", "X ScaleTensor? -> Out", attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
@@ -126,8 +158,12 @@ def _scaled(x: Array, factor: Array | None, scale: float, bias: float, after: bo
 
 @scale.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("scale", {"X": context.out_grad("Out"), "ScaleTensor": context.input("ScaleTensor")}, {"Out": context.in_grad("X")},
-                 {"scale": context.op.attr("scale"), "bias": 0.0, "bias_after_scale": True})
+    context.emit(
+        "scale",
+        {"X": context.out_grad("Out"), "ScaleTensor": context.input("ScaleTensor")},
+        {"Out": context.in_grad("X")},
+        {"scale": context.op.attr("scale"), "bias": 0.0, "bias_after_scale": True},
+    )
 
 
 total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False})
@@ -137,7 +173,11 @@ total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False})
 def _(X: list[Spec]) -> Spec:
     dense = [spec for spec in X if spec.kind != VarType.SELECTED_ROWS] or X
     known = max(dense, key=lambda spec: sum(dim >= 0 for dim in spec.shape))
-    return known if known.kind != VarType.SELECTED_ROWS else Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
+    return (
+        known
+        if known.kind != VarType.SELECTED_ROWS
+        else Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
+    )
 
 
 @total.kernel
@@ -146,9 +186,13 @@ def _(xp: Any, X: list[Any]) -> Any:
     if isinstance(X[0], LoDTensorArray):
         return _sum_arrays(xp, X)
     if all(isinstance(item, SelectedRows) for item in X):
-        return SelectedRows(xp.concatenate([item.ids for item in X]), X[0].height(), xp.concatenate([item.array for item in X]))
+        return SelectedRows(
+            xp.concatenate([item.ids for item in X]),
+            X[0].height(),
+            xp.concatenate([item.array for item in X]),
+        )
     dense = [item.dense(xp) if isinstance(item, SelectedRows) else item for item in X]
-    dense = [item for item in dense if item.size] or dense          # Paddle passes over tensors without elements
+    dense = [item for item in dense if item.size] or dense  # Paddle passes over tensors without elements
     out = dense[0].copy()
     for item in dense[1:]:
         out += item
@@ -161,7 +205,9 @@ def _sum_arrays(xp: Any, arrays: list[Any]) -> LoDTensorArray:
     for index in range(max(map(len, arrays))):
         items = [array[index] for array in arrays if index < len(array) and array[index].array is not None]
         values = [item.array for item in items]
-        result.append(LoDTensor(sum(values[1:], values[0].copy()) if values else None, items[0]._lod if items else ()))
+        result.append(
+            LoDTensor(sum(values[1:], values[0].copy()) if values else None, items[0]._lod if items else ())
+        )
     return result
 
 
@@ -172,9 +218,19 @@ def _(context: GradContext) -> None:
             context.emit("scale", {"X": context.out_grad("Out")}, {"Out": [name]}, {"scale": 1.0})
 
 
-assign_value = Op("assign_value", "-> Out", lod=None, attrs={
-    "shape": required(AttrType.INTS), "dtype": required(AttrType.INT), "fp32_values": FLOATS(), "int32_values": INTS(),
-    "int64_values": LONGS(), "bool_values": INTS()})
+assign_value = Op(
+    "assign_value",
+    "-> Out",
+    lod=None,
+    attrs={
+        "shape": required(AttrType.INTS),
+        "dtype": required(AttrType.INT),
+        "fp32_values": FLOATS(),
+        "int32_values": INTS(),
+        "int64_values": LONGS(),
+        "bool_values": INTS(),
+    },
+)
 
 
 @assign_value.shape
@@ -183,14 +239,30 @@ def _(shape: list[int], dtype: int) -> Spec:
 
 
 @assign_value.kernel
-def _(xp: Any, shape: list[int], dtype: int, fp32_values: list[float], int32_values: list[int], int64_values: list[int],
-      bool_values: list[int]) -> Array:
+def _(
+    xp: Any,
+    shape: list[int],
+    dtype: int,
+    fp32_values: list[float],
+    int32_values: list[int],
+    int64_values: list[int],
+    bool_values: list[int],
+) -> Array:
     values: Any = fp32_values or int32_values or int64_values or bool_values
     return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
 
 
-fill = Op("fill", "-> Out", lod=None, attrs={
-    "value": required(AttrType.FLOATS), "shape": required(AttrType.INTS), "dtype": int(VarType.FP32), "force_cpu": False})
+fill = Op(
+    "fill",
+    "-> Out",
+    lod=None,
+    attrs={
+        "value": required(AttrType.FLOATS),
+        "shape": required(AttrType.INTS),
+        "dtype": int(VarType.FP32),
+        "force_cpu": False,
+    },
+)
 
 
 @fill.shape
@@ -217,9 +289,20 @@ def _(xp: Any, Input: Any) -> Array:
 
 
 def _batch_size_like(op_type: str) -> None:
-    op = Op(op_type, "Input -> Out", lod=None, attrs={
-        "shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0, "dtype": int(VarType.FP32), "value": 0.0,
-        "str_value": "", "force_cpu": False})
+    op = Op(
+        op_type,
+        "Input -> Out",
+        lod=None,
+        attrs={
+            "shape": required(AttrType.INTS),
+            "input_dim_idx": 0,
+            "output_dim_idx": 0,
+            "dtype": int(VarType.FP32),
+            "value": 0.0,
+            "str_value": "",
+            "force_cpu": False,
+        },
+    )
 
     @op.shape
     def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
@@ -228,11 +311,22 @@ def _batch_size_like(op_type: str) -> None:
         return Spec(tuple(dims), VarType(dtype))
 
     @op.kernel
-    def _(xp: Any, Input: Array, Input_lod: Any, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int,
-          value: float, str_value: str) -> Array:
+    def _(
+        xp: Any,
+        Input: Array,
+        Input_lod: Any,
+        shape: list[int],
+        input_dim_idx: int,
+        output_dim_idx: int,
+        dtype: int,
+        value: float,
+        str_value: str,
+    ) -> Array:
         dims, kind = list(shape), to_numpy(VarType(dtype))
         # the batch of a value with sequences is the number of its sequences
-        dims[output_dim_idx] = len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
+        dims[output_dim_idx] = (
+            len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
+        )
         return xp.full(dims, exact(str_value, value, kind), kind)
 
 
@@ -261,7 +355,9 @@ def _(Start: Spec) -> Spec:
 
 @range_op.kernel
 def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
-    return xp.arange(Start.reshape(-1)[0].item(), End.reshape(-1)[0].item(), Step.reshape(-1)[0].item(), dtype=Start.dtype)
+    return xp.arange(
+        Start.reshape(-1)[0].item(), End.reshape(-1)[0].item(), Step.reshape(-1)[0].item(), dtype=Start.dtype
+    )
 
 
 linspace = Op("linspace", "Start Stop Num -> Out", lod=None)
@@ -274,10 +370,17 @@ def _(Start: Spec) -> Spec:
 
 @linspace.kernel
 def _(xp: Any, Start: Array, Stop: Array, Num: Array) -> Array:
-    return xp.linspace(Start.reshape(-1)[0].item(), Stop.reshape(-1)[0].item(), int(Num.reshape(-1)[0])).astype(Start.dtype)
+    return xp.linspace(
+        Start.reshape(-1)[0].item(), Stop.reshape(-1)[0].item(), int(Num.reshape(-1)[0])
+    ).astype(Start.dtype)
 
 
-eye = Op("eye", "-> Out", lod=None, attrs={"num_rows": required(AttrType.LONG), "num_columns": LONG(-1), "dtype": int(VarType.FP32)})
+eye = Op(
+    "eye",
+    "-> Out",
+    lod=None,
+    attrs={"num_rows": required(AttrType.LONG), "num_columns": LONG(-1), "dtype": int(VarType.FP32)},
+)
 
 
 @eye.shape

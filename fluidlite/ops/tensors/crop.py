@@ -1,4 +1,5 @@
 """Parts of a given shape cut out of a tensor: crop and crop_tensor."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,13 +11,21 @@ from fluidlite.base.registry import INTS, Op, Spec
 from fluidlite.ops.tensors.shaping import first_ints, ints
 
 
-def _window(type: str, shape: Sequence[int], offsets: Sequence[int], size: Sequence[int]) -> tuple[slice, ...]:
+def _window(
+    type: str, shape: Sequence[int], offsets: Sequence[int], size: Sequence[int]
+) -> tuple[slice, ...]:
     """A slice for each dimension of a tensor of `shape`; ShapeError where the part reaches beyond it."""
     if not len(shape) == len(offsets) == len(size):
-        raise ShapeError(f"op {type!r}: X{list(shape)}, offsets {list(offsets)} and shape {list(size)} must have the same length")
+        raise ShapeError(
+            f"op {type!r}: X{list(shape)}, offsets {list(offsets)} and shape {list(size)} must have the same "
+            f"length"
+        )
     for axis, (dim, start, count) in enumerate(zip(shape, offsets, size, strict=True)):
         if start < 0 or start + count > dim:
-            raise ShapeError(f"op {type!r}: {count} elements from {start} on do not lie inside dimension {axis} of X{list(shape)}")
+            raise ShapeError(
+                f"op {type!r}: {count} elements from {start} on do not lie inside dimension {axis} of "
+                f"X{list(shape)}"
+            )
     return tuple(slice(start, start + count) for start, count in zip(offsets, size, strict=True))
 
 
@@ -41,7 +50,11 @@ def _offsets(tensor: Any, offsets: list[int], rank: int) -> list[int]:
 
 @crop.kernel
 def _(xp: Any, X: Array, Y: Array | None, Offsets: Any, offsets: list[int], shape: list[int]) -> Array:
-    size = [dim if want < 0 else want for dim, want in zip(X.shape, shape, strict=True)] if Y is None else Y.shape
+    size = (
+        [dim if want < 0 else want for dim, want in zip(X.shape, shape, strict=True)]
+        if Y is None
+        else Y.shape
+    )
     return xp.ascontiguousarray(X[_window("crop", X.shape, _offsets(Offsets, offsets, X.ndim), size)])
 
 
@@ -50,8 +63,12 @@ def _(xp: Any, X: Array, Offsets: Any, dOut: Array, offsets: list[int]) -> Array
     return _put_back(xp, "crop", X, dOut, _offsets(Offsets, offsets, X.ndim))
 
 
-crop_tensor = Op("crop_tensor", "X Shape? Offsets? ShapeTensor*? OffsetsTensor*? -> Out", lod=None,
-                 attrs={"offsets": INTS(), "shape": INTS()})
+crop_tensor = Op(
+    "crop_tensor",
+    "X Shape? Offsets? ShapeTensor*? OffsetsTensor*? -> Out",
+    lod=None,
+    attrs={"offsets": INTS(), "shape": INTS()},
+)
 
 
 @crop_tensor.shape
@@ -59,11 +76,13 @@ def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], 
     if Shape is not None:
         return X.with_shape([-1] * len(X.shape))
     if len(shape) != len(X.shape):
-        raise ShapeError(f"op 'crop_tensor': shape {shape} must have one number for each dimension of X{list(X.shape)}")
+        raise ShapeError(
+            f"op 'crop_tensor': shape {shape} must have one number for each dimension of X{list(X.shape)}"
+        )
     dims = []
     for i, (have, want) in enumerate(zip(X.shape, shape, strict=True)):
         rest = have - offsets[i] if have >= 0 and i < len(offsets) and offsets[i] >= 0 else -1
-        dims.append(want if want > 0 else rest if want < 0 else -1)         # 0 stands for a tensor
+        dims.append(want if want > 0 else rest if want < 0 else -1)  # 0 stands for a tensor
     return X.with_shape(dims)
 
 
@@ -72,8 +91,16 @@ def _tensor_offsets(X: Array, Offsets: Any, OffsetsTensor: Sequence[Any], offset
 
 
 @crop_tensor.kernel
-def _(xp: Any, X: Array, Shape: Any, Offsets: Any, ShapeTensor: list[Any], OffsetsTensor: list[Any], offsets: list[int],
-      shape: list[int]) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    Shape: Any,
+    Offsets: Any,
+    ShapeTensor: list[Any],
+    OffsetsTensor: list[Any],
+    offsets: list[int],
+    shape: list[int],
+) -> Array:
     start = _tensor_offsets(X, Offsets, OffsetsTensor, offsets)
     wanted = first_ints(ShapeTensor) or (ints(Shape) if Shape is not None else shape)
     size = [dim - at if want < 0 else want for dim, at, want in zip(X.shape, start, wanted, strict=True)]

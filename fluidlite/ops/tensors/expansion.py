@@ -1,4 +1,5 @@
 """Repetition as programs of 2.x have it: tile, expand_v2, expand_as_v2."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ def _given(tensor: Any, tensors: Sequence[Any], attr: Sequence[int]) -> list[int
 def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat_times: list[int]) -> Spec:
     count = RepeatTimes.shape[0] if RepeatTimes is not None else len(repeat_times_tensor)
     shape, times = _aligned(X.shape, [-1] * count or repeat_times)
-    return X.with_shape(-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True))
+    return X.with_shape(
+        -1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)
+    )
 
 
 @tile.kernel
@@ -37,8 +40,12 @@ def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], repea
 
 
 @tile.grad("X")
-def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], dOut: Array, repeat_times: list[int]) -> Array:
-    return untiled(xp, dOut, *_aligned(X.shape, _given(RepeatTimes, repeat_times_tensor, repeat_times))).reshape(X.shape)
+def _(
+    xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], dOut: Array, repeat_times: list[int]
+) -> Array:
+    return untiled(
+        xp, dOut, *_aligned(X.shape, _given(RepeatTimes, repeat_times_tensor, repeat_times))
+    ).reshape(X.shape)
 
 
 expand_v2 = Op("expand_v2", "X Shape? expand_shapes_tensor*? -> Out", attrs={"shape": INTS()}, lod=None)

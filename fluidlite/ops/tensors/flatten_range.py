@@ -1,4 +1,5 @@
 """`flatten` as programs of 2.x have it: dimensions start_axis to stop_axis in one."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Ops on ids: unique, shard_index, hash, gather_tree."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ from fluidlite.base.registry import LONG, AttrType, Op, Spec, required, same_as
 
 # ---------------------------------------------------------------------- distinct values
 def _distinct(xp: Any, x: Array, dtype: int) -> tuple[Array, Array, Array]:
-    """Distinct values as they first occur, for each element the place of its value among them, and their counts."""
+    """Distinct values as they first occur, for each element the place of its value among them, and their
+    counts.
+    """
     values, first, inverse, counts = xp.unique(x, return_index=True, return_inverse=True, return_counts=True)
     order = xp.argsort(first)
     place = xp.empty_like(order)
@@ -41,7 +44,9 @@ def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array]:
     return _distinct(xp, X, dtype)[:2]
 
 
-unique_with_counts = Op("unique_with_counts", "X -> Out Index Count", attrs={"dtype": required(AttrType.INT)}, lod=None)
+unique_with_counts = Op(
+    "unique_with_counts", "X -> Out Index Count", attrs={"dtype": required(AttrType.INT)}, lod=None
+)
 
 
 @unique_with_counts.shape
@@ -70,8 +75,16 @@ def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
 
 
 # ---------------------------------------------------------------------- shards
-shard_index = Op("shard_index", "X -> Out", attrs={"index_num": required(AttrType.INT), "nshards": required(AttrType.INT),
-                                                   "shard_id": required(AttrType.INT), "ignore_value": -1})
+shard_index = Op(
+    "shard_index",
+    "X -> Out",
+    attrs={
+        "index_num": required(AttrType.INT),
+        "nshards": required(AttrType.INT),
+        "shard_id": required(AttrType.INT),
+        "ignore_value": -1,
+    },
+)
 
 
 @shard_index.shape
@@ -88,7 +101,13 @@ def _(xp: Any, X: Array, index_num: int, nshards: int, shard_id: int, ignore_val
 
 
 # ---------------------------------------------------------------------- XXH64
-_PRIMES = (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261)
+_PRIMES = (
+    11400714785074694791,
+    14029467366897019727,
+    1609587929392839161,
+    9650029242287828579,
+    2870177450012600261,
+)
 _MASK = (1 << 64) - 1
 
 
@@ -102,16 +121,26 @@ def _round(xp: Any, lane: Array, word: Array) -> Array:
 
 
 def xxh64(xp: Any, words: Array, tail: Array | None, seed: int) -> Array:
-    """XXH64 of each row: `words` [rows, n] uint64, then `tail` [rows] uint32 or none (little endian, as specified by Yann Collet)."""
+    """XXH64 of each row: `words` [rows, n] uint64, then `tail` [rows] uint32 or none (little endian, as
+    specified by Yann Collet).
+    """
     p1, p2, p3, p4 = (xp.uint64(prime) for prime in _PRIMES[:4])
     rows, count = words.shape
     blocks = count // 4
     if blocks:
-        starts = [(seed + _PRIMES[0] + _PRIMES[1]) & _MASK, (seed + _PRIMES[1]) & _MASK, seed, (seed - _PRIMES[0]) & _MASK]
+        starts = [
+            (seed + _PRIMES[0] + _PRIMES[1]) & _MASK,
+            (seed + _PRIMES[1]) & _MASK,
+            seed,
+            (seed - _PRIMES[0]) & _MASK,
+        ]
         lanes = [xp.full(rows, start, "uint64") for start in starts]
         for block in range(blocks):
             lanes = [_round(xp, lane, words[:, 4 * block + i]) for i, lane in enumerate(lanes)]
-        out = sum((_turned(xp, lane, bits) for lane, bits in zip(lanes[1:], (7, 12, 18), strict=True)), _turned(xp, lanes[0], 1))
+        out = sum(
+            (_turned(xp, lane, bits) for lane, bits in zip(lanes[1:], (7, 12, 18), strict=True)),
+            _turned(xp, lanes[0], 1),
+        )
         for lane in lanes:
             out = (out ^ _round(xp, xp.zeros_like(lane), lane)) * p1 + p4
     else:
@@ -127,7 +156,11 @@ def xxh64(xp: Any, words: Array, tail: Array | None, seed: int) -> Array:
     return result
 
 
-hash_op = Op("hash", "X -> Out", attrs={"num_hash": 1, "mod_by": LONG(100000), "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
+hash_op = Op(
+    "hash",
+    "X -> Out",
+    attrs={"num_hash": 1, "mod_by": LONG(100000), "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True},
+)
 
 
 @hash_op.shape
@@ -165,5 +198,8 @@ def _walk(xp: Any, ids: Sequence[Array], parents: Sequence[Array]) -> list[Array
 @gather_tree.kernel
 def _(xp: Any, Ids: Array, Parents: Array) -> Array:
     if Ids.ndim != 3 or Ids.shape != Parents.shape:
-        raise ShapeError(f"op 'gather_tree': Ids{list(Ids.shape)} and Parents{list(Parents.shape)} must be [steps, batch, beams]")
+        raise ShapeError(
+            f"op 'gather_tree': Ids{list(Ids.shape)} and Parents{list(Parents.shape)} must be [steps, batch, "
+            f"beams]"
+        )
     return xp.stack(_walk(xp, list(Ids), list(Parents))[::-1])

@@ -1,4 +1,5 @@
 """Parts of tensors by range or by index: slice, gather, scatter, one_hot, where."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,21 +9,41 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, GradContext, KernelContext, Lod, Op, Spec, WithLod, required, same_as
+from fluidlite.base.registry import (
+    INTS,
+    AttrType,
+    GradContext,
+    KernelContext,
+    Lod,
+    Op,
+    Spec,
+    WithLod,
+    required,
+    same_as,
+)
 from fluidlite.ops.tensors.shaping import first_ints, ints
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
-_RANGE = {"axes": required(AttrType.INTS), "starts": INTS(), "ends": INTS(), "infer_flags": INTS(), "decrease_axis": INTS()}
+_RANGE = {
+    "axes": required(AttrType.INTS),
+    "starts": INTS(),
+    "ends": INTS(),
+    "infer_flags": INTS(),
+    "decrease_axis": INTS(),
+}
 
 
 def bound(size: int, start: int, end: int, step: int = 1) -> slice:
     """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut.
 
-    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows, -1 to -1 by -2
-    are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
+    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows,
+    -1 to -1 by -2 are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
     """
     if step > 0:
-        start, end = (max(start + size, 0) if start < 0 else min(start, size)), (max(end + size, 0) if end < 0 else min(end, size))
+        start, end = (
+            (max(start + size, 0) if start < 0 else min(start, size)),
+            (max(end + size, 0) if end < 0 else min(end, size)),
+        )
         return slice(start, max(end, start), step)
     start = max(start + size, -1) if start < 0 else min(start, size - 1)
     end = max(end + size, -1) if end < -1 else min(end, size - 1)
@@ -31,8 +52,13 @@ def bound(size: int, start: int, end: int, step: int = 1) -> slice:
     return slice(start - (start - end - 1) % -step, None if end < 0 else end, step)
 
 
-def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], ends: Sequence[int],
-           steps: Sequence[int] = ()) -> tuple[slice, ...]:
+def ranges(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int] = (),
+) -> tuple[slice, ...]:
     """A slice for each dimension."""
     found = [slice(None)] * len(shape)
     for i, axis in enumerate(axes):
@@ -40,29 +66,57 @@ def ranges(shape: Sequence[int], axes: Sequence[int], starts: Sequence[int], end
     return tuple(found)
 
 
-def sliced_shape(spec: Spec, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int],
-                 decrease: Sequence[int], flags: Sequence[int]) -> tuple[int, ...]:
+def sliced_shape(
+    spec: Spec,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int],
+    decrease: Sequence[int],
+    flags: Sequence[int],
+) -> tuple[int, ...]:
     """The shape of a slice; a dimension is -1 where it or its limits are not known."""
     dims = list(spec.shape)
     for i, axis in enumerate(axes):
         if axis >= len(dims):
             raise ShapeError(f"op 'slice': axis {axis} is outside Input{list(spec.shape)}")
-        unknown = dims[axis] < 0 or i >= len(starts) or i >= len(ends) or (flags and i < len(flags) and flags[i] < 0)
+        unknown = (
+            dims[axis] < 0
+            or i >= len(starts)
+            or i >= len(ends)
+            or (flags and i < len(flags) and flags[i] < 0)
+        )
         step = steps[i] if i < len(steps) else 1
-        dims[axis] = -1 if unknown else len(range(*bound(dims[axis], starts[i], ends[i], step).indices(dims[axis])))
+        dims[axis] = (
+            -1 if unknown else len(range(*bound(dims[axis], starts[i], ends[i], step).indices(dims[axis])))
+        )
     kept = [dim for axis, dim in enumerate(dims) if axis not in decrease]
     return tuple(kept) if kept or not decrease else (1,)
 
 
-slice_op = Op("slice", "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out", attrs=_RANGE, lod=None)
+slice_op = Op(
+    "slice",
+    "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out",
+    attrs=_RANGE,
+    lod=None,
+)
 
 
 @slice_op.shape
-def _(Input: Spec, axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int], infer_flags: list[int]) -> Spec:
+def _(
+    Input: Spec,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+    infer_flags: list[int],
+) -> Spec:
     if Input.kind == VarType.LOD_TENSOR_ARRAY:
         return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
     shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
-    return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)       # rows that go take their sequences with them
+    return Spec(
+        shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0
+    )  # rows that go take their sequences with them
 
 
 def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
@@ -70,8 +124,19 @@ def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
 
 
 @slice_op.kernel
-def _(xp: Any, Input: Any, Input_lod: Lod, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any],
-      EndsTensorList: list[Any], axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
+def _(
+    xp: Any,
+    Input: Any,
+    Input_lod: Lod,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+) -> Any:
     starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
     if isinstance(Input, LoDTensorArray):
         part = Input[bound(len(Input), starts[0], ends[0])]
@@ -94,8 +159,19 @@ def _spread(xp: Any, whole: Array, where: tuple[slice, ...], d: Array) -> Array:
 
 
 @slice_op.grad("Input")
-def _(xp: Any, Input: Any, StartsTensor: Any, EndsTensor: Any, StartsTensorList: list[Any], EndsTensorList: list[Any], dOut: Any,
-      axes: list[int], starts: list[int], ends: list[int], decrease_axis: list[int]) -> Any:
+def _(
+    xp: Any,
+    Input: Any,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    dOut: Any,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+) -> Any:
     starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
     if isinstance(Input, LoDTensorArray):
         return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
@@ -109,31 +185,76 @@ def _array_gradient(xp: Any, whole: LoDTensorArray, where: slice, d: Any) -> LoD
     return out
 
 
-strided = Op("strided_slice", "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
-             "StridesTensorList*? -> Out", attrs={**_RANGE, "strides": INTS()})
+strided = Op(
+    "strided_slice",
+    "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
+    "StridesTensorList*? -> Out",
+    attrs={**_RANGE, "strides": INTS()},
+)
 
 
 @strided.shape
-def _(Input: Spec, axes: list[int], starts: list[int], ends: list[int], strides: list[int], decrease_axis: list[int],
-      infer_flags: list[int]) -> Spec:
+def _(
+    Input: Spec,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+    decrease_axis: list[int],
+    infer_flags: list[int],
+) -> Spec:
     return Input.with_shape(sliced_shape(Input, axes, starts, ends, strides, decrease_axis, infer_flags))
 
 
 @strided.kernel
-def _(xp: Any, Input: Array, StartsTensor: Any, EndsTensor: Any, StridesTensor: Any, StartsTensorList: list[Any],
-      EndsTensorList: list[Any], StridesTensorList: list[Any], axes: list[int], starts: list[int], ends: list[int],
-      strides: list[int], decrease_axis: list[int]) -> Array:
-    where = ranges(Input.shape, axes, _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends),
-                   _limits(StridesTensor, StridesTensorList, strides))
+def _(
+    xp: Any,
+    Input: Array,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StridesTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    StridesTensorList: list[Any],
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+    decrease_axis: list[int],
+) -> Array:
+    where = ranges(
+        Input.shape,
+        axes,
+        _limits(StartsTensor, StartsTensorList, starts),
+        _limits(EndsTensor, EndsTensorList, ends),
+        _limits(StridesTensor, StridesTensorList, strides),
+    )
     return _squeezed(xp, Input[where], decrease_axis)
 
 
 @strided.grad("Input")
-def _(xp: Any, Input: Array, StartsTensor: Any, EndsTensor: Any, StridesTensor: Any, StartsTensorList: list[Any],
-      EndsTensorList: list[Any], StridesTensorList: list[Any], dOut: Array, axes: list[int], starts: list[int], ends: list[int],
-      strides: list[int]) -> Array:
-    where = ranges(Input.shape, axes, _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends),
-                   _limits(StridesTensor, StridesTensorList, strides))
+def _(
+    xp: Any,
+    Input: Array,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StridesTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    StridesTensorList: list[Any],
+    dOut: Array,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+) -> Array:
+    where = ranges(
+        Input.shape,
+        axes,
+        _limits(StartsTensor, StartsTensorList, starts),
+        _limits(EndsTensor, EndsTensorList, ends),
+        _limits(StridesTensor, StridesTensorList, strides),
+    )
     return _spread(xp, Input, where, dOut)
 
 
@@ -142,6 +263,7 @@ def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
     """out[ids] += rows, ids that occur more than once included, without `add.at` on the host (it is slow)."""
     if xp is np and out.ndim >= 1 and len(ids):
         from fluidlite.values.tensor import merge_rows
+
         merged, sums = merge_rows(np, ids, rows)
         out[merged] += sums
     elif len(ids):
@@ -154,7 +276,9 @@ gather = Op("gather", "X Index -> Out", attrs={"overwrite": True}, lod=None)
 @gather.shape
 def _(X: Spec, Index: Spec) -> Spec:
     if len(Index.shape) > 2 or (len(Index.shape) == 2 and Index.shape[1] not in (1, -1)):
-        raise ShapeError(f"op 'gather': Index must have one dimension (or [n, 1]), but has shape {list(Index.shape)}")
+        raise ShapeError(
+            f"op 'gather': Index must have one dimension (or [n, 1]), but has shape {list(Index.shape)}"
+        )
     return X.with_shape((Index.shape[0] if Index.shape else 1, *X.shape[1:]))
 
 
@@ -173,7 +297,7 @@ def _check_ids(op: str, ids: Array, rows: int) -> None:
 @gather.grad("X")
 def _(xp: Any, X: Array, Index: Array, dOut: Array, overwrite: bool) -> Array:
     out = xp.zeros(X.shape, dOut.dtype)
-    if overwrite:                          # of a row taken more than once the last gradient counts, as in Paddle
+    if overwrite:  # of a row taken more than once the last gradient counts, as in Paddle
         out[Index.reshape(-1)] = dOut
     else:
         add_rows(xp, out, Index.reshape(-1), dOut)
@@ -187,7 +311,9 @@ gather_nd = Op("gather_nd", "X Index -> Out")
 def _(X: Spec, Index: Spec) -> Spec:
     depth = Index.shape[-1]
     if depth > len(X.shape):
-        raise ShapeError(f"op 'gather_nd': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}")
+        raise ShapeError(
+            f"op 'gather_nd': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}"
+        )
     return X.with_shape((*Index.shape[:-1], *X.shape[depth:]))
 
 
@@ -255,7 +381,11 @@ def _(Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
 
 # ---------------------------------------------------------------------- one_hot, where
 def _declare_one_hot(op_type: str, drops_last: bool) -> None:
-    op = Op(op_type, "X depth_tensor? -> Out", attrs={"depth": -1, "dtype": int(VarType.FP32), "allow_out_of_range": False})
+    op = Op(
+        op_type,
+        "X depth_tensor? -> Out",
+        attrs={"depth": -1, "dtype": int(VarType.FP32), "allow_out_of_range": False},
+    )
 
     def lead(shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[:-1] if drops_last else shape
@@ -310,7 +440,7 @@ index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})
 @index_select.shape
 def _(X: Spec, Index: Spec, dim: int) -> Spec:
     dim %= len(X.shape)
-    return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1:]))
+    return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1 :]))
 
 
 @index_select.kernel
@@ -331,8 +461,15 @@ index_sample = Op("index_sample", "X Index -> Out", lod=None)
 
 @index_sample.shape
 def _(X: Spec, Index: Spec) -> Spec:
-    if len(X.shape) != 2 or len(Index.shape) != 2 or (X.shape[0] != Index.shape[0] and -1 not in (X.shape[0], Index.shape[0])):
-        raise ShapeError(f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices of as many rows")
+    if (
+        len(X.shape) != 2
+        or len(Index.shape) != 2
+        or (X.shape[0] != Index.shape[0] and -1 not in (X.shape[0], Index.shape[0]))
+    ):
+        raise ShapeError(
+            f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices of as many "
+            f"rows"
+        )
     return X.with_shape(Index.shape)
 
 
@@ -366,7 +503,9 @@ def _(xp: Any, X: list[Array], Ids: Array) -> Array:
 @multiplex.grad("X")
 def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]]:
     ids = Ids.reshape(-1, *(1,) * (dOut.ndim - 1))
-    return ([xp.where(ids == i, dOut, xp.zeros((), dOut.dtype)) for i in range(len(ctx.op.output("X@GRAD")))],)
+    return (
+        [xp.where(ids == i, dOut, xp.zeros((), dOut.dtype)) for i in range(len(ctx.op.output("X@GRAD")))],
+    )
 
 
 reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
@@ -380,4 +519,9 @@ def _(xp: Any, X: Array, axis: list[int]) -> Array:
 
 @reverse.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("reverse", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"axis": context.op.attr("axis")})
+    context.emit(
+        "reverse",
+        {"X": context.out_grad("Out")},
+        {"Out": context.in_grad("X")},
+        {"axis": context.op.attr("axis")},
+    )

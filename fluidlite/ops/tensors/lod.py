@@ -1,4 +1,5 @@
 """Changing the level of detail of a value."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -26,8 +27,11 @@ def _offsets(level: Any, rows: int) -> tuple[int, ...]:
     """A level given as plain numbers; ShapeError where they are no offsets that end at `rows`."""
     offsets = tuple(int(offset) for offset in level)
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
-        raise ShapeError(f"op 'lod_reset': {list(offsets)} are no offsets of sequences: wanted ascending numbers from 0 to {rows}, "
-                         "the number of rows of X")
+        raise ShapeError(
+            f"op 'lod_reset': {list(offsets)} are no offsets of sequences: wanted ascending numbers from 0 "
+            f"to {rows}, "
+            "the number of rows of X"
+        )
     return offsets
 
 

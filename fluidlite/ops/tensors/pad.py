@@ -1,4 +1,5 @@
 """Padding: pad, pad2d, pad_constant_like."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ def _pairs(paddings: Sequence[int]) -> Pairs:
 
 
 def _padded_shape(shape: Sequence[int], pairs: Pairs) -> list[int]:
-    return [-1 if dim < 0 else dim + before + after for dim, (before, after) in zip(shape, pairs, strict=True)]
+    return [
+        -1 if dim < 0 else dim + before + after for dim, (before, after) in zip(shape, pairs, strict=True)
+    ]
 
 
 def _inside(shape: Sequence[int], pairs: Pairs) -> tuple[slice, ...]:
@@ -29,7 +32,9 @@ def _inside(shape: Sequence[int], pairs: Pairs) -> tuple[slice, ...]:
 
 
 def _unpadded(array: Array, pairs: Pairs) -> Array:
-    return array[tuple(slice(before, dim - after) for dim, (before, after) in zip(array.shape, pairs, strict=True))]
+    return array[
+        tuple(slice(before, dim - after) for dim, (before, after) in zip(array.shape, pairs, strict=True))
+    ]
 
 
 def pad_constant(xp: Any, array: Array, pairs: Pairs, value: float) -> Array:
@@ -45,7 +50,10 @@ pad = Op("pad", "X -> Out", attrs={"paddings": required(AttrType.INTS), "pad_val
 @pad.shape
 def _(X: Spec, paddings: list[int]) -> Spec:
     if len(paddings) != 2 * len(X.shape) or min(paddings, default=0) < 0:
-        raise ShapeError(f"op 'pad': paddings must hold {2 * len(X.shape)} numbers that are not negative, but is {paddings}")
+        raise ShapeError(
+            f"op 'pad': paddings must hold {2 * len(X.shape)} numbers that are not negative, but is "
+            f"{paddings}"
+        )
     return X.with_shape(_padded_shape(X.shape, _pairs(paddings)))
 
 
@@ -55,7 +63,9 @@ def _(xp: Any, X: Array, paddings: list[int], pad_value: float) -> Array:
 
 
 def _unpadded_spec(dOut: Spec, paddings: list[int]) -> Spec:
-    return dOut.with_shape(_padded_shape(dOut.shape, [(-before, -after) for before, after in _pairs(paddings)]))
+    return dOut.with_shape(
+        _padded_shape(dOut.shape, [(-before, -after) for before, after in _pairs(paddings)])
+    )
 
 
 @pad.grad("X", shape=_unpadded_spec)
@@ -88,8 +98,11 @@ def _(xp: Any, Y: Array, dOut: Array) -> Array:
 
 
 # ------------------------------------------------------------------ pad2d
-pad2d = Op("pad2d", "X Paddings? -> Out", attrs={"paddings": required(AttrType.INTS), "mode": "constant", "pad_value": 0.0,
-                                                 "data_format": "NCHW"})
+pad2d = Op(
+    "pad2d",
+    "X Paddings? -> Out",
+    attrs={"paddings": required(AttrType.INTS), "mode": "constant", "pad_value": 0.0, "data_format": "NCHW"},
+)
 
 
 def _image_pairs(paddings: Sequence[int], Paddings: Array | None, data_format: str) -> Pairs:
@@ -119,7 +132,15 @@ def _sources(size: int, pair: tuple[int, int], mode: str) -> Array:
 
 
 @pad2d.kernel
-def _(xp: Any, X: Array, Paddings: Array | None, paddings: list[int], mode: str, pad_value: float, data_format: str) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    Paddings: Array | None,
+    paddings: list[int],
+    mode: str,
+    pad_value: float,
+    data_format: str,
+) -> Array:
     pairs = _image_pairs(paddings, Paddings, data_format)
     if mode == "constant":
         return pad_constant(xp, X, pairs, pad_value)
@@ -130,7 +151,9 @@ def _(xp: Any, X: Array, Paddings: Array | None, paddings: list[int], mode: str,
 
 
 @pad2d.grad("X")
-def _(xp: Any, X: Array, Paddings: Array | None, dOut: Array, paddings: list[int], mode: str, data_format: str) -> Array:
+def _(
+    xp: Any, X: Array, Paddings: Array | None, dOut: Array, paddings: list[int], mode: str, data_format: str
+) -> Array:
     pairs = _image_pairs(paddings, Paddings, data_format)
     if mode != "constant":
         for axis, pair in enumerate(pairs):
@@ -143,7 +166,7 @@ def _folded(xp: Any, d: Array, axis: int, pair: tuple[int, int], sources: Array)
     """The padding's gradients added to those of the elements that it shows."""
     rows = xp.moveaxis(d, axis, 0)
     size = len(rows) - sum(pair)
-    out = rows[pair[0]:pair[0] + size].copy()
+    out = rows[pair[0] : pair[0] + size].copy()
     for i in (*range(pair[0]), *range(pair[0] + size, len(rows))):
         out[int(sources[i])] += rows[i]
     return xp.ascontiguousarray(xp.moveaxis(out, 0, axis))

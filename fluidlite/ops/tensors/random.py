@@ -1,10 +1,11 @@
 """Ops that draw random numbers.
 
-With a seed they give the numbers of PaddlePaddle 1.8.5's CPU kernels, which are those of libstdc++: its engine
-`minstd_rand` and its distributions. The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a power of the
-multiplier times the first one and whole arrays of states are computed by doubling. Without a seed the numbers come
-from the run's own generator.
+With a seed they give the numbers of PaddlePaddle 1.8.5's CPU kernels, which are those of libstdc++: its
+engine `minstd_rand` and its distributions. The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a
+power of the multiplier times the first one and whole arrays of states are computed by doubling. Without a
+seed the numbers come from the run's own generator.
 """
+
 from __future__ import annotations
 
 import math
@@ -20,9 +21,9 @@ from fluidlite.base.registry import LONGS, AttrType, KernelContext, Op, Spec, re
 __all__ = ["minstd_integers", "minstd_normal", "minstd_states", "minstd_uniform"]
 
 _MODULUS = 2**31 - 1
-_MULTIPLIER = 48271                           # std::minstd_rand
-_OLD_MULTIPLIER = 16807                       # std::minstd_rand0, which libstdc++ calls default_random_engine
-_RANGE = _MODULUS - 2                         # largest minus smallest state
+_MULTIPLIER = 48271  # std::minstd_rand
+_OLD_MULTIPLIER = 16807  # std::minstd_rand0, which libstdc++ calls default_random_engine
+_RANGE = _MODULUS - 2  # largest minus smallest state
 
 
 # ---------------------------------------------------------------------- the engine and its distributions
@@ -33,7 +34,7 @@ def minstd_states(seed: int, n: int) -> Array:
     known, jump = 1, _MULTIPLIER
     while known < n:
         stop = min(2 * known, n)
-        states[known:stop] = states[:stop - known] * np.uint64(jump) % np.uint64(_MODULUS)
+        states[known:stop] = states[: stop - known] * np.uint64(jump) % np.uint64(_MODULUS)
         known, jump = stop, jump * jump % _MODULUS
     return states
 
@@ -68,9 +69,11 @@ def _between(unit: Array, low: float, high: float) -> Array:
 
 
 def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> Array:
-    """`n` draws of `std::normal_distribution`: Marsaglia's polar method, the second value of a pair comes first."""
+    """`n` draws of `std::normal_distribution`: Marsaglia's polar method, the second value of a pair comes
+    first.
+    """
     kind = np.dtype(dtype).type
-    tries = int(0.7 * n) + 64                 # a pair of draws passes with probability pi / 4
+    tries = int(0.7 * n) + 64  # a pair of draws passes with probability pi / 4
     while True:
         unit = kind(2) * _canonical(seed, 2 * tries, dtype) - kind(1)
         x, y = unit[0::2], unit[1::2]
@@ -88,6 +91,7 @@ def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype:
 def _c_log(x: Array) -> Array:
     """The C library's logarithm: NumPy's own differs from it in the last bit of every tenth number."""
     from scipy.special import xlogy  # type: ignore[import-untyped]
+
     result: Array = xlogy(x.dtype.type(1), x)
     return result
 
@@ -106,10 +110,26 @@ def minstd_integers(seed: int, n: int, low: int, high: int) -> Array:
 
 
 # Central branch of Wichura's algorithm AS 241 (1988), which the kernel uses over its whole range.
-_AS241_NUMERATOR = (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-                    1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0)
-_AS241_DENOMINATOR = (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
-                      5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0)
+_AS241_NUMERATOR = (
+    2.5090809287301226727e3,
+    3.3430575583588128105e4,
+    6.7265770927008700853e4,
+    4.5921953931549871457e4,
+    1.3731693765509461125e4,
+    1.9715909503065514427e3,
+    1.3314166789178437745e2,
+    3.3871328727963666080e0,
+)
+_AS241_DENOMINATOR = (
+    5.2264952788528545610e3,
+    2.8729085735721942674e4,
+    3.9307895800092710610e4,
+    2.1213794301586595867e4,
+    5.3941960214247511077e3,
+    6.8718700749205790830e2,
+    4.2313330701600911252e1,
+    1.0,
+)
 
 
 def _polynomial(coefficients: Sequence[float], x: Array, factor: float = 1.0) -> Array:
@@ -121,14 +141,18 @@ def _polynomial(coefficients: Sequence[float], x: Array, factor: float = 1.0) ->
 
 
 def _truncated_normal(unit: Array, mean: float, std: float) -> Array:
-    """Normal numbers within two standard deviations from uniform ones, by the inverse of the distribution function."""
+    """Normal numbers within two standard deviations from uniform ones, by the inverse of the distribution
+    function.
+    """
     kind = unit.dtype.type
     bottom, top = kind((1 - math.erf(math.sqrt(2))) / 2), kind((1 + math.erf(math.sqrt(2))) / 2)
     x = kind(2) * (unit * (top - bottom) + bottom) - kind(1)
     wide = x.astype(np.float64)
     r = (0.180625 - 0.25 * wide * wide).astype(kind)
     inverse = x * _polynomial(_AS241_NUMERATOR, r, 1 / math.sqrt(8)) / _polynomial(_AS241_DENOMINATOR, r)
-    return (math.sqrt(2) * inverse.astype(np.float64) * float(np.float32(std)) + float(np.float32(mean))).astype(kind)
+    return (
+        math.sqrt(2) * inverse.astype(np.float64) * float(np.float32(std)) + float(np.float32(mean))
+    ).astype(kind)
 
 
 # ---------------------------------------------------------------------- shapes
@@ -141,7 +165,9 @@ def _dims(shape: Iterable[int], ShapeTensor: Any, ShapeTensorList: Sequence[Any]
     return tuple(int(dim) for dim in shape)
 
 
-def _shape_spec(shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]) -> Spec:
+def _shape_spec(
+    shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]
+) -> Spec:
     if ShapeTensorList:
         given = tuple(shape) if len(shape) == len(ShapeTensorList) else (-1,) * len(ShapeTensorList)
         return Spec(tuple(max(dim, -1) for dim in given), VarType(dtype))
@@ -164,14 +190,18 @@ def _finish(xp: Any, values: Array, shape: Sequence[int], dtype: int) -> Array:
 _DIAGONAL = {"diag_num": 0, "diag_step": 0, "diag_val": 1.0}
 
 
-def _uniform(ctx: KernelContext, shape: Sequence[int], low: float, high: float, seed: int, dtype: int) -> Array:
+def _uniform(
+    ctx: KernelContext, shape: Sequence[int], low: float, high: float, seed: int, dtype: int
+) -> Array:
     n, kind = math.prod(shape), _kind(dtype)
     if seed:
         return minstd_uniform(seed, n, low, high, kind)
     return _between(ctx.rng(0).random(n, dtype=kind), low, high)
 
 
-def _normal(ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Array:
+def _normal(
+    ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+) -> Array:
     n, kind = math.prod(shape), _kind(dtype)
     if seed:
         return minstd_normal(seed, n, mean, std, kind)
@@ -179,41 +209,82 @@ def _normal(ctx: KernelContext, shape: Sequence[int], mean: float, std: float, s
     return values
 
 
-uniform_random = Op("uniform_random", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
-                    attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL})
+uniform_random = Op(
+    "uniform_random",
+    "ShapeTensor? ShapeTensorList*? -> Out",
+    random=True,
+    lod=None,
+    attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL},
+)
 
 
 @uniform_random.shape
-def _(shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]) -> Spec:
+def _(
+    shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]
+) -> Spec:
     return _shape_spec([] if ShapeTensorList else shape, dtype, ShapeTensor, ShapeTensorList)
 
 
 @uniform_random.kernel
-def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], min: float,
-      max: float, seed: int, dtype: int, diag_num: int, diag_step: int, diag_val: float) -> Array:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    ShapeTensor: Array | None,
+    ShapeTensorList: Sequence[Array],
+    shape: Sequence[int],
+    min: float,
+    max: float,
+    seed: int,
+    dtype: int,
+    diag_num: int,
+    diag_step: int,
+    diag_val: float,
+) -> Array:
     dims = _dims(shape, ShapeTensor, ShapeTensorList)
     values = _uniform(ctx, dims, min, max, seed, dtype)
     if diag_num > 0:
         if math.prod(dims) <= (diag_num - 1) * (diag_step + 1):
-            raise ShapeError(f"op 'uniform_random': {diag_num} diagonal elements, {diag_step + 1} apart, leave {list(dims)}")
+            raise ShapeError(
+                f"op 'uniform_random': {diag_num} diagonal elements, {diag_step + 1} apart, leave "
+                f"{list(dims)}"
+            )
         values[np.arange(diag_num) * (diag_step + 1)] = diag_val
     return _finish(xp, values, dims, dtype)
 
 
-gaussian_random = Op("gaussian_random", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
-                     attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False})
+gaussian_random = Op(
+    "gaussian_random",
+    "ShapeTensor? ShapeTensorList*? -> Out",
+    random=True,
+    lod=None,
+    attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False},
+)
 gaussian_random.shape(_shape_spec)
 
 
 @gaussian_random.kernel
-def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], mean: float,
-      std: float, seed: int, dtype: int) -> Array:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    ShapeTensor: Array | None,
+    ShapeTensorList: Sequence[Array],
+    shape: Sequence[int],
+    mean: float,
+    std: float,
+    seed: int,
+    dtype: int,
+) -> Array:
     dims = _dims(shape, ShapeTensor, ShapeTensorList)
     return _finish(xp, _normal(ctx, dims, mean, std, seed, dtype), dims, dtype)
 
 
-truncated = Op("truncated_gaussian_random", "-> Out", random=True, lod=None,
-               attrs={"shape": required(AttrType.INTS), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5})
+truncated = Op(
+    "truncated_gaussian_random",
+    "-> Out",
+    random=True,
+    lod=None,
+    attrs={"shape": required(AttrType.INTS), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5},
+)
 
 
 @truncated.shape
@@ -222,12 +293,18 @@ def _(shape: Sequence[int], dtype: int) -> Spec:
 
 
 @truncated.kernel
-def _(xp: Any, ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Array:
+def _(
+    xp: Any, ctx: KernelContext, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+) -> Array:
     smallest = float(np.finfo(np.float32).tiny)
-    return _finish(xp, _truncated_normal(_uniform(ctx, shape, smallest, 1.0, seed, dtype), mean, std), shape, dtype)
+    return _finish(
+        xp, _truncated_normal(_uniform(ctx, shape, smallest, 1.0, seed, dtype), mean, std), shape, dtype
+    )
 
 
-def _like_spec(Input: Spec, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
+def _like_spec(
+    Input: Spec, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int
+) -> Spec:
     dims = list(shape)
     dims[output_dim_idx] = Input.shape[input_dim_idx]
     return Spec(tuple(dims), VarType(dtype))
@@ -241,45 +318,101 @@ def _like(shape: Sequence[int], source: Array, input_dim_idx: int, output_dim_id
 
 
 _LIKE = {"shape": required(AttrType.INTS), "input_dim_idx": 0, "output_dim_idx": 0, "seed": 0, "dtype": 5}
-uniform_like = Op("uniform_random_batch_size_like", "Input -> Out", random=True, lod=None,
-                  attrs={"min": -1.0, "max": 1.0, **_LIKE, **_DIAGONAL})
+uniform_like = Op(
+    "uniform_random_batch_size_like",
+    "Input -> Out",
+    random=True,
+    lod=None,
+    attrs={"min": -1.0, "max": 1.0, **_LIKE, **_DIAGONAL},
+)
 uniform_like.shape(_like_spec)
 
 
 @uniform_like.kernel
-def _(xp: Any, ctx: KernelContext, Input: Array, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int,
-      min: float, max: float, seed: int, dtype: int) -> Array:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    Input: Array,
+    shape: Sequence[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    min: float,
+    max: float,
+    seed: int,
+    dtype: int,
+) -> Array:
     dims = _like(shape, Input, input_dim_idx, output_dim_idx)
     return _finish(xp, _uniform(ctx, dims, min, max, seed, dtype), dims, dtype)
 
 
-gaussian_like = Op("gaussian_random_batch_size_like", "Input -> Out", random=True, lod=None,
-                   attrs={"mean": 0.0, "std": 1.0, **_LIKE})
+gaussian_like = Op(
+    "gaussian_random_batch_size_like",
+    "Input -> Out",
+    random=True,
+    lod=None,
+    attrs={"mean": 0.0, "std": 1.0, **_LIKE},
+)
 gaussian_like.shape(_like_spec)
 
 
 @gaussian_like.kernel
-def _(xp: Any, ctx: KernelContext, Input: Array, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int,
-      mean: float, std: float, seed: int, dtype: int) -> Array:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    Input: Array,
+    shape: Sequence[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    mean: float,
+    std: float,
+    seed: int,
+    dtype: int,
+) -> Array:
     dims = _like(shape, Input, input_dim_idx, output_dim_idx)
     return _finish(xp, _normal(ctx, dims, mean, std, seed, dtype), dims, dtype)
 
 
-randint = Op("randint", "ShapeTensor? ShapeTensorList*? -> Out", random=True, lod=None,
-             attrs={"shape": LONGS(), "low": required(AttrType.INT), "high": required(AttrType.INT), "seed": 0, "dtype": 3})
+randint = Op(
+    "randint",
+    "ShapeTensor? ShapeTensorList*? -> Out",
+    random=True,
+    lod=None,
+    attrs={
+        "shape": LONGS(),
+        "low": required(AttrType.INT),
+        "high": required(AttrType.INT),
+        "seed": 0,
+        "dtype": 3,
+    },
+)
 
 
 @randint.shape
-def _(low: int, high: int, shape: Sequence[int], dtype: int, ShapeTensor: Spec | None,
-      ShapeTensorList: Sequence[Spec | None]) -> Spec:
+def _(
+    low: int,
+    high: int,
+    shape: Sequence[int],
+    dtype: int,
+    ShapeTensor: Spec | None,
+    ShapeTensorList: Sequence[Spec | None],
+) -> Spec:
     if low >= high:
         raise ShapeError(f"op 'randint': low must be less than high, but low = {low} and high = {high}")
     return _shape_spec(shape, dtype, ShapeTensor, ShapeTensorList)
 
 
 @randint.kernel
-def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: Sequence[Array], shape: Sequence[int], low: int,
-      high: int, seed: int, dtype: int) -> Array:
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    ShapeTensor: Array | None,
+    ShapeTensorList: Sequence[Array],
+    shape: Sequence[int],
+    low: int,
+    high: int,
+    seed: int,
+    dtype: int,
+) -> Array:
     dims = _dims(shape, ShapeTensor, ShapeTensorList)
     n = math.prod(dims)
     values = minstd_integers(seed, n, low, high - 1) if seed else ctx.rng(0).integers(low, high, n)
@@ -287,7 +420,9 @@ def _(xp: Any, ctx: KernelContext, ShapeTensor: Array | None, ShapeTensorList: S
 
 
 def _shuffled(n: int, draw: Callable[[int], int]) -> Array:
-    """0 ... n-1 after swapping each position i with position draw(i) <= i; each swap sees the ones before it."""
+    """0 ... n-1 after swapping each position i with position draw(i) <= i; each swap sees the ones before
+    it.
+    """
     order = list(range(n))
     for i in range(1, n):
         j = draw(i)
@@ -296,7 +431,9 @@ def _shuffled(n: int, draw: Callable[[int], int]) -> Array:
 
 
 def _c_rand(seed: int) -> Iterator[int]:
-    """The numbers of the C library's `srand(seed)` and `rand()`: an additive feedback generator, 310 numbers discarded."""
+    """The numbers of the C library's `srand(seed)` and `rand()`: an additive feedback generator, 310
+    numbers discarded.
+    """
     state = [(int(seed) + 2**31) % 2**32 - 2**31 or 1]
     for _ in range(30):
         state.append(_OLD_MULTIPLIER * state[-1] % _MODULUS)
@@ -310,7 +447,9 @@ def _c_rand(seed: int) -> Iterator[int]:
         del state[:-31]
 
 
-randperm = Op("randperm", "-> Out", random=True, lod=None, attrs={"n": required(AttrType.INT), "seed": 0, "dtype": 3})
+randperm = Op(
+    "randperm", "-> Out", random=True, lod=None, attrs={"n": required(AttrType.INT), "seed": 0, "dtype": 3}
+)
 
 
 @randperm.shape
@@ -344,17 +483,24 @@ def _(xp: Any, ctx: KernelContext, X: Array, min: float, max: float, seed: int) 
     return xp.minimum(below, X.shape[1] - 1).astype(np.int64)
 
 
-random_crop = Op("random_crop", "X Seed? -> Out SeedOut?", random=True, attrs={"shape": required(AttrType.INTS), "startup_seed": 0})
+random_crop = Op(
+    "random_crop",
+    "X Seed? -> Out SeedOut?",
+    random=True,
+    attrs={"shape": required(AttrType.INTS), "startup_seed": 0},
+)
 
 
 @random_crop.shape
 def _(X: Spec, shape: Sequence[int]) -> Spec:
     if len(shape) >= len(X.shape):
-        raise ShapeError(f"op 'random_crop': a crop to {list(shape)} needs more dimensions than X {list(X.shape)} has")
-    for dim, size in zip(X.shape[-len(shape):], shape, strict=True):
+        raise ShapeError(
+            f"op 'random_crop': a crop to {list(shape)} needs more dimensions than X {list(X.shape)} has"
+        )
+    for dim, size in zip(X.shape[-len(shape) :], shape, strict=True):
         if -1 < dim < size:
             raise ShapeError(f"op 'random_crop': X {list(X.shape)} is smaller than the crop {list(shape)}")
-    return X.with_shape((*X.shape[:-len(shape)], *shape))
+    return X.with_shape((*X.shape[: -len(shape)], *shape))
 
 
 def _held_seed(ctx: KernelContext, Seed: Array | None, startup_seed: int) -> int:
@@ -369,8 +515,10 @@ def _held_seed(ctx: KernelContext, Seed: Array | None, startup_seed: int) -> int
 
 
 @random_crop.kernel
-def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence[int], startup_seed: int) -> tuple[Array, Array]:
-    batch, sizes = X.shape[:-len(shape)], X.shape[-len(shape):]
+def _(
+    xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence[int], startup_seed: int
+) -> tuple[Array, Array]:
+    batch, sizes = X.shape[: -len(shape)], X.shape[-len(shape) :]
     count = math.prod(batch)
     seed = _held_seed(ctx, Seed, startup_seed)
     states = minstd_states(seed, count * len(shape) + 1)
@@ -378,9 +526,13 @@ def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence
     flat = X.reshape(count, *sizes)
     index: list[Any] = [xp.arange(count).reshape(-1, *(1,) * len(shape))]
     for axis, (dim, size) in enumerate(zip(sizes, shape, strict=True)):
-        offsets = np.minimum(draws[:, axis] // np.uint64(_RANGE // (dim - size + 1)), dim - size).astype(np.int64)
+        offsets = np.minimum(draws[:, axis] // np.uint64(_RANGE // (dim - size + 1)), dim - size).astype(
+            np.int64
+        )
         window = offsets[:, None] + np.arange(size)
-        index.append(xp.asarray(window.reshape(count, *(size if i == axis else 1 for i in range(len(shape))))))
+        index.append(
+            xp.asarray(window.reshape(count, *(size if i == axis else 1 for i in range(len(shape)))))
+        )
     return flat[tuple(index)].reshape(*batch, *shape), xp.asarray(states[-1:].astype(np.int64))
 
 
@@ -404,7 +556,9 @@ class _OldEngine:
                 return drawn // width
 
 
-shuffle_batch = Op("shuffle_batch", "X Seed? -> Out ShuffleIdx SeedOut", random=True, attrs={"startup_seed": 0})
+shuffle_batch = Op(
+    "shuffle_batch", "X Seed? -> Out ShuffleIdx SeedOut", random=True, attrs={"startup_seed": 0}
+)
 
 
 @shuffle_batch.shape
@@ -413,7 +567,9 @@ def _(X: Spec) -> tuple[Spec, Spec]:
 
 
 @shuffle_batch.kernel
-def _(xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, startup_seed: int) -> tuple[Array, Array, Array]:
+def _(
+    xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, startup_seed: int
+) -> tuple[Array, Array, Array]:
     engine = _OldEngine(_held_seed(ctx, Seed, startup_seed))
     rows = math.prod(X.shape[:-1])
     order = xp.asarray(_shuffled(rows, engine.up_to))

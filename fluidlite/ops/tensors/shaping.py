@@ -1,4 +1,5 @@
 """The same elements in another shape: reshape, transpose, squeeze, flatten, stack, split, slice, expand."""
+
 from __future__ import annotations
 
 import math
@@ -26,13 +27,22 @@ def first_ints(values: Sequence[Any]) -> list[int]:
 
 
 def remembered(xp: Any, x: Array) -> Array:
-    """XShape: an array without elements whose shape, behind a leading 0, is that of X. Gradients need no more of X."""
+    """XShape: an array without elements whose shape, behind a leading 0, is that of X. Gradients need no
+    more of X.
+    """
     return xp.empty((0, *x.shape), x.dtype)
 
 
-def _with_gradient(first: str, second: str, slots: str, attrs: dict[str, Any], rule: Callable[..., Shape],
-                   shape_arguments: Sequence[str]) -> None:
-    """Declare `first` (whose gradient reads X) and `second` (whose gradient reads XShape); both only rename memory.
+def _with_gradient(
+    first: str,
+    second: str,
+    slots: str,
+    attrs: dict[str, Any],
+    rule: Callable[..., Shape],
+    shape_arguments: Sequence[str],
+) -> None:
+    """Declare `first` (whose gradient reads X) and `second` (whose gradient reads XShape); both only rename
+    memory.
 
     `rule` gives the new shape from the old one and the arguments; `shape_arguments` are its attributes.
     """
@@ -41,7 +51,9 @@ def _with_gradient(first: str, second: str, slots: str, attrs: dict[str, Any], r
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
-def _declare_reshape(op: Op, rule: Callable[..., Shape], shape_arguments: Sequence[str], second: bool) -> None:
+def _declare_reshape(
+    op: Op, rule: Callable[..., Shape], shape_arguments: Sequence[str], second: bool
+) -> None:
     tensors = [slot for slot in op.inputs if slot != "X"]
 
     def infer(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
@@ -53,6 +65,7 @@ def _declare_reshape(op: Op, rule: Callable[..., Shape], shape_arguments: Sequen
         shape = rule(X.shape, **given)
         out = WithLod(X.reshape(shape), X_lod) if X_lod and _same_rows(X.shape, shape) else X.reshape(shape)
         return (out, remembered(xp, X)) if second else out
+
     names = [*shape_arguments, *tensors]
     op.shape(_named(infer, ["X", *names]))
     op.kernel(_named(compute, ["xp", "X", "X_lod", *names]))
@@ -78,8 +91,10 @@ def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., 
 
     def call(**given: Any) -> Any:
         return function(**given)
+
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names])
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    )
     return call
 
 
@@ -116,10 +131,15 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
     if -1 in target and all(dim >= 0 for dim in old):
         rest = math.prod(dim for dim in target if dim != -1)
         if not rest or math.prod(old) % rest:
-            raise ShapeError(f"op 'reshape': {list(old)} ({math.prod(old)} elements) does not fill shape {list(shape)}")
+            raise ShapeError(
+                f"op 'reshape': {list(old)} ({math.prod(old)} elements) does not fill shape {list(shape)}"
+            )
         target[target.index(-1)] = math.prod(old) // rest
     elif all(dim >= 0 for dim in (*old, *target)) and math.prod(old) != math.prod(target):
-        raise ShapeError(f"op 'reshape': {list(old)} has {math.prod(old)} elements, shape {list(shape)} has {math.prod(target)}")
+        raise ShapeError(
+            f"op 'reshape': {list(old)} has {math.prod(old)} elements, shape {list(shape)} has "
+            f"{math.prod(target)}"
+        )
     return tuple(target)
 
 
@@ -132,7 +152,9 @@ def squeezed(old: Shape, axes: Sequence[int]) -> Shape:
     return tuple(dim for i, dim in enumerate(old) if i not in drop)
 
 
-def unsqueezed(old: Shape, axes: Sequence[int], AxesTensor: Any = None, AxesTensorList: Sequence[Any] = ()) -> Shape:
+def unsqueezed(
+    old: Shape, axes: Sequence[int], AxesTensor: Any = None, AxesTensorList: Sequence[Any] = ()
+) -> Shape:
     """With dimensions of one put in at `axes`, one after the other."""
     if isinstance(AxesTensor, Spec):
         return (-1,) * (len(old) + max(AxesTensor.shape[0], 1))
@@ -158,24 +180,40 @@ def flattened(old: Shape, axis: int) -> Shape:
 
     def product(dims: Shape) -> int:
         return -1 if any(dim < 0 for dim in dims) else math.prod(dims)
+
     return product(old[:axis]), product(old[axis:])
 
 
-_with_gradient("reshape", "reshape2", "X Shape? ShapeTensor*?", {"shape": INTS(), "use_quantizer": False}, reshaped, ["shape"])
+_with_gradient(
+    "reshape",
+    "reshape2",
+    "X Shape? ShapeTensor*?",
+    {"shape": INTS(), "use_quantizer": False},
+    reshaped,
+    ["shape"],
+)
 _with_gradient("squeeze", "squeeze2", "X", {"axes": INTS()}, squeezed, ["axes"])
-_with_gradient("unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"])
+_with_gradient(
+    "unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"]
+)
 _with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"])
 
 
 # ---------------------------------------------------------------------- transpose
 def _declare_transpose(op_type: str, second: bool) -> None:
-    op = Op(op_type, "X -> Out XShape?" if second else "X -> Out", attrs={
-        "axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False}, lod=None)
+    op = Op(
+        op_type,
+        "X -> Out XShape?" if second else "X -> Out",
+        attrs={"axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False},
+        lod=None,
+    )
 
     @op.shape
     def _(X: Spec, axis: list[int]) -> tuple[Spec, Spec] | Spec:
         if sorted(axis) != list(range(len(X.shape))):
-            raise ShapeError(f"op {op_type!r}: axis {axis} is no permutation of the dimensions of X{list(X.shape)}")
+            raise ShapeError(
+                f"op {op_type!r}: axis {axis} is no permutation of the dimensions of X{list(X.shape)}"
+            )
         out = Spec(tuple(X.shape[i] for i in axis), X.dtype, 0)
         return (out, _memory(X)) if second else out
 
@@ -186,11 +224,14 @@ def _declare_transpose(op_type: str, second: bool) -> None:
 
     def backward(xp: Any, dOut: Array, axis: list[int]) -> Array:
         return xp.ascontiguousarray(dOut.transpose(np.argsort(axis).tolist()))
+
     if second:
+
         @op.grad("X", shape=_shape_from_memory)
         def _(xp: Any, XShape: Array, dOut: Array, axis: list[int]) -> Array:
             return backward(xp, dOut, axis)
     else:
+
         @op.grad("X")
         def _(xp: Any, X: Array, Out: Any, dOut: Array, axis: list[int]) -> Array:
             return backward(xp, dOut, axis)
@@ -211,8 +252,13 @@ def _(X: list[Spec], AxisTensor: Spec | None, axis: int) -> Spec:
     axis = axis % len(first) if first else 0
     for spec in X[1:]:
         if len(spec.shape) != len(first) or any(
-                a != b and -1 not in (a, b) for i, (a, b) in enumerate(zip(first, spec.shape, strict=True)) if i != axis):
-            raise ShapeError(f"op 'concat': X{list(first)} and X{list(spec.shape)} differ outside axis {axis}")
+            a != b and -1 not in (a, b)
+            for i, (a, b) in enumerate(zip(first, spec.shape, strict=True))
+            if i != axis
+        ):
+            raise ShapeError(
+                f"op 'concat': X{list(first)} and X{list(spec.shape)} differ outside axis {axis}"
+            )
     sizes = [spec.shape[axis] for spec in X]
     merged = [max(dims) for dims in zip(*(spec.shape for spec in X), strict=True)]
     merged[axis] = -1 if -1 in sizes else sum(sizes)
@@ -240,7 +286,12 @@ def _(xp: Any, X: list[Array], AxisTensor: Array | None, dOut: Array, axis: int)
     return ([xp.ascontiguousarray(part) for part in xp.split(dOut, cuts, axis=axis)],)
 
 
-split = Op("split", "X AxisTensor? SectionsTensorList*? -> Out*", attrs={"axis": 0, "num": 0, "sections": INTS()}, lod=None)
+split = Op(
+    "split",
+    "X AxisTensor? SectionsTensorList*? -> Out*",
+    attrs={"axis": 0, "num": 0, "sections": INTS()},
+    lod=None,
+)
 
 
 def _sections(size: int, num: int, sections: Sequence[int]) -> list[int]:
@@ -259,18 +310,28 @@ def _sections(size: int, num: int, sections: Sequence[int]) -> list[int]:
 
 
 @split.shape
-def _(X: Spec, AxisTensor: Spec | None, SectionsTensorList: list[Spec], axis: int, num: int, sections: list[int]) -> tuple[list[Spec]]:
+def _(
+    X: Spec, AxisTensor: Spec | None, SectionsTensorList: list[Spec], axis: int, num: int, sections: list[int]
+) -> tuple[list[Spec]]:
     if AxisTensor is not None:
         return ([X.with_shape([-1] * len(X.shape))] * (num or len(sections)),)
     axis = axis % len(X.shape)
     sizes = sections if SectionsTensorList else _sections(X.shape[axis], num, sections)
     level = X.lod_level if axis else 0
-    return ([Spec((*X.shape[:axis], size, *X.shape[axis + 1:]), X.dtype, level) for size in sizes],)
+    return ([Spec((*X.shape[:axis], size, *X.shape[axis + 1 :]), X.dtype, level) for size in sizes],)
 
 
 @split.kernel
-def _(xp: Any, X: Array, X_lod: Lod, AxisTensor: Array | None, SectionsTensorList: list[Array], axis: int, num: int,
-      sections: list[int]) -> tuple[list[Any]]:
+def _(
+    xp: Any,
+    X: Array,
+    X_lod: Lod,
+    AxisTensor: Array | None,
+    SectionsTensorList: list[Array],
+    axis: int,
+    num: int,
+    sections: list[int],
+) -> tuple[list[Any]]:
     axis = axis if AxisTensor is None else ints(AxisTensor)[0]
     sizes = _sections(X.shape[axis], num, first_ints(SectionsTensorList) or sections)
     parts = [xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(sizes)[:-1].tolist(), axis=axis)]
@@ -279,7 +340,11 @@ def _(xp: Any, X: Array, X_lod: Lod, AxisTensor: Array | None, SectionsTensorLis
 
 @split.grad_rule("X")
 def _(context: GradContext) -> None:
-    context.emit("concat", {"X": context.out_grad("Out"), "AxisTensor": context.input("AxisTensor")}, {"Out": context.in_grad("X")})
+    context.emit(
+        "concat",
+        {"X": context.out_grad("Out"), "AxisTensor": context.input("AxisTensor")},
+        {"Out": context.in_grad("X")},
+    )
 
 
 stack = Op("stack", "X* -> Y", attrs={"axis": 0})
@@ -289,7 +354,9 @@ stack = Op("stack", "X* -> Y", attrs={"axis": 0})
 def _(X: list[Spec], axis: int) -> Spec:
     first = X[0].shape
     for spec in X[1:]:
-        if len(spec.shape) != len(first) or any(a != b and -1 not in (a, b) for a, b in zip(first, spec.shape, strict=True)):
+        if len(spec.shape) != len(first) or any(
+            a != b and -1 not in (a, b) for a, b in zip(first, spec.shape, strict=True)
+        ):
             raise ShapeError(f"op 'stack': X{list(first)} and X{list(spec.shape)} differ")
     at = axis if axis >= 0 else axis + len(first) + 1
     return X[0].with_shape((*first[:at], len(X), *first[at:]))
@@ -306,7 +373,7 @@ def _parts(xp: Any, x: Array, axis: int) -> list[Array]:
 
 def _unstacked(spec: Spec, axis: int) -> list[Spec]:
     axis = axis % len(spec.shape)
-    return [spec.with_shape(spec.shape[:axis] + spec.shape[axis + 1:])] * max(spec.shape[axis], 1)
+    return [spec.with_shape(spec.shape[:axis] + spec.shape[axis + 1 :])] * max(spec.shape[axis], 1)
 
 
 def _stack_grad_shape(dY: Spec, axis: int) -> tuple[list[Spec]]:
@@ -324,7 +391,7 @@ unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.IN
 @unstack.shape
 def _(X: Spec, axis: int, num: int) -> tuple[list[Spec]]:
     axis = axis % len(X.shape)
-    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1:])] * num,)
+    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * num,)
 
 
 @unstack.kernel
@@ -352,8 +419,13 @@ def _(X: Spec, ExpandTimes: Spec | None, expand_times_tensor: list[Spec], expand
     if ExpandTimes is not None or (expand_times_tensor and not expand_times):
         return X.with_shape([-1] * len(X.shape))
     if len(expand_times) != len(X.shape):
-        raise ShapeError(f"op 'expand': expand_times {expand_times} must have one number for each dimension of X{list(X.shape)}")
-    shape = tuple(-1 if dim < 0 or times < 0 else dim * times for dim, times in zip(X.shape, expand_times, strict=True))
+        raise ShapeError(
+            f"op 'expand': expand_times {expand_times} must have one number for each dimension of "
+            f"X{list(X.shape)}"
+        )
+    shape = tuple(
+        -1 if dim < 0 or times < 0 else dim * times for dim, times in zip(X.shape, expand_times, strict=True)
+    )
     return Spec(shape, X.dtype, X.lod_level if _same_rows(X.shape, shape) else 0)
 
 
@@ -362,7 +434,14 @@ def _times(ExpandTimes: Any, tensors: Sequence[Any], expand_times: list[int]) ->
 
 
 @expand.kernel
-def _(xp: Any, X: Array, X_lod: Lod, ExpandTimes: Array | None, expand_times_tensor: list[Array], expand_times: list[int]) -> Any:
+def _(
+    xp: Any,
+    X: Array,
+    X_lod: Lod,
+    ExpandTimes: Array | None,
+    expand_times_tensor: list[Array],
+    expand_times: list[int],
+) -> Any:
     out = xp.tile(X, _times(ExpandTimes, expand_times_tensor, expand_times))
     return WithLod(out, X_lod) if X_lod and _same_rows(X.shape, out.shape) else out
 
@@ -374,8 +453,14 @@ def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:
 
 
 @expand.grad("X")
-def _(xp: Any, X: Array, ExpandTimes: Array | None, expand_times_tensor: list[Array], dOut: Array,
-      expand_times: list[int]) -> Array:
+def _(
+    xp: Any,
+    X: Array,
+    ExpandTimes: Array | None,
+    expand_times_tensor: list[Array],
+    dOut: Array,
+    expand_times: list[int],
+) -> Array:
     return untiled(xp, dOut, X.shape, _times(ExpandTimes, expand_times_tensor, expand_times))
 
 
@@ -395,5 +480,3 @@ def _(xp: Any, X: Array, target_tensor: Array) -> Array:
 @expand_as.grad("X")
 def _(xp: Any, X: Array, target_tensor: Array, dOut: Array) -> Array:
     return untiled(xp, dOut, X.shape, [b // a for a, b in zip(X.shape, dOut.shape, strict=True)])
-
-

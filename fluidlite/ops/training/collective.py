@@ -1,9 +1,11 @@
-"""Communication among the ranks of a job: rings are made, then arrays are reduced, broadcast, gathered, sent over them.
+"""Communication among the ranks of a job: rings are made, then arrays are reduced, broadcast, gathered, sent
+over them.
 
-A ring is a communicator, known by its `ring_id`. What talks to other ranks has no kernel: the communicator of the run
-carries it out. An op whose output is its input reduces in place, so that whatever is a view of the array (see
-`coalesce_tensor`) changes with it.
+A ring is a communicator, known by its `ring_id`. What talks to other ranks has no kernel: the communicator of
+the run carries it out. An op whose output is its input reduces in place, so that whatever is a view of the
+array (see `coalesce_tensor`) changes with it.
 """
+
 from __future__ import annotations
 
 import math
@@ -17,11 +19,24 @@ _INT, _STRING, _STRINGS = required(AttrType.INT), required(AttrType.STRING), req
 _RING = {"ring_id": 0, "use_calc_stream": False}
 
 # ---------------------------------------------------------------------- making communicators
-c_gen_nccl_id = Op("c_gen_nccl_id", "-> Out", communicates=True,
-                   attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS()})
-gen_nccl_id = Op("gen_nccl_id", "-> NCCLID", communicates=True,
-                 attrs={"trainers": _STRINGS, "trainer_id": _INT, "nccl_comm_num": 1, "use_hierarchical_allreduce": False,
-                        "hierarchical_allreduce_inter_nranks": 0})
+c_gen_nccl_id = Op(
+    "c_gen_nccl_id",
+    "-> Out",
+    communicates=True,
+    attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS()},
+)
+gen_nccl_id = Op(
+    "gen_nccl_id",
+    "-> NCCLID",
+    communicates=True,
+    attrs={
+        "trainers": _STRINGS,
+        "trainer_id": _INT,
+        "nccl_comm_num": 1,
+        "use_hierarchical_allreduce": False,
+        "hierarchical_allreduce_inter_nranks": 0,
+    },
+)
 c_comm_init = Op("c_comm_init", "X ->", communicates=True, attrs={"nranks": _INT, "rank": _INT, "ring_id": 0})
 c_comm_init_all = Op("c_comm_init_all", "->", communicates=True, attrs={"devices": INTS(), "ring_id": 0})
 
@@ -86,8 +101,12 @@ def _(X: Spec, nranks: int) -> Spec:
 
 # ---------------------------------------------------------------------- from one rank to another
 send_v2 = Op("send_v2", "X ->", attrs={"peer": 0, "dynamic_shape": False, **_RING}, communicates=True)
-recv_v2 = Op("recv_v2", "-> Out", communicates=True,
-             attrs={"peer": 0, "dtype": int(VarType.FP32), "out_shape": INTS(), "dynamic_shape": False, **_RING})
+recv_v2 = Op(
+    "recv_v2",
+    "-> Out",
+    communicates=True,
+    attrs={"peer": 0, "dtype": int(VarType.FP32), "out_shape": INTS(), "dynamic_shape": False, **_RING},
+)
 
 
 @recv_v2.shape
@@ -95,7 +114,7 @@ def _(dtype: int, out_shape: list[int]) -> Spec:
     return Spec(tuple(out_shape), VarType(dtype))
 
 
-# ---------------------------------------------------------------------- waiting for a stream, here in the order of the program
+# ---------- waiting for a stream, here in the order of the program
 c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True)
 c_sync_comm_stream = Op("c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True)
 
@@ -121,22 +140,38 @@ def _(X: list[Any]) -> list[Any]:
 
 
 # ---------------------------------------------------------------------- several tensors in one buffer
-coalesce_tensor = Op("coalesce_tensor", "Input* -> Output* FusedOutput", lod=None,
-                     attrs={"dtype": _INT, "copy_data": False, "set_constant": False, "constant": 0.0, "check_name": False})
+coalesce_tensor = Op(
+    "coalesce_tensor",
+    "Input* -> Output* FusedOutput",
+    lod=None,
+    attrs={"dtype": _INT, "copy_data": False, "set_constant": False, "constant": 0.0, "check_name": False},
+)
 
 
 @coalesce_tensor.shape
 def _(Input: list[Spec], dtype: int) -> dict[str, Any]:
     for number, spec in enumerate(Input):
         if spec.dtype != VarType(dtype):
-            raise ShapeError(f"op 'coalesce_tensor': Input {number} is {spec.dtype.name}, but the buffer holds {VarType(dtype).name}")
+            raise ShapeError(
+                f"op 'coalesce_tensor': Input {number} is {spec.dtype.name}, but the buffer holds "
+                f"{VarType(dtype).name}"
+            )
     static = all(spec.static for spec in Input)
-    return {"Output": list(Input), "FusedOutput": Spec((sum(math.prod(spec.shape) for spec in Input) if static else -1,), VarType(dtype))}
+    return {
+        "Output": list(Input),
+        "FusedOutput": Spec(
+            (sum(math.prod(spec.shape) for spec in Input) if static else -1,), VarType(dtype)
+        ),
+    }
 
 
 @coalesce_tensor.kernel
-def _(xp: Any, Input: list[Array], dtype: int, copy_data: bool, set_constant: bool, constant: float) -> dict[str, Any]:
-    """Outputs are views of the buffer, one behind the other: what changes the buffer in place changes them."""
+def _(
+    xp: Any, Input: list[Array], dtype: int, copy_data: bool, set_constant: bool, constant: float
+) -> dict[str, Any]:
+    """Outputs are views of the buffer, one behind the other: what changes the buffer in place changes
+    them.
+    """
     total = sum(part.size for part in Input)
     if copy_data and Input:
         buffer = xp.concatenate([part.reshape(-1) for part in Input])
@@ -144,6 +179,6 @@ def _(xp: Any, Input: list[Array], dtype: int, copy_data: bool, set_constant: bo
         buffer = xp.full(total, constant if set_constant else 0, to_numpy(VarType(dtype)))
     views, start = [], 0
     for part in Input:
-        views.append(buffer[start:start + part.size].reshape(part.shape))
+        views.append(buffer[start : start + part.size].reshape(part.shape))
         start += part.size
     return {"Output": views, "FusedOutput": buffer}

@@ -1,4 +1,7 @@
-"""Parameter-server ops: what a trainer and a server say to each other, and how gradients and ids are cut into pieces."""
+"""Parameter-server ops: what a trainer and a server say to each other, and how gradients and ids are cut
+into pieces.
+"""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +10,18 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONG, LONGS, STRINGS, Attr, AttrType, GradContext, Op, Spec, required
+from fluidlite.base.registry import (
+    INTS,
+    LONG,
+    LONGS,
+    STRINGS,
+    Attr,
+    AttrType,
+    GradContext,
+    Op,
+    Spec,
+    required,
+)
 from fluidlite.ops.neural.embedding import NO_PADDING, look_up
 from fluidlite.values.tensor import SelectedRows
 
@@ -15,35 +29,122 @@ _SERVER = STRINGS(["127.0.0.1:6164"])
 _STRING = required(AttrType.STRING)
 
 # ---------------------------------------------------------------------- messages
-send = Op("send", "X*? -> Out*", communicates=True, lod=None, attrs={
-    "trainer_id": 0, "epmap": _SERVER, "sections": LONGS(), "send_varnames": STRINGS(), "num": 0, "merge_add": False,
-    "use_send_handler": True})
-recv = Op("recv", "X*? -> Out*", communicates=True, lod=None, attrs={
-    "trainer_id": 0, "epmap": STRINGS(), "varnames": STRINGS(), "recv_varnames": STRINGS(), "with_barrier": True, "do_not_run": 0})
-send_barrier = Op("send_barrier", "X*? -> Out*?", communicates=True, lod=None, attrs={
-    "trainer_id": 0, "endpoints": _SERVER, "half_async": False})
-fetch_barrier = Op("fetch_barrier", "X*? -> Out*?", communicates=True, lod=None, attrs={
-    "trainer_id": 0, "endpoints": _SERVER})
-prefetch = Op("prefetch", "X* -> Out*", communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER})
-checkpoint_notify = Op("checkpoint_notify", "->", communicates=True, lod=None, attrs={
-    "epmap": _SERVER, "dir": _STRING, "lookup_table": _STRING, "trainer_id": 0})
-recv_save = Op("recv_save", "->", communicates=True, lod=None, attrs={
-    "trainer_id": 0, "endpoints": STRINGS(), "remote_varnames": STRINGS(), "slice_varnames": STRINGS(), "slice_shapes": STRINGS(),
-    "shape": LONGS(), "dtype": int(VarType.FP32), "file_path": _STRING, "overwrite": True})
-listen_and_serv = Op("listen_and_serv", "X*? ->", communicates=True, outside=("X",), lod=None, attrs={
-    "endpoint": "127.0.0.1:6164", "Fanin": 1, "optimize_blocks": Attr(AttrType.BLOCKS, []), "grad_to_block_id": STRINGS(),
-    "prefetch_var_name_to_block_id": STRINGS(), "sparse_grad_to_param": STRINGS(), "distributed_mode": 0, "dc_asgd": False,
-    "pserver_id": -1, "lr_decay_block_id": -1, "checkpint_block_id": -1, "rpc_get_thread_num": 1, "rpc_send_thread_num": 1,
-    "rpc_prefetch_thread_num": 1})
-distributed_lookup_table = Op("distributed_lookup_table", "Ids* W -> Outputs*", communicates=True, lod="Ids", attrs={
-    "table_names": STRINGS([""]), "height_sections": LONGS(), "endpoints": _SERVER, "trainer_id": 0, "padding_idx": LONG(-1),
-    "dtype": int(VarType.FP32), "lookup_table_version": "lookup_table"})
+send = Op(
+    "send",
+    "X*? -> Out*",
+    communicates=True,
+    lod=None,
+    attrs={
+        "trainer_id": 0,
+        "epmap": _SERVER,
+        "sections": LONGS(),
+        "send_varnames": STRINGS(),
+        "num": 0,
+        "merge_add": False,
+        "use_send_handler": True,
+    },
+)
+recv = Op(
+    "recv",
+    "X*? -> Out*",
+    communicates=True,
+    lod=None,
+    attrs={
+        "trainer_id": 0,
+        "epmap": STRINGS(),
+        "varnames": STRINGS(),
+        "recv_varnames": STRINGS(),
+        "with_barrier": True,
+        "do_not_run": 0,
+    },
+)
+send_barrier = Op(
+    "send_barrier",
+    "X*? -> Out*?",
+    communicates=True,
+    lod=None,
+    attrs={"trainer_id": 0, "endpoints": _SERVER, "half_async": False},
+)
+fetch_barrier = Op(
+    "fetch_barrier",
+    "X*? -> Out*?",
+    communicates=True,
+    lod=None,
+    attrs={"trainer_id": 0, "endpoints": _SERVER},
+)
+prefetch = Op(
+    "prefetch", "X* -> Out*", communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER}
+)
+checkpoint_notify = Op(
+    "checkpoint_notify",
+    "->",
+    communicates=True,
+    lod=None,
+    attrs={"epmap": _SERVER, "dir": _STRING, "lookup_table": _STRING, "trainer_id": 0},
+)
+recv_save = Op(
+    "recv_save",
+    "->",
+    communicates=True,
+    lod=None,
+    attrs={
+        "trainer_id": 0,
+        "endpoints": STRINGS(),
+        "remote_varnames": STRINGS(),
+        "slice_varnames": STRINGS(),
+        "slice_shapes": STRINGS(),
+        "shape": LONGS(),
+        "dtype": int(VarType.FP32),
+        "file_path": _STRING,
+        "overwrite": True,
+    },
+)
+listen_and_serv = Op(
+    "listen_and_serv",
+    "X*? ->",
+    communicates=True,
+    outside=("X",),
+    lod=None,
+    attrs={
+        "endpoint": "127.0.0.1:6164",
+        "Fanin": 1,
+        "optimize_blocks": Attr(AttrType.BLOCKS, []),
+        "grad_to_block_id": STRINGS(),
+        "prefetch_var_name_to_block_id": STRINGS(),
+        "sparse_grad_to_param": STRINGS(),
+        "distributed_mode": 0,
+        "dc_asgd": False,
+        "pserver_id": -1,
+        "lr_decay_block_id": -1,
+        "checkpint_block_id": -1,
+        "rpc_get_thread_num": 1,
+        "rpc_send_thread_num": 1,
+        "rpc_prefetch_thread_num": 1,
+    },
+)
+distributed_lookup_table = Op(
+    "distributed_lookup_table",
+    "Ids* W -> Outputs*",
+    communicates=True,
+    lod="Ids",
+    attrs={
+        "table_names": STRINGS([""]),
+        "height_sections": LONGS(),
+        "endpoints": _SERVER,
+        "trainer_id": 0,
+        "padding_idx": LONG(-1),
+        "dtype": int(VarType.FP32),
+        "lookup_table_version": "lookup_table",
+    },
+)
 
 
 @distributed_lookup_table.shape
 def _(Ids: list[Spec], W: Spec, lookup_table_version: str) -> tuple[list[Spec]]:
     if len(W.shape) != 2:
-        raise ShapeError(f"op 'distributed_lookup_table': the table W must be a matrix, but has shape {list(W.shape)}")
+        raise ShapeError(
+            f"op 'distributed_lookup_table': the table W must be a matrix, but has shape {list(W.shape)}"
+        )
     kept = -1 if lookup_table_version == "lookup_table" else None
     return ([W.with_shape((*ids.shape[:kept], W.shape[1])) for ids in Ids],)
 
@@ -70,7 +171,12 @@ def _(X: Spec, num: int, sections: list[int]) -> tuple[list[Spec]]:
 
 @split_byref.kernel
 def _(xp: Any, X: Array, num: int, sections: list[int]) -> tuple[list[Array]]:
-    return ([xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(_rows(len(X), num, sections))[:-1].tolist())],)
+    return (
+        [
+            xp.ascontiguousarray(part)
+            for part in xp.split(X, np.cumsum(_rows(len(X), num, sections))[:-1].tolist())
+        ],
+    )
 
 
 @split_byref.grad_rule("X")
@@ -101,7 +207,7 @@ def _(context: GradContext) -> None:
     context.emit("sum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
 
 
-# ---------------------------------------------------------------------- ids by server: id i lives on server i % servers
+# ---------- ids by server: id i lives on server i % servers
 split_ids = Op("split_ids", "Ids* -> Out*", lod=None, dynamic=True)
 
 
@@ -110,8 +216,12 @@ def _(xp: Any, ctx: Any, Ids: list[Any]) -> tuple[list[Any]]:
     servers = len(ctx.op.output("Out"))
     if isinstance(Ids[0], SelectedRows):
         rows = Ids[0]
-        return ([SelectedRows(rows.ids[mine], rows.height(), rows.array[mine])
-                 for mine in (rows.ids % servers == server for server in range(servers))],)
+        return (
+            [
+                SelectedRows(rows.ids[mine], rows.height(), rows.array[mine])
+                for mine in (rows.ids % servers == server for server in range(servers))
+            ],
+        )
     ids = xp.unique(xp.concatenate([part.reshape(-1) for part in Ids]))
     return ([ids[ids % servers == server].reshape(-1, 1) for server in range(servers)],)
 
@@ -153,8 +263,13 @@ def _(X: list[Array], TrainerId: Array) -> Array:
     return X[trainer].copy()
 
 
-lookup_sparse_table = Op("lookup_sparse_table", "W Ids -> Out", lod="Ids", dynamic=True, attrs={
-    "padding_idx": LONG(-1), "auto_grown_table": True, "is_test": False})
+lookup_sparse_table = Op(
+    "lookup_sparse_table",
+    "W Ids -> Out",
+    lod="Ids",
+    dynamic=True,
+    attrs={"padding_idx": LONG(-1), "auto_grown_table": True, "is_test": False},
+)
 
 
 @lookup_sparse_table.kernel
@@ -165,4 +280,8 @@ def _(xp: Any, W: Any, Ids: Array, padding_idx: int) -> Array:
     at = xp.searchsorted(W.ids[order], Ids.reshape(-1)).clip(0, max(len(W.ids) - 1, 0))
     rows = W.array[order[at]]
     known = W.ids[order[at]] == Ids.reshape(-1)
-    return xp.where((known & ((Ids.reshape(-1) != padding_idx) | (padding_idx == NO_PADDING)))[:, None], rows, rows.dtype.type(0))
+    return xp.where(
+        (known & ((Ids.reshape(-1) != padding_idx) | (padding_idx == NO_PADDING)))[:, None],
+        rows,
+        rows.dtype.type(0),
+    )

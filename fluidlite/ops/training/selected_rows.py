@@ -1,4 +1,5 @@
 """Selected rows as tensors, and with each row number once."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -26,7 +27,7 @@ get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", 
 
 @get_tensor_from_selected_rows.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype)              # of the whole matrix, as in Paddle; a run knows how many rows there are
+    return Spec(X.shape, X.dtype)  # of the whole matrix, as in Paddle; a run knows how many rows there are
 
 
 @get_tensor_from_selected_rows.kernel

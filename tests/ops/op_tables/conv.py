@@ -1,4 +1,5 @@
 """Rows for fluidlite.ops.conv and fluidlite.ops.conv_transpose; the references multiply window by window."""
+
 from __future__ import annotations
 
 import itertools
@@ -15,17 +16,31 @@ def values(*shape: int) -> Any:
     return RNG.uniform(-1, 1, shape).astype("float32")
 
 
-def convolved(x: Any, w: Any, strides: Sequence[int], pads: Sequence[tuple[int, int]], dilations: Sequence[int], groups: int) -> Any:
+def convolved(
+    x: Any,
+    w: Any,
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilations: Sequence[int],
+    groups: int,
+) -> Any:
     """The convolution of x (channels first) by its definition, in float64."""
     x = np.pad(x.astype("float64"), [(0, 0), (0, 0), *pads])
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)]
+    sizes = [
+        (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)
+    ]
     out = np.zeros((len(x), len(w), *sizes))
     parts = np.split(x, groups, axis=1)
     for o in range(len(w)):
         group = parts[o * groups // len(w)]
         for place in itertools.product(*map(range, sizes)):
-            window = tuple(slice(p * s, p * s + d * (k - 1) + 1, d) for p, s, k, d in zip(place, strides, w.shape[2:], dilations))
-            out[(slice(None), o, *place)] = (group[(slice(None), slice(None), *window)] * w[o]).reshape(len(x), -1).sum(1)
+            window = tuple(
+                slice(p * s, p * s + d * (k - 1) + 1, d)
+                for p, s, k, d in zip(place, strides, w.shape[2:], dilations)
+            )
+            out[(slice(None), o, *place)] = (
+                (group[(slice(None), slice(None), *window)] * w[o]).reshape(len(x), -1).sum(1)
+            )
     return out
 
 
@@ -33,8 +48,20 @@ def pairs(paddings: Sequence[int], dims: int) -> list[tuple[int, int]]:
     return [(p, p) for p in paddings] if len(paddings) == dims else list(zip(paddings[::2], paddings[1::2]))
 
 
-def conv(name: str, x: tuple[int, ...], w: tuple[int, ...], strides: Any = None, paddings: Any = None, dilations: Any = None,
-         groups: int = 1, algorithm: str = "EXPLICIT", same: Any = None, last: bool = False, op: str = "", grad: bool = True) -> Case:
+def conv(
+    name: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    strides: Any = None,
+    paddings: Any = None,
+    dilations: Any = None,
+    groups: int = 1,
+    algorithm: str = "EXPLICIT",
+    same: Any = None,
+    last: bool = False,
+    op: str = "",
+    grad: bool = True,
+) -> Case:
     """A row; `same` are the paddings that "SAME" amounts to, `last` puts the channels last."""
     dims = len(w) - 2
     strides, dilations = strides or [1] * dims, dilations or [1] * dims
@@ -42,18 +69,46 @@ def conv(name: str, x: tuple[int, ...], w: tuple[int, ...], strides: Any = None,
 
     def reference(Input: Any, Filter: Any) -> Any:
         x = np.moveaxis(Input, -1, 1) if last else Input
-        out = convolved(x, Filter, strides, same or pairs(paddings, dims), [1] * dims if same else dilations, groups)
+        out = convolved(
+            x, Filter, strides, same or pairs(paddings, dims), [1] * dims if same else dilations, groups
+        )
         return np.moveaxis(out, 1, -1) if last else out
+
     layout = ("NHWC" if last else "NCHW") if dims == 2 else ("NDHWC" if last else "NCDHW")
-    return Case(op or f"conv{dims}d", {"Input": values(*x), "Filter": values(*w)}, reference, rtol=1e-4, atol=1e-5, name=name,
-                grad=["Input", "Filter"] if grad else [],
-                attrs={"strides": strides, "paddings": paddings, "dilations": dilations, "groups": groups,
-                       "padding_algorithm": algorithm, "data_format": layout})
+    return Case(
+        op or f"conv{dims}d",
+        {"Input": values(*x), "Filter": values(*w)},
+        reference,
+        rtol=1e-4,
+        atol=1e-5,
+        name=name,
+        grad=["Input", "Filter"] if grad else [],
+        attrs={
+            "strides": strides,
+            "paddings": paddings,
+            "dilations": dilations,
+            "groups": groups,
+            "padding_algorithm": algorithm,
+            "data_format": layout,
+        },
+    )
 
 
-def transposed(name: str, x: tuple[int, ...], w: tuple[int, ...], out: Sequence[int], strides: Any = None, paddings: Any = None,
-               dilations: Any = None, groups: int = 1, asked: bool = False, last: bool = False, op: str = "",
-               algorithm: str = "EXPLICIT", same: Any = None) -> Case:
+def transposed(
+    name: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    out: Sequence[int],
+    strides: Any = None,
+    paddings: Any = None,
+    dilations: Any = None,
+    groups: int = 1,
+    asked: bool = False,
+    last: bool = False,
+    op: str = "",
+    algorithm: str = "EXPLICIT",
+    same: Any = None,
+) -> Case:
     """A row whose reference is the adjoint of the convolution from `out` places back to the input's."""
     dims = len(w) - 2
     strides, dilations, paddings = strides or [1] * dims, dilations or [1] * dims, paddings or [0] * dims
@@ -65,17 +120,45 @@ def transposed(name: str, x: tuple[int, ...], w: tuple[int, ...], out: Sequence[
         for index in np.ndindex(*shape):
             unit = np.zeros(shape)
             unit[index] = 1
-            seen = convolved(unit, Filter, strides, same or pairs(paddings, dims), [1] * dims if same else dilations, groups)
+            seen = convolved(
+                unit,
+                Filter,
+                strides,
+                same or pairs(paddings, dims),
+                [1] * dims if same else dilations,
+                groups,
+            )
             result[(slice(None), *index[1:])] = (x * seen).reshape(len(x), -1).sum(1)
         return np.moveaxis(result, 1, -1) if last else result
-    attrs = {"strides": strides, "paddings": paddings, "dilations": dilations, "groups": groups, "padding_algorithm": algorithm,
-             "data_format": "NHWC" if last else "NCHW", "output_size": list(out) if asked else []}
-    return Case(op or f"conv{dims}d_transpose", {"Input": values(*x), "Filter": values(*w)}, reference, rtol=1e-4, atol=1e-5,
-                grad=["Input", "Filter"], name=name, attrs=attrs)
+
+    attrs = {
+        "strides": strides,
+        "paddings": paddings,
+        "dilations": dilations,
+        "groups": groups,
+        "padding_algorithm": algorithm,
+        "data_format": "NHWC" if last else "NCHW",
+        "output_size": list(out) if asked else [],
+    }
+    return Case(
+        op or f"conv{dims}d_transpose",
+        {"Input": values(*x), "Filter": values(*w)},
+        reference,
+        rtol=1e-4,
+        atol=1e-5,
+        grad=["Input", "Filter"],
+        name=name,
+        attrs=attrs,
+    )
 
 
-DOUBLE = {"Input": values(1, 2, 3, 3), "Filter": values(2, 2, 3, 3), "DOutput": values(1, 2, 3, 3), "DDInput": values(1, 2, 3, 3),
-          "DDFilter": values(2, 2, 3, 3)}
+DOUBLE = {
+    "Input": values(1, 2, 3, 3),
+    "Filter": values(2, 2, 3, 3),
+    "DOutput": values(1, 2, 3, 3),
+    "DDInput": values(1, 2, 3, 3),
+    "DDFilter": values(2, 2, 3, 3),
+}
 
 
 def second(x: str, w: str) -> Any:
@@ -91,7 +174,15 @@ CASES: list[Case] = [
     conv("strided", (2, 2, 6, 5), (3, 2, 3, 3), strides=[2, 2], paddings=[1, 1]),
     conv("dilated", (1, 2, 6, 6), (2, 2, 2, 3), paddings=[1, 1], dilations=[2, 1]),
     conv("groups", (2, 4, 4, 4), (6, 2, 3, 3), paddings=[1, 1], groups=2),
-    conv("same", (1, 2, 5, 6), (3, 2, 3, 2), strides=[2, 1], dilations=[2, 2], algorithm="SAME", same=[(1, 1), (0, 1)]),
+    conv(
+        "same",
+        (1, 2, 5, 6),
+        (3, 2, 3, 2),
+        strides=[2, 1],
+        dilations=[2, 2],
+        algorithm="SAME",
+        same=[(1, 1), (0, 1)],
+    ),
     conv("valid", (1, 2, 4, 4), (2, 2, 3, 3), paddings=[1, 1], algorithm="VALID", same=[(0, 0), (0, 0)]),
     conv("channels last", (2, 4, 5, 3), (4, 3, 3, 3), paddings=[1, 0], last=True),
     conv("pointwise", (2, 3, 3, 4), (4, 3, 1, 1)),
@@ -101,17 +192,31 @@ CASES: list[Case] = [
     conv("multiplied", (2, 3, 4, 5), (6, 1, 2, 3), strides=[1, 2], groups=3, op="depthwise_conv2d"),
     conv("last", (2, 4, 5, 3), (3, 1, 3, 3), paddings=[1, 1], groups=3, last=True, op="depthwise_conv2d"),
     conv("plain", (1, 2, 3, 4, 4), (2, 2, 2, 3, 2), paddings=[1, 0, 1]),
-    conv("groups strided", (1, 2, 4, 4, 3), (4, 1, 2, 2, 2), strides=[2, 1, 1], dilations=[1, 2, 1], groups=2),
+    conv(
+        "groups strided", (1, 2, 4, 4, 3), (4, 1, 2, 2, 2), strides=[2, 1, 1], dilations=[1, 2, 1], groups=2
+    ),
     conv("last", (1, 3, 3, 4, 2), (2, 2, 2, 2, 2), last=True),
     transposed("plain", (2, 3, 3, 3), (3, 2, 3, 3), (5, 5)),
     transposed("strided", (2, 2, 3, 2), (2, 3, 3, 3), (5, 3), strides=[2, 2], paddings=[1, 1]),
-    transposed("output size", (1, 2, 3, 3), (2, 2, 3, 3), (6, 5), strides=[2, 2], paddings=[1, 1], asked=True),
+    transposed(
+        "output size", (1, 2, 3, 3), (2, 2, 3, 3), (6, 5), strides=[2, 2], paddings=[1, 1], asked=True
+    ),
     transposed("dilated", (1, 2, 3, 3), (2, 2, 2, 2), (4, 5), paddings=[1, 0, 0, 0], dilations=[2, 2]),
     transposed("groups", (1, 4, 2, 3), (4, 1, 2, 2), (3, 4), groups=2),
     transposed("channels last", (1, 2, 3, 3), (3, 2, 2, 2), (3, 4), last=True),
-    transposed("same", (1, 2, 3, 3), (2, 2, 3, 3), (5, 5), strides=[2, 2], algorithm="SAME", same=[(1, 1), (1, 1)]),
-    transposed("plain", (1, 3, 2, 3), (3, 1, 3, 2), (5, 6), strides=[2, 2], groups=3, op="depthwise_conv2d_transpose"),
+    transposed(
+        "same", (1, 2, 3, 3), (2, 2, 3, 3), (5, 5), strides=[2, 2], algorithm="SAME", same=[(1, 1), (1, 1)]
+    ),
+    transposed(
+        "plain", (1, 3, 2, 3), (3, 1, 3, 2), (5, 6), strides=[2, 2], groups=3, op="depthwise_conv2d_transpose"
+    ),
     transposed("plain", (1, 2, 2, 2, 2), (2, 1, 2, 2, 2), (3, 3, 3)),
-    Case("conv2d_grad_grad", DOUBLE, {"DDOutput": second("DDInput", "Filter") + second("Input", "DDFilter")},
-         attrs={"paddings": [1, 1]}, rtol=1e-4, atol=1e-5),
+    Case(
+        "conv2d_grad_grad",
+        DOUBLE,
+        {"DDOutput": second("DDInput", "Filter") + second("Input", "DDFilter")},
+        attrs={"paddings": [1, 1]},
+        rtol=1e-4,
+        atol=1e-5,
+    ),
 ]

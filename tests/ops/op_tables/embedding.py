@@ -1,4 +1,5 @@
 """Rows for fluidlite.ops.embedding."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -15,11 +16,46 @@ def rows(ids: np.ndarray, padding: int) -> np.ndarray:
 
 CASES: list[Case] = [
     Case("lookup_table", {"W": TABLE, "Ids": IDS}, TABLE[IDS[:, 0]], grad=["W"]),
-    Case("lookup_table", {"W": TABLE, "Ids": IDS}, rows(IDS[:, 0], 4), attrs={"padding_idx": 4}, grad=["W"], name="padding"),
-    Case("lookup_table", {"W": TABLE, "Ids": IDS}, TABLE[IDS[:, 0]], attrs={"is_sparse": True}, grad=["W"], name="sparse"),
-    Case("lookup_table", {"W": TABLE, "Ids": (IDS, [[2, 3]])}, TABLE[IDS[:, 0]], lods={"Out": [[2, 3]]}, grad=["W"], name="lod"),
+    Case(
+        "lookup_table",
+        {"W": TABLE, "Ids": IDS},
+        rows(IDS[:, 0], 4),
+        attrs={"padding_idx": 4},
+        grad=["W"],
+        name="padding",
+    ),
+    Case(
+        "lookup_table",
+        {"W": TABLE, "Ids": IDS},
+        TABLE[IDS[:, 0]],
+        attrs={"is_sparse": True},
+        grad=["W"],
+        name="sparse",
+    ),
+    Case(
+        "lookup_table",
+        {"W": TABLE, "Ids": (IDS, [[2, 3]])},
+        TABLE[IDS[:, 0]],
+        lods={"Out": [[2, 3]]},
+        grad=["W"],
+        name="lod",
+    ),
     Case("lookup_table", {"W": TABLE, "Ids": GRID[..., None]}, TABLE[GRID], name="grid"),
     Case("lookup_table_v2", {"W": TABLE, "Ids": GRID}, TABLE[GRID], grad=["W"]),
-    Case("lookup_table_v2", {"W": TABLE, "Ids": GRID[0]}, TABLE[GRID[0]], attrs={"is_sparse": True}, grad=["W"], name="sparse"),
-    Case("lookup_table_v2", {"W": TABLE, "Ids": GRID}, rows(GRID, 6), attrs={"padding_idx": 6}, grad=["W"], name="padding"),
+    Case(
+        "lookup_table_v2",
+        {"W": TABLE, "Ids": GRID[0]},
+        TABLE[GRID[0]],
+        attrs={"is_sparse": True},
+        grad=["W"],
+        name="sparse",
+    ),
+    Case(
+        "lookup_table_v2",
+        {"W": TABLE, "Ids": GRID},
+        rows(GRID, 6),
+        attrs={"padding_idx": 6},
+        grad=["W"],
+        name="padding",
+    ),
 ]

@@ -1,4 +1,7 @@
-"""What a base class of Fleet raises where a class of its own has to say what is done. tests/house/test_house.py knows this file."""
+"""What a base class of Fleet raises where a class of its own has to say what is done.
+tests/house/test_house.py knows this file.
+"""
+
 from __future__ import annotations
 
 from typing import NoReturn

@@ -1,7 +1,10 @@
-"""How the processes of a job exchange small values without servers: through files that all of them see, or through one of them by HTTP.
+"""How the processes of a job exchange small values without servers: through files that all of them see, or
+through one of them by HTTP.
 
-Each round has a number, and each process writes what it brings under `job.group.round.rank`, then reads what the others do.
+Each round has a number, and each process writes what it brings under `job.group.round.rank`, then reads what
+the others do.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -94,7 +97,9 @@ class HttpStore:
         connection = http.client.HTTPConnection(address, int(port), timeout=10)
         with contextlib.closing(connection):
             try:
-                connection.request(method, "/" + name, value, {"X-Proof": _proof(self.key, method, "/" + name, value)})
+                connection.request(
+                    method, "/" + name, value, {"X-Proof": _proof(self.key, method, "/" + name, value)}
+                )
                 answer = connection.getresponse()
                 return answer.read() if answer.status == 200 else None
             except OSError:
@@ -114,7 +119,9 @@ def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
             size = int(self.headers.get("Content-Length") or 0)
             value = self.rfile.read(size) if 0 <= size <= _MOST_BYTES else b""
             found: bytes | None = b""
-            if not hmac.compare_digest(self.headers.get("X-Proof", ""), _proof(key, self.command, self.path, value)):
+            if not hmac.compare_digest(
+                self.headers.get("X-Proof", ""), _proof(key, self.command, self.path, value)
+            ):
                 found = None
             elif self.command == "PUT":
                 values[self.path] = value
@@ -135,12 +142,16 @@ def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
     address, _, port = endpoint.rpartition(":")
     server = http.server.ThreadingHTTPServer((address, int(port)), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True, name=f"values at {endpoint}").start()
+    threading.Thread(
+        target=server.serve_forever, args=(0.05,), daemon=True, name=f"values at {endpoint}"
+    ).start()
     return server
 
 
 class Exchange:
-    """Rounds in which each of `size` processes brings a value and gets all of them. Every wait ends after `deadline` seconds."""
+    """Rounds in which each of `size` processes brings a value and gets all of them. Every wait ends after
+    `deadline` seconds.
+    """
 
     def __init__(self, store: Store, group: str, rank: int, size: int, deadline: float) -> None:
         self.store, self.group, self.rank, self.size, self.deadline = store, group, rank, size, deadline
@@ -155,8 +166,11 @@ class Exchange:
             self._meet()
         here, self.round = self.round, self.round + 1
         self.store.put(self._name(here, self.rank), value)
-        found = [value if rank == self.rank else self._wait(self._name(here, rank), [rank]) for rank in range(self.size)]
-        if here > 0:                                # who has come to this round has read the one before
+        found = [
+            value if rank == self.rank else self._wait(self._name(here, rank), [rank])
+            for rank in range(self.size)
+        ]
+        if here > 0:  # who has come to this round has read the one before
             self.store.drop(self._name(here - 1, self.rank))
         return found
 
@@ -170,15 +184,19 @@ class Exchange:
         end, pause = time.monotonic() + self.deadline, 0.001
         while (found := look()) is None:
             if time.monotonic() > end:
-                raise CommunicatorError(f"rank {self.rank} of {self.group!r} has waited {self.deadline:g} s for rank "
-                                        f"{', '.join(map(str, ranks))} at {self.store}")
+                raise CommunicatorError(
+                    f"rank {self.rank} of {self.group!r} has waited {self.deadline:g} s for rank "
+                    f"{', '.join(map(str, ranks))} at {self.store}"
+                )
             time.sleep(pause)
             pause = min(pause * 1.5, 0.05)
         return found
 
     # ------------------------------------------------------------------ which job this is
     def _meet(self) -> None:
-        """Agree on a name of this job: what an earlier one has left behind is then not taken for this one's."""
+        """Agree on a name of this job: what an earlier one has left behind is then not taken for this
+        one's.
+        """
         mine, others = secrets.token_hex(8), list(range(1, self.size))
         if self.rank == 0:
             self.store.put(f"{self.group}.job", mine.encode())

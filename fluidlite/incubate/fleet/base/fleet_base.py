@@ -1,4 +1,5 @@
 """`fluid.incubate.fleet.base.fleet_base`: what all kinds of fleet have, and what their optimizers are."""
+
 from __future__ import annotations
 
 import abc
@@ -16,16 +17,16 @@ __all__ = ["DistributedOptimizer", "Fleet", "Mode"]
 class Fleet:
     """The processes of a job, seen from one of them. Derived classes say how they train.
 
-        fleet.init(role_maker)
-        fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
-        if fleet.is_server():
-            fleet.init_server()
-            fleet.run_server()
-        else:
-            fleet.init_worker()
-            exe.run(fleet.startup_program)
-            ... exe.run(fleet.main_program, feed=...)
-            fleet.stop_worker()
+    fleet.init(role_maker)
+    fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+    else:
+        fleet.init_worker()
+        exe.run(fleet.startup_program)
+        ... exe.run(fleet.main_program, feed=...)
+        fleet.stop_worker()
     """
 
     def __init__(self, mode: int) -> None:
@@ -36,7 +37,9 @@ class Fleet:
         self._executor: Any = None
 
     def init(self, role_maker: RoleMakerBase | None = None) -> None:
-        """Find out who this process is; TypeError for what is no role maker, AttributeError where none is given."""
+        """Find out who this process is; TypeError for what is no role maker, AttributeError where none is
+        given.
+        """
         self._executor = Executor(CPUPlace())
         if role_maker is not None and not isinstance(role_maker, RoleMakerBase):
             raise TypeError("role_maker must be an instance of RoleMakerBase")
@@ -85,13 +88,15 @@ class Fleet:
 
     # ------------------------------------------------------------------ together
     def split_files(self, files: list[str]) -> list[str]:
-        """This worker's share of the files: neighbours, and the first workers get one more where they do not come out even."""
+        """This worker's share of the files: neighbours, and the first workers get one more where they do
+        not come out even.
+        """
         if not isinstance(files, list):
             raise TypeError("files should be a list of file need to be read.")
         index, workers = self.worker_index(), self.worker_num()
         each, more = divmod(len(files), workers)
         first = index * each + min(index, more)
-        return files[first:first + each + (index < more)]
+        return files[first : first + each + (index < more)]
 
     def all_reduce_worker(self, input: Any, output: Any) -> None:
         """Put the sum of all workers' `input` into `output`."""
@@ -123,8 +128,15 @@ class Fleet:
         """The optimizer that makes this process's program of `optimizer`'s."""
 
     @abc.abstractmethod
-    def save_inference_model(self, executor: Any, dirname: str, feeded_var_names: Any, target_vars: Any, main_program: Any = None,
-                             export_for_deployment: bool = True) -> Any:
+    def save_inference_model(
+        self,
+        executor: Any,
+        dirname: str,
+        feeded_var_names: Any,
+        target_vars: Any,
+        main_program: Any = None,
+        export_for_deployment: bool = True,
+    ) -> Any:
         """Save what inference needs."""
 
     @abc.abstractmethod
@@ -142,8 +154,14 @@ class DistributedOptimizer:
         self._strategy = strategy
 
     @abc.abstractmethod
-    def backward(self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None,
-                 callbacks: Any = None) -> Any:
+    def backward(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Any:
         """Write the backward pass."""
 
     @abc.abstractmethod
@@ -151,6 +169,12 @@ class DistributedOptimizer:
         """Write the updates."""
 
     @abc.abstractmethod
-    def minimize(self, losses: Any, scopes: Any = None, startup_programs: Any = None, parameter_list: Any = None,
-                 no_grad_set: Any = None) -> Any:
+    def minimize(
+        self,
+        losses: Any,
+        scopes: Any = None,
+        startup_programs: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+    ) -> Any:
         """Write backward pass and updates, and make this process's program of all."""

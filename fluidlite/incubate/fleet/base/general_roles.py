@@ -1,4 +1,5 @@
 """`GeneralRoleMaker`: a role as the environment says, with exchange between all processes."""
+
 from __future__ import annotations
 
 import io
@@ -39,13 +40,13 @@ class GeneralRoleMaker(RoleMakerBase):
     Parameters
     ----------
     path: a folder that all processes see.
-    http_ip_port: instead, `ip:port` where worker 0 keeps the values; processes show that they hold the job's key.
-    prefix: what tells apart the jobs that use one folder.
-    init_timeout_seconds, run_timeout_seconds: how long the others are waited for, at first and later.
-    hdfs_name, hdfs_ugi, iface: kept for programs that read them.
+    http_ip_port: instead, `ip:port` where worker 0 keeps the values; processes show that they hold the job's
+    key. prefix: what tells apart the jobs that use one folder. init_timeout_seconds, run_timeout_seconds: how
+    long the others are waited for, at first and later. hdfs_name, hdfs_ugi, iface: kept for programs that
+    read them.
 
-    Under `mpirun` with as many processes as the job has, neither is needed. KeyError, ValueError, IndexError where the
-    environment does not say what it has to; CommunicatorError where the others do not come.
+    Under `mpirun` with as many processes as the job has, neither is needed. KeyError, ValueError, IndexError
+    where the environment does not say what it has to; CommunicatorError where the others do not come.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -66,7 +67,10 @@ class GeneralRoleMaker(RoleMakerBase):
         """Read the environment, once; the others are waited for when something is first exchanged."""
         if self._role_is_generated:
             return
-        workers, servers = os.environ["PADDLE_TRAINER_ENDPOINTS"].split(","), os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+        workers, servers = (
+            os.environ["PADDLE_TRAINER_ENDPOINTS"].split(","),
+            os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(","),
+        )
         role = os.environ["TRAINING_ROLE"]
         if role not in ("TRAINER", "PSERVER"):
             raise ValueError("TRAINING_ROLE must be PSERVER or TRAINER")
@@ -150,7 +154,11 @@ class GeneralRoleMaker(RoleMakerBase):
 
     def _worker_gather(self, obj: Any) -> list[Any] | None:
         """What all workers have given; None for a server."""
-        return [json.loads(part) for part in self._gather("workers", json.dumps(obj).encode())] if self.is_worker() else None
+        return (
+            [json.loads(part) for part in self._gather("workers", json.dumps(obj).encode())]
+            if self.is_worker()
+            else None
+        )
 
     def all_reduce_worker(self, input: Any, output: Any, mode: str = "sum") -> None:
         """Put the reduction of all workers' `input` into `output`; a server's `output` stays as it is."""
@@ -162,8 +170,15 @@ class GeneralRoleMaker(RoleMakerBase):
         together = reduction(mode)
         target = io.BytesIO()
         np.save(target, np.asarray(input), allow_pickle=False)
-        parts = [np.load(io.BytesIO(part), allow_pickle=False) for part in self._gather(self._my_group(), target.getvalue())]
-        output[:] = together.reduce(np.stack(parts)).tolist() if isinstance(output, list) else together.reduce(np.stack(parts))
+        parts = [
+            np.load(io.BytesIO(part), allow_pickle=False)
+            for part in self._gather(self._my_group(), target.getvalue())
+        ]
+        output[:] = (
+            together.reduce(np.stack(parts)).tolist()
+            if isinstance(output, list)
+            else together.reduce(np.stack(parts))
+        )
 
     def barrier_worker(self) -> None:
         """Wait for all workers; a server does not wait."""
@@ -201,29 +216,43 @@ class GeneralRoleMaker(RoleMakerBase):
         if first:
             self._exchanges[group] = self._open(group)
         exchange = self._exchanges[group]
-        exchange.deadline = min(self._init_timeout_seconds if first else self._run_timeout_seconds, _deadline())
+        exchange.deadline = min(
+            self._init_timeout_seconds if first else self._run_timeout_seconds, _deadline()
+        )
         return exchange.gather(value)
 
     def _open(self, group: str) -> Any:
         rank = self._rank if group == "all" else self._current_id
-        size = {"all": self._size, "workers": self._trainers_num, "servers": len(self._server_endpoints)}[group]
+        size = {"all": self._size, "workers": self._trainers_num, "servers": len(self._server_endpoints)}[
+            group
+        ]
         if size > 1:
             from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
+
             world = world_of(self._size)
             if world is not None:
-                return MpiExchange(world if group == "all" else world.Split(self._node_type, self._rank), self._rank)
-        return Exchange(self._store() if size > 1 else FileStore("."), f"{self._prefix}{group}", rank, size, _deadline())
+                return MpiExchange(
+                    world if group == "all" else world.Split(self._node_type, self._rank), self._rank
+                )
+        return Exchange(
+            self._store() if size > 1 else FileStore("."), f"{self._prefix}{group}", rank, size, _deadline()
+        )
 
     def _store(self) -> Store:
         if self._http_ip_port:
             from fluidlite.executor.comm.tcp.handshake import job_key
+
             endpoint = ":".join(self._http_ip_port)
             if self._role == Role.WORKER and self._current_id == 0 and self._http_server is None:
                 self._http_server = serve_store(endpoint, job_key())
             return HttpStore(endpoint, job_key())
         if not self._hdfs_path:
-            raise CommunicatorError("the processes of this job do not know where to meet: GeneralRoleMaker(path=...) names a folder that all "
-                                    "of them see, GeneralRoleMaker(http_ip_port=...) a port of worker 0; or start them with mpirun")
+            raise CommunicatorError(
+                "the processes of this job do not know where to meet: GeneralRoleMaker(path=...) names a "
+                "folder that all "
+                "of them see, GeneralRoleMaker(http_ip_port=...) a port of worker 0; or start them with "
+                "mpirun"
+            )
         return FileStore(self._hdfs_path)
 
 

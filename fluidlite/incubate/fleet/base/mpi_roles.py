@@ -1,4 +1,5 @@
 """Role makers for jobs that `mpirun` starts."""
+
 from __future__ import annotations
 
 import json
@@ -94,7 +95,7 @@ class MPIRoleMaker(RoleMakerBase):
         if self._ip is None:
             try:
                 self._ip = socket.gethostbyname(socket.gethostname())
-            except OSError:                          # a machine whose name nobody knows talks to itself only
+            except OSError:  # a machine whose name nobody knows talks to itself only
                 self._ip = "127.0.0.1"
         return self._ip
 
@@ -111,8 +112,8 @@ def gather(comm: Any, obj: Any) -> list[Any]:
 class MPISymetricRoleMaker(MPIRoleMaker):
     """Two processes a node: those with even ranks are servers, the others workers.
 
-    NameError where a role is asked for before `generate_role()`. Fluid gave numbers such as 0.5 under Python 3; here they
-    are whole.
+    NameError where a role is asked for before `generate_role()`. Fluid gave numbers such as 0.5 under Python
+    3; here they are whole.
     """
 
     def __init__(self) -> None:
@@ -167,9 +168,15 @@ class MPISymetricRoleMaker(MPIRoleMaker):
         """Where the servers are: at ports that follow from the first one's address."""
         self._check_role_generation()
         if self._pserver_rand_port == 0:
-            whole = sum(int(part) * 256 ** place for place, part in enumerate(reversed(self._server_endpoints[0].split("."))))
+            whole = sum(
+                int(part) * 256**place
+                for place, part in enumerate(reversed(self._server_endpoints[0].split(".")))
+            )
             self._pserver_rand_port = 60000 + whole % 5000
-        return [f"{address}:{self._pserver_rand_port + number}" for number, address in enumerate(self._server_endpoints)]
+        return [
+            f"{address}:{self._pserver_rand_port + number}"
+            for number, address in enumerate(self._server_endpoints)
+        ]
 
     # ------------------------------------------------------------------ exchange
     def all_gather(self, input: Any) -> list[Any]:

@@ -1,9 +1,24 @@
 """`fluid.incubate.fleet.base.role_maker`: who this process is in its job, and who the others are."""
+
 from __future__ import annotations
 
 from fluidlite.incubate.fleet.base.general_roles import GeneralRoleMaker
 from fluidlite.incubate.fleet.base.mpi_roles import MPIRoleMaker, MPISymetricRoleMaker
-from fluidlite.incubate.fleet.base.roles import PaddleCloudRoleMaker, Role, RoleMakerBase, UserDefinedCollectiveRoleMaker, UserDefinedRoleMaker
+from fluidlite.incubate.fleet.base.roles import (
+    PaddleCloudRoleMaker,
+    Role,
+    RoleMakerBase,
+    UserDefinedCollectiveRoleMaker,
+    UserDefinedRoleMaker,
+)
 
-__all__ = ["GeneralRoleMaker", "MPIRoleMaker", "MPISymetricRoleMaker", "PaddleCloudRoleMaker", "Role", "RoleMakerBase",
-           "UserDefinedCollectiveRoleMaker", "UserDefinedRoleMaker"]
+__all__ = [
+    "GeneralRoleMaker",
+    "MPIRoleMaker",
+    "MPISymetricRoleMaker",
+    "PaddleCloudRoleMaker",
+    "Role",
+    "RoleMakerBase",
+    "UserDefinedCollectiveRoleMaker",
+    "UserDefinedRoleMaker",
+]

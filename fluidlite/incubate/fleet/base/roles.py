@@ -1,4 +1,5 @@
 """Roles, and the role makers that are told who they are, by their arguments or by the environment."""
+
 from __future__ import annotations
 
 import logging
@@ -7,7 +8,13 @@ from typing import Any
 
 from fluidlite.incubate.fleet.base.abstract import abstract
 
-__all__ = ["PaddleCloudRoleMaker", "Role", "RoleMakerBase", "UserDefinedCollectiveRoleMaker", "UserDefinedRoleMaker"]
+__all__ = [
+    "PaddleCloudRoleMaker",
+    "Role",
+    "RoleMakerBase",
+    "UserDefinedCollectiveRoleMaker",
+    "UserDefinedRoleMaker",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +29,8 @@ class Role:
 class RoleMakerBase:
     """Says who this process is; classes derived from it say how that is known.
 
-    A base without connections to the other processes does nothing where these would have to be asked (`all_gather`,
-    `barrier_worker` and their like), and warns of that.
+    A base without connections to the other processes does nothing where these would have to be asked
+    (`all_gather`, `barrier_worker` and their like), and warns of that.
     """
 
     def __init__(self) -> None:
@@ -67,8 +74,11 @@ class RoleMakerBase:
 
     def to_string(self) -> str:
         """All that is known, in one line."""
-        return (f"role: {self._role}, current_id: {self._current_id}, worker_endpoints: {self._worker_endpoints}, "
-                f"server_endpoints: {self._server_endpoints}")
+        return (
+            f"role: {self._role}, current_id: {self._current_id}, worker_endpoints: "
+            f"{self._worker_endpoints}, "
+            f"server_endpoints: {self._server_endpoints}"
+        )
 
     def all_gather(self, input: Any) -> Any:
         """What all processes have given, in the order of their ranks; None here, where none can be asked."""
@@ -90,11 +100,17 @@ class RoleMakerBase:
 class UserDefinedRoleMaker(RoleMakerBase):
     """A role in a job with servers, as the arguments say.
 
-    TypeError and ValueError for arguments that cannot be meant: unknown roles, endpoints that occur twice, a server
-    that is none of them.
+    TypeError and ValueError for arguments that cannot be meant: unknown roles, endpoints that occur twice, a
+    server that is none of them.
     """
 
-    def __init__(self, current_id: int = 0, role: int = Role.WORKER, worker_num: int = 0, server_endpoints: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        current_id: int = 0,
+        role: int = Role.WORKER,
+        worker_num: int = 0,
+        server_endpoints: list[str] | None = None,
+    ) -> None:
         super().__init__()
         self._server_endpoints = _endpoints("server_endpoints", server_endpoints)
         if role != Role.WORKER and role != Role.SERVER:
@@ -102,7 +118,9 @@ class UserDefinedRoleMaker(RoleMakerBase):
         self._role = role
         self._current_id = _number("current_id", current_id)
         if role == Role.SERVER and current_id >= len(self._server_endpoints):
-            raise ValueError("if role is Role.SERVER, current_id must be less than or equal to len(server_endpoints) - 1")
+            raise ValueError(
+                "if role is Role.SERVER, current_id must be less than or equal to len(server_endpoints) - 1"
+            )
         if not isinstance(worker_num, int):
             raise TypeError("worker_num must be as int")
         if worker_num <= 0:
@@ -139,7 +157,9 @@ class UserDefinedRoleMaker(RoleMakerBase):
 
 
 class UserDefinedCollectiveRoleMaker(RoleMakerBase):
-    """A worker among others, without servers, as the arguments say; TypeError and ValueError where they cannot be meant."""
+    """A worker among others, without servers, as the arguments say; TypeError and ValueError where they
+    cannot be meant.
+    """
 
     def __init__(self, current_id: int = 0, worker_endpoints: list[str] | None = None) -> None:
         super().__init__()
@@ -204,7 +224,8 @@ class PaddleCloudRoleMaker(RoleMakerBase):
     | PADDLE_TRAINER_ENDPOINTS | | `ip:port,ip:port` of the workers |
     | PADDLE_CURRENT_ENDPOINT | | where this worker is |
 
-    KeyError for one that is missing (AssertionError in a collective job), ValueError for one that cannot be meant.
+    KeyError for one that is missing (AssertionError in a collective job), ValueError for one that cannot be
+    meant.
     """
 
     def __init__(self, is_collective: bool = False) -> None:
@@ -227,8 +248,15 @@ class PaddleCloudRoleMaker(RoleMakerBase):
             workers = int(os.environ["PADDLE_TRAINERS_NUM"])
             role, current = _place_of(os.environ["TRAINING_ROLE"], servers)
         except ValueError as error:
-            raise ValueError(f"something wrong with PaddleCloud, please check environment: {error}") from error
-        self._trainers_num, self._server_endpoints, self._role, self._current_id = workers, servers, role, current
+            raise ValueError(
+                f"something wrong with PaddleCloud, please check environment: {error}"
+            ) from error
+        self._trainers_num, self._server_endpoints, self._role, self._current_id = (
+            workers,
+            servers,
+            role,
+            current,
+        )
 
     def _read_collective(self) -> None:
         self._current_id = int(os.environ.get("PADDLE_TRAINER_ID", "0"))
@@ -255,7 +283,9 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         return bool(self._role == Role.SERVER)
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0, in a job with servers; False in a collective one, as in fluid."""
+        """Whether this process is the worker with number 0, in a job with servers; False in a collective
+        one, as in fluid.
+        """
         self.generate_role()
         return bool(self._role == Role.WORKER and self._current_id == 0)
 

@@ -1,4 +1,5 @@
 """`fluid.incubate.fleet.collective`: the fleet whose trainers reduce their gradients."""
+
 from __future__ import annotations
 
 import json
@@ -13,15 +14,28 @@ from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.fleet_base import DistributedOptimizer, Fleet
 from fluidlite.incubate.fleet.base.mode import Mode
-from fluidlite.incubate.fleet.collective.strategy import DistFCConfig, DistributedStrategy, LambConfig, TrainStatus
+from fluidlite.incubate.fleet.collective.strategy import (
+    DistFCConfig,
+    DistributedStrategy,
+    LambConfig,
+    TrainStatus,
+)
 from fluidlite.incubate.fleet.utils.fs import FS, LocalFS
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.optimizer import RecomputeOptimizer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
 
-__all__ = ["Collective", "CollectiveOpBasedOptimizer", "CollectiveOptimizer", "DistFCConfig", "DistributedStrategy", "LambConfig",
-           "TrainStatus", "fleet"]
+__all__ = [
+    "Collective",
+    "CollectiveOpBasedOptimizer",
+    "CollectiveOptimizer",
+    "DistFCConfig",
+    "DistributedStrategy",
+    "LambConfig",
+    "TrainStatus",
+    "fleet",
+]
 
 _log = logging.getLogger(__name__)
 _STATUS = "fleet_train_status"
@@ -32,8 +46,8 @@ class Collective(Fleet):
 
     Attributes
     ----------
-    main_program: what a step runs, from `minimize` on: a CompiledProgram, or in mode "collective" the program itself.
-    startup_program: what runs once before.
+    main_program: what a step runs, from `minimize` on: a CompiledProgram, or in mode "collective" the program
+    itself. startup_program: what runs once before.
     """
 
     def __init__(self) -> None:
@@ -66,32 +80,60 @@ class Collective(Fleet):
         """Warn: there is nothing to stop."""
         _needless("stop_worker")
 
-    def distributed_optimizer(self, optimizer: Any, strategy: DistributedStrategy | None = None) -> CollectiveOptimizer:
+    def distributed_optimizer(
+        self, optimizer: Any, strategy: DistributedStrategy | None = None
+    ) -> CollectiveOptimizer:
         """The optimizer that makes this trainer's program; TypeError for what is no optimizer."""
-        self._optimizer = CollectiveOptimizer(optimizer, DistributedStrategy() if strategy is None else strategy, self)
+        self._optimizer = CollectiveOptimizer(
+            optimizer, DistributedStrategy() if strategy is None else strategy, self
+        )
         return self._optimizer
 
     # ------------------------------------------------------------------ saving
-    def save_inference_model(self, executor: Any, dirname: str, feeded_var_names: Any = None, target_vars: Any = None,
-                             main_program: Any = None, export_for_deployment: bool = True) -> None:
+    def save_inference_model(
+        self,
+        executor: Any,
+        dirname: str,
+        feeded_var_names: Any = None,
+        target_vars: Any = None,
+        main_program: Any = None,
+        export_for_deployment: bool = True,
+    ) -> None:
         """Save what computes `target_vars`; AssertionError for executors and programs of other kinds."""
         program = self._checked(executor, main_program)
-        io.save_inference_model(dirname, feeded_var_names, target_vars, executor, program, None, None, export_for_deployment)
+        io.save_inference_model(
+            dirname, feeded_var_names, target_vars, executor, program, None, None, export_for_deployment
+        )
 
-    def save_persistables(self, executor: Any, dirname: str, main_program: Any = None, filename: str | None = None) -> None:
+    def save_persistables(
+        self, executor: Any, dirname: str, main_program: Any = None, filename: str | None = None
+    ) -> None:
         """Save all that training needs to go on; AssertionError for executors and programs of other kinds."""
         io.save_persistables(executor, dirname, self._checked(executor, main_program), filename)
 
     def _checked(self, executor: Any, main_program: Any) -> Program:
-        assert isinstance(executor, Executor), "In fleet.save_inference_model() function, executor must be as Executor type."
+        assert isinstance(executor, Executor), (
+            "In fleet.save_inference_model() function, executor must be as Executor type."
+        )
         program = self._origin_program if main_program is None else main_program
-        assert isinstance(program, Program), "In fleet.save_inference_model() function, main_program must be as Program type."
+        assert isinstance(program, Program), (
+            "In fleet.save_inference_model() function, main_program must be as Program type."
+        )
         return program
 
     # ------------------------------------------------------------------ checkpoints
-    def save_check_point(self, executor: Any, path: str, train_status: TrainStatus, main_program: Any = None, fs: FS = LocalFS(),  # noqa: B008
-                         local_cache_path: str = ".cache", remain_all_checkpoint: bool = True) -> None:
-        """Save all that training needs to go on in a new numbered folder below `path`; it is there as a whole or not at all.
+    def save_check_point(
+        self,
+        executor: Any,
+        path: str,
+        train_status: TrainStatus,
+        main_program: Any = None,
+        fs: FS = LocalFS(),  # noqa: B008
+        local_cache_path: str = ".cache",
+        remain_all_checkpoint: bool = True,
+    ) -> None:
+        """Save all that training needs to go on in a new numbered folder below `path`; it is there as a whole
+        or not at all.
 
         fs: where `path` is; what has to be uploaded is written below `local_cache_path` first.
         remain_all_checkpoint: False removes the ones before.
@@ -101,8 +143,11 @@ class Collective(Fleet):
         number = self._get_last_checkpoint_no(path, fs=fs) + 1
         target, unfinished = self._folder(path, number), f"{self._folder(path, number)}.tmp"
         fs.delete(unfinished)
-        written = os.path.join(local_cache_path, f"{self._checkoint_prefix}.{number}.{uuid.uuid4().hex}") if fs.need_upload_download(
-        ) else unfinished
+        written = (
+            os.path.join(local_cache_path, f"{self._checkoint_prefix}.{number}.{uuid.uuid4().hex}")
+            if fs.need_upload_download()
+            else unfinished
+        )
         os.makedirs(written)
         self.save_persistables(executor, written, main_program, self._param_file_name)
         self._save_train_status(written, train_status)
@@ -113,9 +158,19 @@ class Collective(Fleet):
         if not remain_all_checkpoint:
             self.clean_redundant_check_points(path, fs)
 
-    def load_check_point(self, executor: Any, path: str, trainer_id: int, main_program: Any = None, fs: FS = LocalFS(),  # noqa: B008
-                         local_cache_path: str = ".cache", ignore_empty: bool = True) -> TrainStatus | None:
-        """Load the newest checkpoint below `path`; None where there is none (AssertionError unless `ignore_empty`)."""
+    def load_check_point(
+        self,
+        executor: Any,
+        path: str,
+        trainer_id: int,
+        main_program: Any = None,
+        fs: FS = LocalFS(),  # noqa: B008
+        local_cache_path: str = ".cache",
+        ignore_empty: bool = True,
+    ) -> TrainStatus | None:
+        """Load the newest checkpoint below `path`; None where there is none (AssertionError unless
+        `ignore_empty`).
+        """
         number = self._get_last_checkpoint_no(path, fs)
         assert ignore_empty or number >= 0, "Can't find checkpoint"
         if number < 0:
@@ -127,10 +182,17 @@ class Collective(Fleet):
             os.makedirs(local_cache_path, exist_ok=True)
             fs.download(folder, cached)
             folder = cached
-        io.load_persistables(executor, folder, self._origin_program if main_program is None else main_program, self._param_file_name)
+        io.load_persistables(
+            executor,
+            folder,
+            self._origin_program if main_program is None else main_program,
+            self._param_file_name,
+        )
         return self._load_train_status(folder)
 
-    def clean_redundant_check_points(self, root_path: str, fs: FS = LocalFS(), checkpoint_num: int = 1) -> None:  # noqa: B008
+    def clean_redundant_check_points(
+        self, root_path: str, fs: FS = LocalFS(), checkpoint_num: int = 1
+    ) -> None:  # noqa: B008
         """Remove all checkpoints but the newest `checkpoint_num`, of which one always stays."""
         last = self._get_last_checkpoint_no(root_path, fs)
         for number in self._numbers(root_path, fs):
@@ -142,7 +204,11 @@ class Collective(Fleet):
 
     def _numbers(self, root: str, fs: FS) -> list[int]:
         parts = [name.rpartition(".") for name in fs.list_dirs(root)]
-        return sorted(int(number) for prefix, _, number in parts if prefix == self._checkoint_prefix and number.isdecimal())
+        return sorted(
+            int(number)
+            for prefix, _, number in parts
+            if prefix == self._checkoint_prefix and number.isdecimal()
+        )
 
     def _get_last_checkpoint_no(self, root_path: str, fs: FS) -> int:
         return max(self._numbers(root_path, fs), default=-1)
@@ -171,8 +237,14 @@ class CollectiveOpBasedOptimizer(DistributedOptimizer):
         assert isinstance(strategy, DistributedStrategy), "strategy must be DistributedStrategy"
         super().__init__(optimizer, strategy)
 
-    def backward(self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None,
-                 callbacks: Any = None) -> Any:
+    def backward(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Any:
         """Write the backward pass."""
         return self._optimizer.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
@@ -182,12 +254,16 @@ class CollectiveOpBasedOptimizer(DistributedOptimizer):
 
 
 class CollectiveOptimizer(DistributedOptimizer):
-    """The optimizer of one trainer: its `minimize` makes the trainer's program, which is left in `fleet.main_program`.
+    """The optimizer of one trainer: its `minimize` makes the trainer's program, which is left in
+    `fleet.main_program`.
 
-    `fleet.startup_program` has the rings' ops; `fleet._origin_program` is the program as one process would run it.
+    `fleet.startup_program` has the rings' ops; `fleet._origin_program` is the program as one process would
+    run it.
     """
 
-    def __init__(self, optimizer: Any, strategy: DistributedStrategy | None = None, fleet_: Collective | None = None) -> None:
+    def __init__(
+        self, optimizer: Any, strategy: DistributedStrategy | None = None, fleet_: Collective | None = None
+    ) -> None:
         strategy = DistributedStrategy() if strategy is None else strategy
         super().__init__(optimizer, strategy)
         self._fleet = fleet_ if fleet_ is not None else fleet
@@ -200,8 +276,14 @@ class CollectiveOptimizer(DistributedOptimizer):
         self._loss: Any = None
         self._compiled_program: CompiledProgram | None = None
 
-    def backward(self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None,
-                 callbacks: Any = None) -> Any:
+    def backward(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Any:
         """Write the backward pass."""
         return self._optimizer.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
@@ -209,8 +291,13 @@ class CollectiveOptimizer(DistributedOptimizer):
         """Write the updates."""
         return self._optimizer.apply_gradients(params_grads)
 
-    def minimize(self, loss: Any, startup_program: Any = None, parameter_list: Any = None,       # type: ignore[override]  # as in fluid
-                 no_grad_set: Any = None) -> Any:
+    def minimize(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,  # type: ignore[override]  # as in fluid
+        no_grad_set: Any = None,
+    ) -> Any:
         """Write backward pass and updates, and make this trainer's program of all.
 
         ValueError where the strategy contradicts itself, or asks for what there is not.
@@ -222,7 +309,9 @@ class CollectiveOptimizer(DistributedOptimizer):
         self._check_collective_mode(main, self._optimizer, strategy)
         if strategy.forward_recompute:
             if not self._recompute_checkpoints:
-                raise ValueError("please set strategy.recompute_checkpoints when strategy.forward_recompute is True")
+                raise ValueError(
+                    "please set strategy.recompute_checkpoints when strategy.forward_recompute is True"
+                )
             self._optimizer = RecomputeOptimizer(self._optimizer)
             self._optimizer._set_checkpoints(self._recompute_checkpoints)
         found = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
@@ -238,24 +327,38 @@ class CollectiveOptimizer(DistributedOptimizer):
             assert strategy.dist_fc_config is not None, "DistributedStrategy.dist_fc_config should be set"
         asked = [name for name in ("use_amp", "use_dist_fc") if getattr(strategy, name)]
         if asked:
-            raise ArgumentError(f"strategy.{asked[0]} is set, but fluidlite does not have it: train without it")
+            raise ArgumentError(
+                f"strategy.{asked[0]} is set, but fluidlite does not have it: train without it"
+            )
 
     # ------------------------------------------------------------------ the mode
     def _check_condition(self, name: str, **kwargs: Any) -> None:
         for other, chosen in kwargs.items():
             assert not chosen, f"you can't use {name} and {other} together"
 
-    def _check_collective_mode(self, main_program: Program, optimizer: Any, strategy: DistributedStrategy) -> None:
+    def _check_collective_mode(
+        self, main_program: Program, optimizer: Any, strategy: DistributedStrategy
+    ) -> None:
         """Choose what follows from the strategy; AssertionError where it contradicts itself."""
         if strategy.use_local_sgd:
             strategy.mode, strategy.collective_mode = "collective", "local_sgd"
-            self._check_condition("use_local_sgd", use_dgc=_is_dgc(optimizer), use_dist_fc=strategy.use_dist_fc,
-                                  use_lamb=getattr(optimizer, "type", "") == "lamb")
+            self._check_condition(
+                "use_local_sgd",
+                use_dgc=_is_dgc(optimizer),
+                use_dist_fc=strategy.use_dist_fc,
+                use_lamb=getattr(optimizer, "type", "") == "lamb",
+            )
         if strategy._ut4grad_allreduce:
             strategy.mode, strategy.collective_mode = "collective", "grad_allreduce"
-            self._check_condition("_ut4grad_allreduce", use_dgc=_is_dgc(optimizer), use_lamb=getattr(optimizer, "type", "") == "lamb")
-        assert strategy.mode == "collective" or strategy.collective_mode not in ("local_sgd", "grad_allreduce"), (
-            "local_sgd and grad_allreduce can be used under collective mode")
+            self._check_condition(
+                "_ut4grad_allreduce",
+                use_dgc=_is_dgc(optimizer),
+                use_lamb=getattr(optimizer, "type", "") == "lamb",
+            )
+        assert strategy.mode == "collective" or strategy.collective_mode not in (
+            "local_sgd",
+            "grad_allreduce",
+        ), "local_sgd and grad_allreduce can be used under collective mode"
 
     def raiseOptimizeError(self, strategy_name: str, optimize_name: str) -> None:
         """Raise ValueError: the strategy and the optimizer do not go together."""
@@ -276,8 +379,13 @@ class CollectiveOptimizer(DistributedOptimizer):
             _log.warning("set use_hierarchical_allreduce=False since you only have 1 node.")
             config.use_hierarchical_allreduce = strategy.use_hierarchical_allreduce = False
         transpiler = DistributeTranspiler(config=config)
-        transpiler.transpile(index, program=main_program, startup_program=startup_program, trainers=",".join(places),
-                             current_endpoint=places[index])
+        transpiler.transpile(
+            index,
+            program=main_program,
+            startup_program=startup_program,
+            trainers=",".join(places),
+            current_endpoint=places[index],
+        )
 
     def _get_node_ips_from_endpoints(self, endpoints: list[str]) -> list[str]:
         """The different addresses, in order."""
@@ -298,8 +406,9 @@ class CollectiveOptimizer(DistributedOptimizer):
         strategy.trainers_endpoints = self._fleet.worker_endpoints()
         strategy.enable_backward_optimizer_op_deps = True
         self._compiled_program = CompiledProgram(main_program)
-        return self._compiled_program.with_data_parallel(loss_name=self._loss.name, build_strategy=strategy, exec_strategy=execution,
-                                                         share_vars_from=None)
+        return self._compiled_program.with_data_parallel(
+            loss_name=self._loss.name, build_strategy=strategy, exec_strategy=execution, share_vars_from=None
+        )
 
 
 def _is_dgc(optimizer: Any) -> bool:

@@ -1,4 +1,5 @@
 """How a collective fleet trains."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -21,12 +22,11 @@ class DistributedStrategy(BuildStrategy):
 
     Attributes
     ----------
-    mode: "nccl2" (gradients are reduced behind the program, as `CompiledProgram` says) or "collective" (by its own ops).
-    collective_mode: "grad_allreduce" or "local_sgd", with mode "collective".
-    use_local_sgd: choose mode "collective" and "local_sgd".
-    forward_recompute, recompute_checkpoints: compute again between these variables what the backward pass needs.
-    use_amp, amp_loss_scaling, use_dist_fc, dist_fc_config: refused by `minimize` where they are asked for.
-    exec_strategy: how the program is run.
+    mode: "nccl2" (gradients are reduced behind the program, as `CompiledProgram` says) or "collective" (by
+    its own ops). collective_mode: "grad_allreduce" or "local_sgd", with mode "collective". use_local_sgd:
+    choose mode "collective" and "local_sgd". forward_recompute, recompute_checkpoints: compute again between
+    these variables what the backward pass needs. use_amp, amp_loss_scaling, use_dist_fc, dist_fc_config:
+    refused by `minimize` where they are asked for. exec_strategy: how the program is run.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class DistributedStrategy(BuildStrategy):
         self.forward_recompute = False
         self.recompute_checkpoints: list[Any] = []
         self.use_amp = False
-        self.amp_loss_scaling = 2 ** 15
+        self.amp_loss_scaling = 2**15
         self.exec_strategy = ExecutionStrategy()
         self._ut4grad_allreduce = False
 
@@ -48,7 +48,7 @@ class DistributedStrategy(BuildStrategy):
         if name in self._DEFAULTS:
             super().__setattr__(name, value)
         else:
-            object.__setattr__(self, name, value)          # programs keep what they like here, as in fluid
+            object.__setattr__(self, name, value)  # programs keep what they like here, as in fluid
 
 
 class TrainStatus:
@@ -67,4 +67,4 @@ class TrainStatus:
     def __ne__(self, t: Any) -> bool:
         return not self == t
 
-    __hash__ = None                                        # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]

@@ -1,4 +1,5 @@
 """`fluid.incubate.fleet.parameter_server.version`: which servers this package was built for."""
+
 from __future__ import annotations
 
 from fluidlite.incubate.fleet.base.mode import Mode

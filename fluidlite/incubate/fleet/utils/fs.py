@@ -1,4 +1,5 @@
 """File systems that checkpoints are written to, as `paddle.distributed.fs_wrapper` has them."""
+
 from __future__ import annotations
 
 import abc

@@ -1,4 +1,5 @@
 """`fluid.incubate.fleet.utils.hdfs`: files on HDFS, by the command `hadoop`."""
+
 from __future__ import annotations
 
 import os
@@ -16,23 +17,33 @@ __all__ = ["HDFSClient"]
 class HDFSClient:
     """Runs `hadoop_home/bin/hadoop fs`.
 
-    configs: options of hadoop, such as {"fs.default.name": "hdfs://host:port", "hadoop.job.ugi": "user,password"}.
+    configs: options of hadoop, such as {"fs.default.name": "hdfs://host:port", "hadoop.job.ugi":
+    "user,password"}.
 
-    A command that fails is tried again, and then answered with False, "" or []. MissingExtraError where there is no hadoop.
+    A command that fails is tried again, and then answered with False, "" or []. MissingExtraError where there
+    is no hadoop.
     """
 
     def __init__(self, hadoop_home: str, configs: Mapping[str, str] | None) -> None:
-        self.pre_commands = [f"{hadoop_home}/bin/hadoop", "fs", *(f"-D{name}={value}" for name, value in (configs or {}).items())]
+        self.pre_commands = [
+            f"{hadoop_home}/bin/hadoop",
+            "fs",
+            *(f"-D{name}={value}" for name, value in (configs or {}).items()),
+        ]
 
     def _run(self, *arguments: str, retry_times: int = 5) -> tuple[bool, str]:
         """Whether a command has gone well, and what it wrote."""
         text = ""
         for _ in range(max(1, retry_times)):
             try:
-                done = subprocess.run([*self.pre_commands, *arguments], capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    [*self.pre_commands, *arguments], capture_output=True, text=True, check=False
+                )
             except OSError as error:
-                raise MissingExtraError(f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be run: "
-                                        f"{error.strerror}. Is hadoop_home right?") from error
+                raise MissingExtraError(
+                    f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be run: "
+                    f"{error.strerror}. Is hadoop_home right?"
+                ) from error
             text = done.stdout
             if done.returncode == 0:
                 return True, text
@@ -53,7 +64,11 @@ class HDFSClient:
 
     def cat(self, hdfs_path: str | None = None) -> str:
         """What a file holds; "" where there is none."""
-        return self._run("-cat", str(hdfs_path), retry_times=1)[1].rstrip("\n") if self.is_file(hdfs_path) else ""
+        return (
+            self._run("-cat", str(hdfs_path), retry_times=1)[1].rstrip("\n")
+            if self.is_file(hdfs_path)
+            else ""
+        )
 
     def ls(self, hdfs_path: str) -> list[str]:
         """The paths in a folder."""
@@ -61,15 +76,22 @@ class HDFSClient:
 
     def lsr(self, hdfs_path: str, excludes: Sequence[str] = ()) -> list[str]:
         """The paths of the files in a folder and below it, the newest last; `excludes` are names left out."""
-        found = [(when, path) for when, path in self._listed("-lsr", hdfs_path, files_only=True)
-                 if posixpath.basename(path) not in excludes]
+        found = [
+            (when, path)
+            for when, path in self._listed("-lsr", hdfs_path, files_only=True)
+            if posixpath.basename(path) not in excludes
+        ]
         return [path for _, path in sorted(found, key=lambda item: item[0])]
 
     def _listed(self, command: str, hdfs_path: str, files_only: bool = False) -> list[tuple[str, str]]:
         if not self.is_exist(hdfs_path):
             return []
         lines = [line.split(None, 7) for line in self._run(command, hdfs_path)[1].splitlines()]
-        return [(f"{line[5]} {line[6]}", line[7]) for line in lines if len(line) == 8 and not (files_only and line[0].startswith("d"))]
+        return [
+            (f"{line[5]} {line[6]}", line[7])
+            for line in lines
+            if len(line) == 8 and not (files_only and line[0].startswith("d"))
+        ]
 
     # ------------------------------------------------------------------ changes
     def delete(self, hdfs_path: str) -> bool:
@@ -96,13 +118,24 @@ class HDFSClient:
     # ------------------------------------------------------------------ copies
     @staticmethod
     def split_files(files: Sequence[str], trainer_id: int, trainers: int) -> list[str]:
-        """A trainer's share of the files: neighbours, and the first trainers get one more where they do not come out even."""
+        """A trainer's share of the files: neighbours, and the first trainers get one more where they do
+        not come out even.
+        """
         each, more = divmod(len(files), trainers)
         first = trainer_id * each + min(trainer_id, more)
-        return list(files[first:first + each + (trainer_id < more)])
+        return list(files[first : first + each + (trainer_id < more)])
 
-    def download(self, hdfs_path: str, local_path: str, multi_processes: int = 5, overwrite: bool = False, retry_times: int = 5) -> Any:
-        """Copy the files of a folder to this machine, several at a time; a file that is there stays unless `overwrite`."""
+    def download(
+        self,
+        hdfs_path: str,
+        local_path: str,
+        multi_processes: int = 5,
+        overwrite: bool = False,
+        retry_times: int = 5,
+    ) -> Any:
+        """Copy the files of a folder to this machine, several at a time; a file that is there stays unless
+        `overwrite`.
+        """
         self.make_local_dirs(local_path)
 
         def fetch(path: str) -> bool:
@@ -112,11 +145,21 @@ class HDFSClient:
                     return True
                 os.remove(target)
             return self._run("-get", path, target, retry_times=retry_times)[0]
+
         with ThreadPoolExecutor(max(1, multi_processes)) as pool:
             return all(pool.map(fetch, self.ls(hdfs_path)))
 
-    def upload(self, hdfs_path: str, local_path: str, multi_processes: int = 5, overwrite: bool = False, retry_times: int = 5) -> Any:
-        """Copy a file, or the files of a folder, from this machine, several at a time; False where there are none."""
+    def upload(
+        self,
+        hdfs_path: str,
+        local_path: str,
+        multi_processes: int = 5,
+        overwrite: bool = False,
+        retry_times: int = 5,
+    ) -> Any:
+        """Copy a file, or the files of a folder, from this machine, several at a time; False where there
+        are none.
+        """
         paths = [os.path.join(base, name) for base, _, names in os.walk(local_path) for name in names]
         paths = [local_path] if os.path.isfile(local_path) else paths
         if not paths:
@@ -128,6 +171,7 @@ class HDFSClient:
             if overwrite:
                 self.delete(target)
             return self._run("-put", path, target, retry_times=retry_times)[0]
+
         with ThreadPoolExecutor(max(1, multi_processes)) as pool:
             return all(pool.map(send, paths))
 

@@ -1,4 +1,5 @@
 """`fluid.incubate.fleet.utils.utils`: programs as files, and what is in them."""
+
 from __future__ import annotations
 
 import logging
@@ -13,8 +14,16 @@ from fluidlite.ir.program import Program
 from fluidlite.proto import framework_pb2
 from fluidlite.saving.variables import get_program_persistable_vars
 
-__all__ = ["check_pruned_program_vars", "graphviz", "load_program", "load_program_binary", "load_program_text", "parse_program",
-           "program_type_trans", "save_program"]
+__all__ = [
+    "check_pruned_program_vars",
+    "graphviz",
+    "load_program",
+    "load_program_binary",
+    "load_program_text",
+    "parse_program",
+    "program_type_trans",
+    "save_program",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -57,14 +66,20 @@ def save_program(program: Program, model_filename: str = "__model__", is_text: b
 
 
 def program_type_trans(prog_dir: str, prog_fn: str, is_text: bool) -> str:
-    """Write the program of a file in the other format beside it (`.bin`, or `.pbtxt`), and give the new file's name."""
+    """Write the program of a file in the other format beside it (`.bin`, or `.pbtxt`), and give the new
+    file's name.
+    """
     name = prog_fn + (".bin" if is_text else ".pbtxt")
-    save_program(load_program(os.path.join(prog_dir, prog_fn), is_text), os.path.join(prog_dir, name), not is_text)
+    save_program(
+        load_program(os.path.join(prog_dir, prog_fn), is_text), os.path.join(prog_dir, name), not is_text
+    )
     return name
 
 
 def check_pruned_program_vars(train_prog: Program, pruned_prog: Program) -> bool:
-    """Whether a part of a program has its persistable variables in the same shapes and types; what differs is logged."""
+    """Whether a part of a program has its persistable variables in the same shapes and types; what differs
+    is logged.
+    """
     known = {var.name: var for var in get_program_persistable_vars(train_prog)}
     same = True
     for var in get_program_persistable_vars(pruned_prog):
@@ -73,26 +88,55 @@ def check_pruned_program_vars(train_prog: Program, pruned_prog: Program) -> bool
             _log.error("variable %r of the pruned program is not in the training program", var.name)
             same = False
         elif tuple(whole.shape) != tuple(var.shape) or whole.dtype != var.dtype:
-            _log.error("variable %r is %s %s in the pruned program, and %s %s in the training program", var.name, var.dtype.name,
-                       tuple(var.shape), whole.dtype.name, tuple(whole.shape))
+            _log.error(
+                "variable %r is %s %s in the pruned program, and %s %s in the training program",
+                var.name,
+                var.dtype.name,
+                tuple(var.shape),
+                whole.dtype.name,
+                tuple(whole.shape),
+            )
             same = False
     return same
 
 
 def parse_program(program: Program, output_dir: str) -> None:
-    """Write what is in a program's first block into a folder: its variables, its persistable variables, and its ops."""
+    """Write what is in a program's first block into a folder: its variables, its persistable variables,
+    and its ops.
+    """
     block = program.global_block()
-    kept = [f"{_facts(var)[:-1]}, 'type': '{_spelled(var.type)}'}}" for var in get_program_persistable_vars(program)]
-    ops = [str({"type": op.type, "input_arg_names": str(op.input_arg_names), "output_arg_names": str(op.output_arg_names)})
-           for op in block.ops]
-    for name, title, lines in ((persistable_vars_out_fn, "persistable vars", kept), (ops_out_fn, "ops", ops),
-                               (all_vars_out_fn, "all vars", [_facts(var) for var in block.vars.values()])):
+    kept = [
+        f"{_facts(var)[:-1]}, 'type': '{_spelled(var.type)}'}}"
+        for var in get_program_persistable_vars(program)
+    ]
+    ops = [
+        str(
+            {
+                "type": op.type,
+                "input_arg_names": str(op.input_arg_names),
+                "output_arg_names": str(op.output_arg_names),
+            }
+        )
+        for op in block.ops
+    ]
+    for name, title, lines in (
+        (persistable_vars_out_fn, "persistable vars", kept),
+        (ops_out_fn, "ops", ops),
+        (all_vars_out_fn, "all vars", [_facts(var) for var in block.vars.values()]),
+    ):
         with open(os.path.join(output_dir, name), "w", encoding="utf8") as target:
             target.write("".join(f"{line}\n" for line in (f"{title}:", *lines)))
 
 
 def _facts(var: Any) -> str:
-    return str({"name": var.name, "shape": str(tuple(var.shape)), "lod_level": var.lod_level, "dtype": _spelled(var.dtype)})
+    return str(
+        {
+            "name": var.name,
+            "shape": str(tuple(var.shape)),
+            "lod_level": var.lod_level,
+            "dtype": _spelled(var.dtype),
+        }
+    )
 
 
 def _spelled(kind: Any) -> str:

@@ -1,4 +1,7 @@
-"""`fluid.incubate.fleet.parameter_server.distribute_transpiler`: the fleet whose programs `DistributeTranspiler` makes."""
+"""`fluid.incubate.fleet.parameter_server.distribute_transpiler`: the fleet whose programs
+`DistributeTranspiler` makes.
+"""
+
 from __future__ import annotations
 
 import os
@@ -27,9 +30,22 @@ from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerCon
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 
-__all__ = ["AsyncStrategy", "DistributeTranspilerConfig", "DistributedMode", "DistributedStrategy", "DistributedTranspiler", "GeoStrategy",
-           "HalfAsyncStrategy", "MPISymetricRoleMaker", "ServerRuntimeConfig", "StrategyFactory", "SyncStrategy", "TrainerRuntimeConfig",
-           "TranspilerOptimizer", "fleet"]
+__all__ = [
+    "AsyncStrategy",
+    "DistributeTranspilerConfig",
+    "DistributedMode",
+    "DistributedStrategy",
+    "DistributedTranspiler",
+    "GeoStrategy",
+    "HalfAsyncStrategy",
+    "MPISymetricRoleMaker",
+    "ServerRuntimeConfig",
+    "StrategyFactory",
+    "SyncStrategy",
+    "TrainerRuntimeConfig",
+    "TranspilerOptimizer",
+    "fleet",
+]
 
 
 class DistributedTranspiler(Fleet):
@@ -57,11 +73,17 @@ class DistributedTranspiler(Fleet):
         runtime = self._transpile_config.get_trainer_runtime_config()
         facts: dict[str, Any] | None = None
         if runtime.mode == DistributedMode.GEO:
-            facts = {"push_vars": self._transpiler._get_vars_info(), "trainers": self.worker_num(), "push_nums": config.geo_sgd_need_push_nums}
+            facts = {
+                "push_vars": self._transpiler._get_vars_info(),
+                "trainers": self.worker_num(),
+                "push_nums": config.geo_sgd_need_push_nums,
+            }
         elif runtime.mode == DistributedMode.SYNC:
             facts = {"pserver_endpoints": self.server_endpoints(), "trainer_id": self.worker_index()}
         assert self.main_program is not None
-        self._communicator = Communicator(self.main_program, runtime.mode, facts, runtime.get_communicator_flags())
+        self._communicator = Communicator(
+            self.main_program, runtime.mode, facts, runtime.get_communicator_flags()
+        )
         self._communicator.start()
 
     def stop_worker(self) -> None:
@@ -71,7 +93,9 @@ class DistributedTranspiler(Fleet):
 
     # ------------------------------------------------------------------ servers
     def init_server(self, model_dir: str | None = None) -> None:
-        """Initialise this server, or load what it had saved in `model_dir`; ValueError where there is no such folder, and before `minimize`."""
+        """Initialise this server, or load what it had saved in `model_dir`; ValueError where there is no
+        such folder, and before `minimize`.
+        """
         if self.startup_program is None:
             raise ValueError("startup_program is None, need invoke DistributedOptimizer.minimize first")
         self._executor.run(self.startup_program)
@@ -90,7 +114,8 @@ class DistributedTranspiler(Fleet):
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> TranspilerOptimizer:
         """The optimizer that makes this process's program.
 
-        strategy: one of `StrategyFactory`, or a DistributeTranspilerConfig, or None for one in which all take each step together.
+        strategy: one of `StrategyFactory`, or a DistributeTranspilerConfig, or None for one in which all take
+        each step together.
 
         ValueError before `init` and for what is no optimizer, TypeError for what is no strategy.
         """
@@ -102,13 +127,19 @@ class DistributedTranspiler(Fleet):
     def _transpile(self, config: Any) -> None:
         """Make this process's programs of the default ones."""
         self._origin_program = default_main_program().clone(for_test=False)
-        self._transpile_config = _strategy_of(config) if isinstance(config, DistributeTranspilerConfig) else config
+        self._transpile_config = (
+            _strategy_of(config) if isinstance(config, DistributeTranspilerConfig) else config
+        )
         chosen = self._transpile_config.get_program_config()
         self._transpiler = (GeoSgdTranspiler if chosen.geo_sgd_mode else DistributeTranspiler)(chosen)
         self._transpiler._set_server_config(self._transpile_config.get_server_runtime_config())
         index = self.worker_index() if self.is_worker() else min(self.worker_index(), self.worker_num() - 1)
-        self._transpiler.transpile(trainer_id=index, pservers=self.server_endpoints(to_string=True), trainers=self.worker_num(),
-                                   sync_mode=chosen.sync_mode)
+        self._transpiler.transpile(
+            trainer_id=index,
+            pservers=self.server_endpoints(to_string=True),
+            trainers=self.worker_num(),
+            sync_mode=chosen.sync_mode,
+        )
         if self.is_worker():
             self.main_program = self._transpiler.get_trainer_program(wait_port=chosen.wait_port)
             self.startup_program = default_startup_program()
@@ -120,9 +151,17 @@ class DistributedTranspiler(Fleet):
         self._opt_info = opt_info
 
     # ------------------------------------------------------------------ saving
-    def save_inference_model(self, executor: Any, dirname: str, feeded_var_names: Any, target_vars: Any, main_program: Any = None,
-                             export_for_deployment: bool = True) -> None:
-        """Save what computes `target_vars`, of the program as it was before `minimize` divided it, with the servers' parameters.
+    def save_inference_model(
+        self,
+        executor: Any,
+        dirname: str,
+        feeded_var_names: Any,
+        target_vars: Any,
+        main_program: Any = None,
+        export_for_deployment: bool = True,
+    ) -> None:
+        """Save what computes `target_vars`, of the program as it was before `minimize` divided it, with the
+        servers' parameters.
 
         TypeError for executors and programs of other kinds.
         """
@@ -132,28 +171,38 @@ class DistributedTranspiler(Fleet):
             main_program = self._origin_program.clone()
             main_program._copy_dist_param_info_from(self.main_program)
         _check_program(main_program, "save_inference_model")
-        io.save_inference_model(dirname, feeded_var_names, target_vars, executor, main_program, None, None, export_for_deployment)
+        io.save_inference_model(
+            dirname, feeded_var_names, target_vars, executor, main_program, None, None, export_for_deployment
+        )
 
     def save_persistables(self, executor: Any, dirname: str, main_program: Any = None) -> None:
-        """Save all that training needs to go on, as the servers have it; TypeError and ValueError for programs that are not this job's."""
+        """Save all that training needs to go on, as the servers have it; TypeError and ValueError for
+        programs that are not this job's.
+        """
         _check_executor(executor, "save_persistables")
         program: Any = self.main_program if main_program is None else main_program
         _check_program(program, "save_persistables")
-        if not program._is_distributed:                              # AttributeError for what is no program, as in fluid
+        if not program._is_distributed:  # AttributeError for what is no program, as in fluid
             raise ValueError("main_program is for local, may not use fleet.save_persistables")
         io.save_persistables(executor, dirname, program, None)
 
 
 def _check_executor(executor: Any, function: str) -> None:
     if isinstance(executor, ParallelExecutor):
-        raise TypeError(f"in fleet.{function}() function, executor must be as Executor type, ParallelExecutor is not allowed")
+        raise TypeError(
+            f"in fleet.{function}() function, executor must be as Executor type, ParallelExecutor is not "
+            f"allowed"
+        )
     if not isinstance(executor, Executor):
         raise TypeError(f"in fleet.{function}() function, executor must be as Executor type")
 
 
 def _check_program(program: Any, function: str) -> None:
     if isinstance(program, CompiledProgram):
-        raise TypeError(f"in fleet.{function}() function, main_program must be as Program type, CompiledProgram is not allowed")
+        raise TypeError(
+            f"in fleet.{function}() function, main_program must be as Program type, CompiledProgram is not "
+            f"allowed"
+        )
 
 
 def _strategy_of(config: DistributeTranspilerConfig) -> DistributedStrategy:
@@ -178,22 +227,40 @@ class TranspilerOptimizer(DistributedOptimizer):
     ValueError before `fleet.init`, TypeError for what is no strategy.
     """
 
-    def __init__(self, optimizer: Any, strategy: Any = None, fleet_: DistributedTranspiler | None = None) -> None:
+    def __init__(
+        self, optimizer: Any, strategy: Any = None, fleet_: DistributedTranspiler | None = None
+    ) -> None:
         super().__init__(optimizer, strategy)
         self._fleet = fleet_ if fleet_ is not None else fleet
         if not self._fleet._is_initialized:
-            raise ValueError("use fleet.init(role) to initialize the role of current node before optimizer.minimize(loss)")
+            raise ValueError(
+                "use fleet.init(role) to initialize the role of current node before optimizer.minimize(loss)"
+            )
         if strategy is None:
             self._strategy = StrategyFactory.create_sync_strategy()
         elif not isinstance(strategy, (DistributedStrategy, DistributeTranspilerConfig)):
-            raise TypeError(f"In {self._fleet._mode} mode, strategy must be an instance of DistributeTranspilerConfig, SyncStrategy, "
-                            "HalfAsyncStrategy, AsyncStrategy, or GeoStrategy")
+            raise TypeError(
+                f"In {self._fleet._mode} mode, strategy must be an instance of DistributeTranspilerConfig, "
+                f"SyncStrategy, "
+                "HalfAsyncStrategy, AsyncStrategy, or GeoStrategy"
+            )
         debug = self._strategy.get_debug_opt() if isinstance(self._strategy, DistributedStrategy) else {}
-        self.opt_info: dict[str, Any] = {**debug, "mpi_rank": self._fleet.worker_index(), "mpi_size": self._fleet.worker_num(),
-                                         "trainer": "MultiTrainer", "device_worker": "Hogwild"}
+        self.opt_info: dict[str, Any] = {
+            **debug,
+            "mpi_rank": self._fleet.worker_index(),
+            "mpi_size": self._fleet.worker_num(),
+            "trainer": "MultiTrainer",
+            "device_worker": "Hogwild",
+        }
 
-    def backward(self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None,
-                 callbacks: Any = None) -> Any:
+    def backward(
+        self,
+        loss: Any,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Any:
         """Write the backward pass."""
         return self._optimizer.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
@@ -201,8 +268,17 @@ class TranspilerOptimizer(DistributedOptimizer):
         """Write the updates."""
         return self._optimizer.apply_gradients(params_grads)
 
-    def minimize(self, loss: Any, scopes: Any = None, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None) -> Any:
-        """Write backward pass and updates, and make this process's programs of the default ones; TypeError for lists."""
+    def minimize(
+        self,
+        loss: Any,
+        scopes: Any = None,
+        startup_program: Any = None,
+        parameter_list: Any = None,
+        no_grad_set: Any = None,
+    ) -> Any:
+        """Write backward pass and updates, and make this process's programs of the default ones; TypeError
+        for lists.
+        """
         if isinstance(loss, list):
             raise TypeError("DistributedTranspiler's minimize can not accept loss with list")
         if isinstance(startup_program, list):

@@ -1,4 +1,5 @@
 """How the trainers of a parameter-server fleet keep in step, with what configuration of each part."""
+
 from __future__ import annotations
 
 import os
@@ -10,24 +11,50 @@ from fluidlite.incubate.fleet.base.abstract import abstract
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 
-__all__ = ["AsyncStrategy", "DistributedStrategy", "GeoStrategy", "HalfAsyncStrategy", "StrategyFactory", "SyncStrategy",
-           "TrainerRuntimeConfig"]
+__all__ = [
+    "AsyncStrategy",
+    "DistributedStrategy",
+    "GeoStrategy",
+    "HalfAsyncStrategy",
+    "StrategyFactory",
+    "SyncStrategy",
+    "TrainerRuntimeConfig",
+]
 
-# what a trainer's communicator may be told, with what it is told by default; as text, as in fluid. None: as many as CPU_NUM says
+# what a trainer's communicator may be told, with what it is told by default; as text, as in fluid. None: as
+# many as CPU_NUM says
 _RUNTIME: Mapping[str, str | None] = {
-    "communicator_max_merge_var_num": None, "communicator_send_queue_size": None, "communicator_independent_recv_thread": "1",
-    "communicator_min_send_grad_num_before_recv": None, "communicator_thread_pool_size": "5", "communicator_send_wait_times": "5",
-    "communicator_is_sgd_optimizer": "1", "rpc_deadline": "180000", "rpc_retry_times": "3",
+    "communicator_max_merge_var_num": None,
+    "communicator_send_queue_size": None,
+    "communicator_independent_recv_thread": "1",
+    "communicator_min_send_grad_num_before_recv": None,
+    "communicator_thread_pool_size": "5",
+    "communicator_send_wait_times": "5",
+    "communicator_is_sgd_optimizer": "1",
+    "rpc_deadline": "180000",
+    "rpc_retry_times": "3",
 }
-_IN_STEP = ("communicator_max_merge_var_num", "communicator_send_wait_times", "communicator_thread_pool_size",
-            "communicator_send_queue_size")
+_IN_STEP = (
+    "communicator_max_merge_var_num",
+    "communicator_send_wait_times",
+    "communicator_thread_pool_size",
+    "communicator_send_queue_size",
+)
 _READ_IN: Mapping[DistributedMode | None, tuple[str, ...]] = {
-    DistributedMode.SYNC: _IN_STEP, DistributedMode.HALF_ASYNC: _IN_STEP,
+    DistributedMode.SYNC: _IN_STEP,
+    DistributedMode.HALF_ASYNC: _IN_STEP,
     DistributedMode.GEO: ("communicator_thread_pool_size", "communicator_send_wait_times"),
-    DistributedMode.ASYNC: tuple(_RUNTIME), None: tuple(_RUNTIME),
+    DistributedMode.ASYNC: tuple(_RUNTIME),
+    None: tuple(_RUNTIME),
 }
-_DUMPING: Mapping[str, Any] = {"dump_slot": False, "dump_converter": "", "dump_fields": [], "dump_file_num": 16, "dump_fields_path": "",
-                               "dump_param": []}
+_DUMPING: Mapping[str, Any] = {
+    "dump_slot": False,
+    "dump_converter": "",
+    "dump_fields": [],
+    "dump_file_num": 16,
+    "dump_fields_path": "",
+    "dump_param": [],
+}
 
 
 def _threads() -> str:
@@ -42,13 +69,16 @@ class TrainerRuntimeConfig:
 
     def __init__(self) -> None:
         self.mode: DistributedMode | None = None
-        self.runtime_configs = {name: os.environ.get("FLAGS_" + name, default if default is not None else _threads())
-                                for name, default in _RUNTIME.items()}
+        self.runtime_configs = {
+            name: os.environ.get("FLAGS_" + name, default if default is not None else _threads())
+            for name, default in _RUNTIME.items()
+        }
 
     def get_communicator_flags(self) -> dict[str, str]:
         """What this mode reads.
 
-        Trainers in step merge and queue as many gradients as they have threads: other numbers give way to that.
+        Trainers in step merge and queue as many gradients as they have threads: other numbers give way to
+        that.
         """
         if self.mode in (DistributedMode.SYNC, DistributedMode.HALF_ASYNC):
             for name in ("communicator_max_merge_var_num", "communicator_send_queue_size"):
@@ -60,7 +90,9 @@ class TrainerRuntimeConfig:
         names = max(map(len, [*_RUNTIME, *configs])) + 3
         rows = [f"{name:<{names}}{value!s:<5}" for name, value in configs.items()]
         double, single = "=" * (names + 5), "-" * (names + 5)
-        return "\n".join(["", double, f"{'TrainerRuntimeConfig Overview':^{names}}Value", single, *rows, double, ""])
+        return "\n".join(
+            ["", double, f"{'TrainerRuntimeConfig Overview':^{names}}Value", single, *rows, double, ""]
+        )
 
     def __repr__(self) -> str:
         return self.display(self.get_communicator_flags())
@@ -69,8 +101,9 @@ class TrainerRuntimeConfig:
 class DistributedStrategy:
     """Base of the strategies: what the program, trainers, servers, building and executing are told.
 
-    Each part is set from an object of its class, or from a dict of its fields; TypeError for anything else, ValueError
-    for a field that it does not have. Derived classes then set what follows from how they keep in step.
+    Each part is set from an object of its class, or from a dict of its fields; TypeError for anything else,
+    ValueError for a field that it does not have. Derived classes then set what follows from how they keep in
+    step.
     """
 
     def __init__(self) -> None:
@@ -100,7 +133,9 @@ class DistributedStrategy:
 
     def set_program_config(self, config: Any) -> None:
         """Set what the transpiler is told."""
-        self._program_config = _given("program_config", config, DistributeTranspilerConfig, self._program_config)
+        self._program_config = _given(
+            "program_config", config, DistributeTranspilerConfig, self._program_config
+        )
         self.check_program_config()
 
     def check_program_config(self) -> None:
@@ -119,7 +154,9 @@ class DistributedStrategy:
                 _check_name("TrainerRuntimeConfig", name, self._trainer_runtime_config.runtime_configs)
                 self._trainer_runtime_config.runtime_configs[name] = value
         else:
-            self._trainer_runtime_config = _given("trainer_runtime_config", config, TrainerRuntimeConfig, self._trainer_runtime_config)
+            self._trainer_runtime_config = _given(
+                "trainer_runtime_config", config, TrainerRuntimeConfig, self._trainer_runtime_config
+            )
         self.check_trainer_runtime_config()
 
     def check_trainer_runtime_config(self) -> None:
@@ -133,7 +170,9 @@ class DistributedStrategy:
 
     def set_server_runtime_config(self, config: Any) -> None:
         """Set what the servers are told."""
-        self._server_runtime_config = _given("server_runtime_config", config, ServerRuntimeConfig, self._server_runtime_config)
+        self._server_runtime_config = _given(
+            "server_runtime_config", config, ServerRuntimeConfig, self._server_runtime_config
+        )
         self.check_server_runtime_config()
 
     def check_server_runtime_config(self) -> None:
@@ -168,7 +207,9 @@ class DistributedStrategy:
         abstract(_UNKNOWN.format("check_build_strategy"))
 
 
-_UNKNOWN = "{} must be implemented by derived class. You should use StrategyFactory to create DistributedStrategy."
+_UNKNOWN = (
+    "{} must be implemented by derived class. You should use StrategyFactory to create DistributedStrategy."
+)
 
 
 def _given(part: str, config: Any, kind: type, held: Any) -> Any:

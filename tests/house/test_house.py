@@ -1,4 +1,7 @@
-"""The house rules that a machine can check: sizes, layers, annotations, what an import loads."""
+"""The house rules that a machine can check: sizes, packages, what an import loads.
+
+`test_layers.py` has the rules of who imports whom.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ import configparser
 import pathlib
 import subprocess
 import sys
-
-import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = sorted(
@@ -19,13 +20,6 @@ SOURCES = sorted(
 TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py"))
 MAX_FILE, MAX_FUNCTION = 600, 40
 LONG_FUNCTIONS: set[str] = set()  # named exceptions: "path:function"
-
-# room -> rooms that it may import from, lowest first; a file belongs to the longest prefix that fits
-ROOMS = {
-    "fluidlite": {"fluidlite"},
-    "executor": {"executor", "fluidlite"},
-    "transpiler": {"transpiler", "fluidlite"},
-}
 
 
 def functions(path: pathlib.Path) -> list[tuple[str, int]]:
@@ -56,69 +50,6 @@ def test_functions_are_short() -> None:
     ordered = sorted(size for _, size in sizes)
     assert ordered[len(ordered) // 2] <= 7
     assert ordered[len(ordered) * 9 // 10] <= 28
-
-
-def imports(path: pathlib.Path) -> set[str]:
-    """Modules that a file imports at its top level (imports inside functions are how optional parts are
-    reached).
-    """
-    tree = ast.parse(path.read_text(encoding="utf8"))
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
-
-
-def level(module: str) -> int | None:
-    """The floor of the house that a module stands on; None for modules that stand beside it."""
-    floors = (
-        ("fluidlite.errors", 0),
-        ("fluidlite.base.dtypes", 0),
-        ("fluidlite.unique_name", 0),
-        ("fluidlite.base.registry", 1),
-        ("fluidlite.ir", 2),
-        ("fluidlite.ops", 3),
-        ("fluidlite.executor", 5),
-        ("fluidlite.transpiler", 5),
-        ("fluidlite.layers", 4),
-        ("fluidlite.backward", 4),
-        ("fluidlite.optimizer", 4),
-        ("fluidlite.initializer", 4),
-        ("fluidlite.regularizer", 4),
-        ("fluidlite.clip", 4),
-        ("fluidlite.nets", 4),
-    )
-    return next(
-        (floor for prefix, floor in floors if module == prefix or module.startswith(prefix + ".")), None
-    )
-
-
-def module_name(path: pathlib.Path) -> str:
-    relative = path.relative_to(ROOT).with_suffix("")
-    parts = list(relative.parts)
-    if parts[0] in ("executor", "transpiler"):
-        parts.insert(0, "fluidlite")
-    return ".".join(parts).removesuffix(".__init__")
-
-
-IN_ROOMS = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in ROOMS]
-
-
-@pytest.mark.parametrize("path", IN_ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downwards(path: pathlib.Path) -> None:
-    mine, name = level(module_name(path)), module_name(path)
-    for module in imports(path):
-        other = level(module)
-        if mine is not None and other is not None:
-            assert other <= mine, f"{name} (floor {mine}) imports {module} (floor {other})"
-        if name.startswith("fluidlite.executor"):
-            assert not module.startswith("fluidlite.transpiler")
-        if name.startswith("fluidlite.transpiler"):
-            assert not module.startswith("fluidlite.executor")
 
 
 def test_import_is_light() -> None:

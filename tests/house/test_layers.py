@@ -1,0 +1,247 @@
+"""The layers of the house: `docs/ARCHITECTURE.md` has a table of rooms, and every import is held against it.
+
+Nothing is exempt: imports inside functions count as the others do, in the table and in the search for
+circles, and need a reason in `LAZY` besides.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+
+from modules import ROOT, Import, circles, imports, modules
+
+TABLE = ROOT / "docs" / "ARCHITECTURE.md"
+
+# (importer, imported) patterns of imports inside functions -> the reason; third-party packages do not count
+LAZY: dict[tuple[str, str], str] = {}
+
+# What is still to be mended. A line that is no longer true must go, so that these only get shorter.
+# modules with imports inside functions that no line of LAZY gives a reason for
+STILL_LAZY: set[str] = {
+    "fluidlite",
+    "fluidlite.cli.capture",
+    "fluidlite.cli.imports",
+    "fluidlite.cli.sources",
+    "fluidlite.cli.transpile",
+    "fluidlite.communicator",
+    "fluidlite.compat.predictor",
+    "fluidlite.compiler",
+    "fluidlite.core",
+    "fluidlite.dataset",
+    "fluidlite.distributed.cluster",
+    "fluidlite.distributed.environment",
+    "fluidlite.distributed.trial",
+    "fluidlite.executor.comm.local.job",
+    "fluidlite.executor.comm.ops",
+    "fluidlite.executor.comm.ring_ops",
+    "fluidlite.executor.comm.session",
+    "fluidlite.executor.compile.blocks",
+    "fluidlite.executor.compile.builder",
+    "fluidlite.executor.compile.emitter",
+    "fluidlite.executor.executor",
+    "fluidlite.incubate.fleet.base.general_roles",
+    "fluidlite.ir.block",
+    "fluidlite.ir.operator",
+    "fluidlite.ir.program",
+    "fluidlite.ir.text",
+    "fluidlite.ir.variable",
+    "fluidlite.layer_helper_base",
+    "fluidlite.layers.flow.conditional",
+    "fluidlite.layers.flow.while_loop",
+    "fluidlite.layers.recurrence.dynamic_rnn",
+    "fluidlite.layers.recurrence.recurrent",
+    "fluidlite.layers.tensors.random",
+    "fluidlite.layers.utils",
+    "fluidlite.nets",
+    "fluidlite.op",
+    "fluidlite.ops.tensors.indexing",
+    "fluidlite.parallel_executor",
+    "fluidlite.param_attr",
+    "fluidlite.profiler",
+    "fluidlite.reader",
+    "fluidlite.saving.distributed",
+    "fluidlite.saving.inference",
+    "fluidlite.show",
+    "fluidlite.transpiler.cost.plan",
+    "fluidlite.transpiler.distribute_transpiler",
+    "fluidlite.transpiler.roles",
+}
+# modules in circles of imports
+STILL_CIRCULAR: set[str] = {
+    "fluidlite.compat.desc",
+    "fluidlite.executor.comm.local.job",
+    "fluidlite.executor.comm.mpi.world",
+    "fluidlite.executor.comm.ops",
+    "fluidlite.executor.comm.server.loop",
+    "fluidlite.executor.comm.server.updates",
+    "fluidlite.executor.comm.session",
+    "fluidlite.executor.comm.tcp.link",
+    "fluidlite.executor.compile.block_gradients",
+    "fluidlite.executor.compile.blocks",
+    "fluidlite.executor.compile.builder",
+    "fluidlite.executor.compile.plan",
+    "fluidlite.executor.compile.recurrences",
+    "fluidlite.executor.run.calls",
+    "fluidlite.executor.run.interpreter",
+    "fluidlite.executor.run.kernels",
+    "fluidlite.ir.block",
+    "fluidlite.ir.operator",
+    "fluidlite.ir.program",
+    "fluidlite.ir.proto",
+    "fluidlite.ir.prune",
+    "fluidlite.ir.restore",
+    "fluidlite.ir.text",
+    "fluidlite.ir.text_parser",
+    "fluidlite.ir.variable",
+    "fluidlite.ir.verify",
+    "fluidlite.layer_helper",
+    "fluidlite.layer_helper_base",
+    "fluidlite.layers.arithmetic.elementwise",
+    "fluidlite.layers.build",
+    "fluidlite.layers.neural.weight_norm",
+    "fluidlite.layers.tensors.constants",
+    "fluidlite.layers.tensors.shaping",
+    "fluidlite.layers.tensors.variables",
+    "fluidlite.show.notebook",
+    "fluidlite.transpiler.cost.modes",
+    "fluidlite.transpiler.cost.plan",
+    "fluidlite.transpiler.modes",
+    "fluidlite.transpiler.pserver.geo_sgd",
+    "fluidlite.transpiler.pserver.layout",
+    "fluidlite.transpiler.pserver.overview",
+    "fluidlite.transpiler.pserver.remote_tables",
+    "fluidlite.transpiler.pserver.server",
+    "fluidlite.transpiler.pserver.trainer",
+    "fluidlite.transpiler.roles",
+}
+# (importer, room) against the table
+STILL_UPWARDS: set[tuple[str, str]] = {
+    ("fluidlite.dataset", "fleet"),
+    ("fluidlite.distributed.cluster", "commands"),
+    ("fluidlite.executor.comm.server.loop", "executor"),
+    ("fluidlite.executor.comm.server.loop", "saving"),
+    ("fluidlite.executor.comm.server.state", "saving"),
+    ("fluidlite.executor.comm.server.updates", "executor"),
+    ("fluidlite.executor.comm.tcp.listener", "saving"),
+    ("fluidlite.executor.comm.tcp.stream", "executor"),
+    ("fluidlite.ir.block", "compat"),
+    ("fluidlite.ir.operator", "commands"),
+    ("fluidlite.ir.operator", "compat"),
+    ("fluidlite.ir.program", "compat"),
+    ("fluidlite.ir.program", "show"),
+    ("fluidlite.ir.variable", "compat"),
+    ("fluidlite.layer_helper_base", "layers"),
+    ("fluidlite.ops.flow.io", "saving"),
+    ("fluidlite.saving.inference", "layers"),
+}
+
+
+@dataclass(frozen=True)
+class Room:
+    """A row of the table: a name, patterns of the files in it, and the rooms that these may import."""
+
+    name: str
+    patterns: tuple[str, ...]
+    below: frozenset[str]
+
+
+def rooms() -> list[Room]:
+    """The rows of the table, from the lowest floor up."""
+    text = TABLE.read_text(encoding="utf8").split("<!-- layers -->")[1].split("<!-- /layers -->")[0]
+    rows = [line.strip("| ").split("|") for line in text.strip().splitlines()[2:]]
+    return [_room(*(cell.strip() for cell in [*row, ""][:3])) for row in rows]
+
+
+def _room(name: str, files: str, below: str) -> Room:
+    patterns = tuple(each for quoted in re.findall(r"`(.+?)`", files) for each in _spelled_out(quoted))
+    return Room(name, patterns, frozenset(filter(None, below.split(", "))))
+
+
+def _spelled_out(pattern: str) -> list[str]:
+    """`fluidlite/{clip,nets}.py` -> `fluidlite/clip.py`, `fluidlite/nets.py`."""
+    match = re.fullmatch(r"(.*)\{(.*)\}(.*)", pattern)
+    if match is None:
+        return [pattern]
+    return [f"{match[1]}{name}{match[3]}" for name in match[2].split(",")]
+
+
+def _homes() -> dict[str, list[tuple[str, Room]]]:
+    """Module -> the most specific patterns that its file fits, each with its room."""
+    found = {}
+    for name, path in modules().items():
+        file = str(path.relative_to(ROOT))
+        fits = [
+            (pattern, room)
+            for room in rooms()
+            for pattern in room.patterns
+            if file == pattern or (pattern.endswith("/") and file.startswith(pattern))
+        ]
+        longest = max((len(pattern) for pattern, _ in fits), default=0)
+        found[name] = [fit for fit in fits if len(fit[0]) == longest]
+    return found
+
+
+def _shown(found: Import) -> str:
+    return f"{found.importer}:{found.line} imports {found.imported}"
+
+
+def test_every_module_stands_in_one_room() -> None:
+    homes = _homes()
+    assert not {name: fits for name, fits in homes.items() if len(fits) != 1}
+    used = {pattern for fits in homes.values() for pattern, _ in fits}
+    assert not {pattern for room in rooms() for pattern in room.patterns} - used, "patterns without a file"
+
+
+def test_the_table_goes_upwards() -> None:
+    seen: set[str] = set()
+    for room in rooms():
+        assert room.name not in seen
+        assert room.below <= seen, f"{room.name} may import only rooms that stand before it in the table"
+        seen.add(room.name)
+
+
+def test_imports_point_downwards() -> None:
+    homes = {name: fits[0][1] for name, fits in _homes().items()}
+    upwards: dict[tuple[str, str], str] = {}
+    used: set[tuple[str, str]] = set()
+    for found in imports():
+        mine, other = homes[found.importer], homes[found.imported]
+        if other.name in mine.below:
+            used.add((mine.name, other.name))
+        elif other.name != mine.name:
+            upwards[found.importer, other.name] = _shown(found)
+    wrong = [text for key, text in upwards.items() if key not in STILL_UPWARDS]
+    assert not wrong, "\n".join(["not in the table of docs/ARCHITECTURE.md:", *wrong])
+    assert not STILL_UPWARDS - set(upwards), "mended: take these out of STILL_UPWARDS"
+    allowed = {(room.name, below) for room in rooms() for below in room.below}
+    unused = sorted(allowed - used)
+    assert not unused, f"nothing needs these any more, take them out of the table: {unused}"
+
+
+def test_no_circles() -> None:
+    found = {name for group in circles() for name in group}
+    assert not found - STILL_CIRCULAR, f"modules that import each other: {circles()}"
+    assert not STILL_CIRCULAR - found, "mended: take these out of STILL_CIRCULAR"
+
+
+def _reason(found: Import) -> tuple[str, str] | None:
+    return next(
+        (
+            (importer, imported)
+            for importer, imported in LAZY
+            if fnmatch.fnmatch(found.importer, importer) and fnmatch.fnmatch(found.imported, imported)
+        ),
+        None,
+    )
+
+
+def test_imports_inside_functions_have_reasons() -> None:
+    lazy = [found for found in imports() if found.lazy]
+    bare = {found.importer: _shown(found) for found in lazy if _reason(found) is None}
+    wrong = [text for name, text in bare.items() if name not in STILL_LAZY]
+    assert not wrong, "\n".join(["inside a function, and LAZY has no reason:", *wrong])
+    assert not STILL_LAZY - set(bare), "mended: take these out of STILL_LAZY"
+    assert not set(LAZY) - {_reason(found) for found in lazy}, "no such import any more: take it out of LAZY"
+    assert len(LAZY) < 10

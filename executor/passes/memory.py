@@ -4,19 +4,14 @@ that is safe.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 
-__all__ = ["Arrays", "Layout", "assign"]
+__all__ = ["Layout", "assign"]
 
 ALIGN = 64
-MOST = 1 << 28  # bytes of one value's arrays that are kept for later runs
 
 
 @dataclass(frozen=True)
@@ -28,42 +23,6 @@ class Layout:
     offsets: dict[Value, int]
     pool_bytes: int
     total_bytes: int
-
-
-def _references(made: list[Any], index: int) -> int:
-    """How often an array of the list is referred to; how many of those are this function's own depends on
-    the Python.
-    """
-    array = made[index]
-    return sys.getrefcount(array)
-
-
-UNUSED = _references([np.empty(0)], 0)
-
-
-class Arrays:
-    """Gives an array at each call: one that it gave before and that nobody refers to any more, or a new one.
-
-    New memory has to be mapped page by page, which costs more than most operations on it.
-    """
-
-    def __init__(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> None:
-        self.xp, self.shape, self.dtype = xp, shape, dtype
-        self.made: list[Any] = []
-        self.next = 0
-
-    def __call__(self) -> Any:
-        made = self.made
-        if self.next >= len(made):
-            self.next = 0
-        if made and _references(made, self.next) == UNUSED:
-            self.next += 1
-            return made[self.next - 1]
-        array = self.xp.empty(self.shape, self.dtype)
-        if self.xp is np and (len(made) + 1) * array.nbytes <= MOST:
-            made.insert(self.next, array)
-            self.next += 1
-        return array
 
 
 class _Pool:

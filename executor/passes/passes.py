@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fluidlite.executor.compile.emitter import Fresh
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
-from fluidlite.executor.passes.memory import Arrays
+from fluidlite.values.recycling import RecycledArrays
 
 __all__ = ["drop_dead", "settle", "stale_aliases"]
 
@@ -72,7 +72,7 @@ def settle(steps: Sequence[Step], bound: dict[str, object]) -> None:
             value.storage = Storage.FRESH
             if value.nbytes >= RECYCLED:
                 value.expression = f"array_{value.number}()"
-                bound[f"array_{value.number}"] = Fresh(Arrays, (value.shape, value.dtype))
+                bound[f"array_{value.number}"] = Fresh(RecycledArrays, (value.shape, value.dtype))
 
 
 def stale_aliases(steps: Sequence[Step], kept: Iterable[Value]) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
-from fluidlite.executor.passes.memory import Arrays
+from fluidlite.values.recycling import RecycledArrays
 
 __all__ = ["Gone", "Late", "Stream", "address_of"]
 
@@ -64,7 +64,7 @@ def prepare(sock: socket.socket, deadline: float) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-_large: dict[tuple[tuple[int, ...], Any], Arrays] = {}
+_large: dict[tuple[tuple[int, ...], Any], RecycledArrays] = {}
 
 
 def recycled(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -75,7 +75,7 @@ def recycled(shape: tuple[int, ...], dtype: Any) -> Any:
         return np.empty(shape, dtype)
     if len(_large) >= SHAPES and (shape, dtype) not in _large:
         _large.clear()
-    return _large.setdefault((shape, dtype), Arrays(np, shape, dtype))()
+    return _large.setdefault((shape, dtype), RecycledArrays(np, shape, dtype))()
 
 
 class Stream:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
+from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.compile.plan import BoundPlan, compile_plan
 from fluidlite.executor.run import feeding

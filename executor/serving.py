@@ -1,5 +1,5 @@
-"""The blocks of a server: each runs as a plan that is made once, in the arrays of the scope; the
-interpreter is the reference.
+"""`listen_and_serv`: a parameter server whose blocks run as plans that are made once for each form of the
+gradients; the interpreter runs what has no plan.
 """
 
 from __future__ import annotations
@@ -12,43 +12,77 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
+from fluidlite.executor.comm.actions import Values, action
+from fluidlite.executor.comm.server.loop import ParameterServer
+from fluidlite.executor.comm.server.program import ServerProgram
+from fluidlite.executor.comm.session import Session
 from fluidlite.executor.compile.builder import FeedSpec
 from fluidlite.executor.compile.plan import BoundPlan, compile_plan
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
+from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import SelectedRows
 
-__all__ = ["Updates"]
+__all__ = ["PlannedBlocks"]
 
 FORMS = 8  # forms of the gradients of one block that get a plan of their own
 
 
+@action("listen_and_serv")
+def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+    """Be a parameter server until all trainers have left."""
+    program = ServerProgram.read(context.op)
+    frame = context.frame or Frame(program.block, context.scope)
+    interpreter = context.interpreter or Interpreter(context.place, context.scope, context.random)
+    blocks = PlannedBlocks(program.block, program.updates, program.arriving, frame, interpreter)
+    ParameterServer(program, blocks, session.link).run()
+    return {}
+
+
 @dataclass
-class _Facts:
-    """What a block reads from, and leaves in, the frame of the server."""
+class _BlockUse:
+    """The variables that a block reads from the server's frame, and those that it leaves there."""
 
     block: Block
     reads: list[str]
     leaves: list[str]
 
 
-class Updates:
-    """Runs blocks of a server's program in `frame`, which holds what arrives: values of the variables in
-    `fed`.
+class PlannedBlocks:
+    """Runs blocks of a server's program in `frame` (`fluidlite.executor.comm.server.blocks.BlockRunner`).
+
+    A block whose values are dense or sparse arrays of the host runs as a plan for their shapes and types;
+    persistable variables are updated in place. `updates` are the blocks that update parameters, `arriving`
+    the names of what trainers send.
     """
 
     def __init__(
-        self, block: Block, blocks: list[Block], fed: Collection[str], frame: Frame, interpreter: Interpreter
+        self,
+        block: Block,
+        updates: Collection[Block],
+        arriving: Collection[str],
+        frame: Frame,
+        interpreter: Interpreter,
     ) -> None:
         self.frame, self.interpreter = frame, interpreter
-        self.private = _private(block, blocks) | set(fed)
-        self.twin: Program | None = None
-        self.facts: dict[int, _Facts] = {}
-        self.plans: dict[int, dict[Any, BoundPlan]] = {}
+        self.scope: Scope = frame.scope
+        self.random: Any = interpreter.random
+        self._private = _private(block, updates) | set(arriving)
+        self._twin: Program | None = None
+        self._uses: dict[int, _BlockUse] = {}
+        self._plans: dict[int, dict[Any, BoundPlan]] = {}
 
-    def put(self, name: str, value: Any) -> None:
+    def find(self, name: str) -> Any:
+        """The value of a variable; None where nothing has written it."""
+        return self.frame.find(name)
+
+    def write(self, name: str, value: Any) -> None:
+        """Give a variable a value without levels of detail."""
+        self.frame.set(name, value, ())
+
+    def hold(self, name: str, value: Any) -> None:
         """Keep what has arrived, without a copy."""
         self.frame.values[name] = value
         self.frame.lods[name] = ()
@@ -56,92 +90,94 @@ class Updates:
     def run(self, block: Block) -> None:
         """Run one of the blocks."""
         with np.errstate(all="ignore"):
-            if flags.check_nan_inf() or not self._by_plan(block):
+            if flags.check_nan_inf() or not self._run_plan(block):
                 self.interpreter.run_block(block, self.frame.child(block))
 
-    def _by_plan(self, block: Block) -> bool:
+    def evaluate(self, block: Block, name: str, value: Any) -> Any:
+        """The output of a block's last op where `name` holds `value`."""
+        frame = self.frame.child(block)
+        frame.set(name, value, ())
+        self.interpreter.run_block(block, frame)
+        return frame.find(block.ops[-1].output_arg_names[0])
+
+    # ------------------------------------------------------------------ plans
+    def _run_plan(self, block: Block) -> bool:
         """Run a block by its plan; False where it has to be interpreted."""
         if self.interpreter.xp is not np or any(op.sub_blocks() for op in block.ops):
             return False
-        facts = self._facts_of(block)
-        values = {name: self.frame.find(name) for name in facts.reads}
+        use = self._use_of(block)
+        values = {name: self.frame.find(name) for name in use.reads}
         if any(value is None or self.frame.lod(name) for name, value in values.items()):
             return False
-        known = self.plans.setdefault(block.idx, {})
+        known = self._plans.setdefault(block.idx, {})
         form = tuple(_form(value) for value in values.values())
         bound = known.get(form)
         if bound is None or not bound.current():
+            # sparse gradients share one form, so more than a few shapes of a dense one are a program's
+            # mistake, and not worth memory
             if len(known) >= FORMS and form not in known:
                 return False
-            bound = known[form] = self._compile(facts, values)
+            bound = known[form] = self._compile(use, values)
             bound.current()
-        for name, (value, lod) in zip(facts.leaves, bound.run(list(values.values())), strict=True):
+        for name, (value, lod) in zip(use.leaves, bound.run(list(values.values())), strict=True):
+            # the next run of the plan writes over its buffers
             self.frame.set(name, value.copy() if isinstance(value, np.ndarray) else value, lod)
         return True
 
-    def _facts_of(self, block: Block) -> _Facts:
-        found = self.facts.get(block.idx)
+    def _use_of(self, block: Block) -> _BlockUse:
+        found = self._uses.get(block.idx)
         if found is None:
-            twin = self._twin_of(block)
-            read = dict.fromkeys(name for op in twin.ops for name in reads(op))
-            written = dict.fromkeys(name for op in twin.ops for name in writes(op))
-            outside = {
-                name
-                for other in block.program.blocks
-                if other is not block
-                for op in other.ops
-                for name in op.input_arg_names
-            }
-            found = self.facts[block.idx] = _Facts(
-                twin,
-                [
-                    name
-                    for name in read
-                    if not self.interpreter_holds(twin, name) and not _made_first(twin, name)
-                ],
-                [
-                    name
-                    for name in written
-                    if not self.interpreter_holds(twin, name) and name not in self.private and name in outside
-                ],
-            )
+            found = self._uses[block.idx] = self._read_use(block)
         return found
+
+    def _read_use(self, block: Block) -> _BlockUse:
+        twin = self._twin_of(block)
+        read = dict.fromkeys(name for op in twin.ops for name in reads(op))
+        written = dict.fromkeys(name for op in twin.ops for name in writes(op))
+        others = [other for other in block.program.blocks if other is not block]
+        outside = {name for other in others for op in other.ops for name in op.input_arg_names}
+        shared = outside - self._private
+        return _BlockUse(
+            twin,
+            [name for name in read if not _in_scope(twin, name) and not _made_first(twin, name)],
+            [name for name in written if not _in_scope(twin, name) and name in shared],
+        )
 
     def _twin_of(self, block: Block) -> Block:
         """The block in a copy of the program, where neither what arrives nor what one block alone uses has
-        a place in the scope.
+        a place in the scope: so plans take and give those as feeds and fetches, or keep them in buffers.
         """
-        if self.twin is None:
-            self.twin = block.program.clone()
-            for other in self.twin.blocks:
-                for name in self.private & set(other.vars):
+        if self._twin is None:
+            self._twin = block.program.clone()
+            for other in self._twin.blocks:
+                for name in self._private & set(other.vars):
                     other.vars[name].persistable = False
-        return self.twin.blocks[block.idx]
+        return self._twin.blocks[block.idx]
 
-    @staticmethod
-    def interpreter_holds(block: Block, name: str) -> bool:
-        """Whether a variable lives in the scope."""
-        var = block._find_var_recursive(name)
-        return var is not None and var.persistable
+    def _compile(self, use: _BlockUse, values: Mapping[str, Any]) -> BoundPlan:
+        feeds = {name: _feed_spec(value) for name, value in values.items()}
+        plan = compile_plan(use.block, use.block.ops, feeds, use.leaves, self.scope, 1)
+        return BoundPlan(plan, self.scope, self.interpreter.place, self.random)
 
-    def _compile(self, facts: _Facts, values: Mapping[str, Any]) -> BoundPlan:
-        scope = self.frame.scope
-        feeds = {
-            name: FeedSpec(None, None)
-            if isinstance(value, SelectedRows)
-            else FeedSpec(value.shape, value.dtype)
-            for name, value in values.items()
-        }
-        plan = compile_plan(facts.block, facts.block.ops, feeds, facts.leaves, scope, 1)
-        return BoundPlan(plan, scope, self.interpreter.place, self.interpreter.random)
+
+def _feed_spec(value: Any) -> FeedSpec:
+    if isinstance(value, SelectedRows):
+        return FeedSpec(None, None)
+    return FeedSpec(value.shape, value.dtype)
 
 
 def _form(value: Any) -> Any:
     return "rows" if isinstance(value, SelectedRows) else (value.shape, value.dtype)
 
 
+def _in_scope(block: Block, name: str) -> bool:
+    """True if a variable lives in the scope."""
+    var = block._find_var_recursive(name)
+    return var is not None and var.persistable
+
+
 def _made_first(block: Block, name: str) -> bool:
-    """Whether a block writes a variable before it reads it."""
+    """True if a block writes a variable before it reads it."""
     for op in block.ops:
         if name in op.input_arg_names:
             return False
@@ -150,9 +186,9 @@ def _made_first(block: Block, name: str) -> bool:
     return False
 
 
-def _private(block: Block, blocks: list[Block]) -> set[str]:
-    """Dense variables of the outer block that one block of updates writes before it reads them, and nobody
-    else names.
+def _private(block: Block, updates: Collection[Block]) -> set[str]:
+    """Dense variables of the outer block that one block of updates writes before it reads them, and no
+    other block names.
     """
     users: dict[str, set[int]] = {}
     for other in block.program.blocks:
@@ -161,7 +197,7 @@ def _private(block: Block, blocks: list[Block]) -> set[str]:
                 users.setdefault(name, set()).add(other.idx)
     return {
         name
-        for inner in blocks
+        for inner in updates
         for op in inner.ops
         for name in op.output_arg_names
         if users[name] == {inner.idx}

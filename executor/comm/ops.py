@@ -199,12 +199,3 @@ def save_tables(session: Session, context: Any, values: Values) -> dict[str, lis
     for endpoint in attrs["epmap"]:
         session.link.answer(endpoint)
     return {}
-
-
-@action("listen_and_serv")
-def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Be a server until all trainers have left."""
-    from fluidlite.executor.comm.server.loop import Server
-
-    Server(context, session.link).run()
-    return {}

@@ -20,108 +20,65 @@ from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.server.agreement import Form, Terms, fits, form_of
+from fluidlite.executor.comm.server.blocks import BlockRunner
 from fluidlite.executor.comm.server.changes import Changes, add_rows
 from fluidlite.executor.comm.server.meeting import Meeting
+from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.server.state import state_of_server
-from fluidlite.executor.comm.server.updates import Updates
 from fluidlite.executor.comm.session import Link
 from fluidlite.executor.comm.wire import Incoming
-from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
-from fluidlite.ir.prune import writes
 from fluidlite.saving.serialize import replace_file, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
-__all__ = ["Server"]
+__all__ = ["ParameterServer"]
 
-_GEO = 3  # the `distributed_mode` of geo-SGD's servers
-_TRAINER = "@TRAINER_ID@"  # what the blocks of servers that correct delays read
 # of a trainer's time limit that a step may wait for the last trainer: the others then hear which one it was
 PART = 0.8
 
 _log = logging.getLogger("fluidlite.server")
 
 
-class Server:
+class ParameterServer:
     """One `listen_and_serv` at work.
 
     A server is synchronous when its blocks merge what arrives: then a step is done when every trainer that is
     still there has said BARRIER. Otherwise each gradient is applied as it comes.
     """
 
-    def __init__(self, context: Any, link: Link) -> None:
-        self.link, self.op = link, context.op
-        attrs = self.op.attrs
-        self.block: Block = self.op.block
-        self.frame = context.frame or Frame(self.block, context.scope)
-        self.trainers = int(attrs["Fanin"])
-        self.here = set(range(self.trainers))
-        self.blocks: list[Block] = list(attrs["optimize_blocks"])
-        self.of_grad = dict(self._block_of(text) for text in attrs["grad_to_block_id"])
-        self.schedule = next(
-            (block for block in self.blocks if block.idx == attrs["lr_decay_block_id"]), None
-        )
-        self.synchronous = any(
-            block.ops
-            and block.ops[0].type == "sum"
-            and set(block.ops[0].input("X")) <= set(self.op.input("X"))
-            for block in self.of_grad.values()
-        )
-        self.updates = Updates(
-            self.block,
-            self.blocks,
-            [*self.op.input("X"), *self.of_grad],
-            self.frame,
-            context.interpreter or Interpreter(context.place, context.scope, context.random),
-        )
-        self.last_writer = {
-            name: index
-            for index, block in enumerate(self.of_grad.values())
-            for op in block.ops
-            for name in writes(op)
-        }
+    def __init__(self, program: ServerProgram, blocks: BlockRunner, link: Link) -> None:
+        self.program, self.blocks, self.link = program, blocks, link
+        self.here = set(range(program.trainers))
+        self.synchronous = program.is_synchronous
+        self.last_writer = program.last_writers()
         self.arrived: dict[str, int] = {}  # gradient of this step -> the trainer that has sent it
         self.at_barrier: dict[int, Any] = {}
-        self.wanted: dict[
-            int, deque[tuple[Any, Message]]
-        ] = {}  # by trainer: what is to be sent once it is updated
-        self.steps = self.block.program._loaded_steps  # that were done, before a checkpoint too
+        # by trainer: what is to be sent once it is updated
+        self.wanted: dict[int, deque[tuple[Any, Message]]] = {}
+        self.steps = program.block.program._loaded_steps  # that were done, before a checkpoint too
         self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
-        self.row_sums = (
-            dict(text.split(":") for text in attrs["sparse_grad_to_param"])
-            if attrs["distributed_mode"] == _GEO
-            else {}
-        )
-        self.changes = Changes(self.row_sums.values(), self.trainers)
-        self.corrects_delay = bool(attrs["dc_asgd"])
-        self.prefetches = dict(self._block_of(text) for text in attrs["prefetch_var_name_to_block_id"])
-
-    def _block_of(self, text: str) -> tuple[str, Block]:
-        name, _, index = text.rpartition(":")
-        return name, self.block.program.blocks[int(index)]
+        self.changes = Changes(program.table_of_rows.values(), program.trainers)
 
     def _takes(self) -> dict[str, Form]:
         """What trainers may send, and how it is declared."""
-        counted = {
-            name
-            for op in (self.schedule.ops if self.schedule is not None else ())
-            for name in op.input_arg_names
-        }
-        return {
-            name: form_of(self.block, name) for name in (*self.op.input("X"), *self.of_grad, *sorted(counted))
-        }
+        names = [*self.program.arriving, *self.program.schedule_inputs()]
+        return {name: form_of(self.program.block, name) for name in names}
 
     def terms(self) -> Terms:
         """What this server expects of its trainers."""
-        gives = {name: form_of(self.block, name) for name, var in self.block.vars.items() if var.persistable}
+        gives = {
+            name: form_of(self.program.block, name)
+            for name, var in self.program.block.vars.items()
+            if var.persistable
+        }
         return Terms(
-            self.trainers,
+            self.program.trainers,
             self.synchronous,
             self.takes,
             gives,
-            bool(self.block.program._loaded_checkpoint),
+            bool(self.program.block.program._loaded_checkpoint),
             self.steps,
         )
 
@@ -158,10 +115,10 @@ class Server:
         self._end("")
 
     def _listen(self) -> None:
-        endpoint = self.op.attrs["endpoint"]
+        endpoint = self.program.endpoint
         over_tcp = getattr(self.link, "listen_with_terms", None)
         if over_tcp is None:
-            self.link.listen(endpoint, self.trainers)
+            self.link.listen(endpoint, self.program.trainers)
         else:
             over_tcp(endpoint, self.terms(), self.check)
 
@@ -173,8 +130,8 @@ class Server:
 
     def serve(self) -> None:
         """Take messages until nobody is left."""
-        if self.schedule is not None and not self.synchronous:
-            self.run_block(self.schedule)
+        if self.program.schedule is not None and not self.synchronous:
+            self.run_block(self.program.schedule)
         while self.here:
             found = self.link.next_message(self.watch.patience())
             if found is not None:
@@ -189,7 +146,7 @@ class Server:
             self.watch.lose(trainer, message.name)
             return
         self.watch.hear(trainer)
-        if kind in (Kind.SEND, Kind.BARRIER) and 0 <= trainer < self.trainers:
+        if kind in (Kind.SEND, Kind.BARRIER) and 0 <= trainer < self.program.trainers:
             self.here.add(trainer)  # one that was given up, or had left, may come back
         if kind is Kind.SEND:
             self.take(to, message)
@@ -243,22 +200,22 @@ class Server:
             return
         if flags.check_nan_inf():
             check_finite(message)
-        if name in self.row_sums:
+        if name in self.program.table_of_rows:
             self.settle()
-            table = self.frame.find(self.row_sums[name])
+            table = self.blocks.find(self.program.table_of_rows[name])
             add_rows(table, message.value)
-            self.changes.note(self.row_sums[name], message.value.ids, len(table))
-        elif name in self.of_grad and not self.synchronous:
-            if self.corrects_delay:
-                self.frame.set(_TRAINER, np.array([message.trainer]), ())
-            self.updates.put(name, message.value)
-            self.run_block(self.of_grad[name])
-        elif name in self.op.input("X"):
-            self.updates.put(name, message.value)
+            self.changes.note(self.program.table_of_rows[name], message.value.ids, len(table))
+        elif name in self.program.of_gradient and not self.synchronous:
+            if self.program.trainer_id is not None:
+                self.blocks.write(self.program.trainer_id, np.array([message.trainer]))
+            self.blocks.hold(name, message.value)
+            self.run_block(self.program.of_gradient[name])
+        elif name in self.program.merged:
+            self.blocks.hold(name, message.value)
             self.arrived[name] = message.trainer
-        elif self.schedule is not None:
-            self.frame.set(name, self.frame.find(name) + message.value, ())
-            self.run_block(self.schedule)
+        elif self.program.schedule is not None:
+            self.blocks.write(name, self.blocks.find(name) + message.value)
+            self.run_block(self.program.schedule)
 
     def unexpected(self, trainer: int, name: str) -> str:
         """What is wrong with a name that this server does not take."""
@@ -273,14 +230,14 @@ class Server:
         if not self.here or not self.here <= set(self.at_barrier):
             return
         self.settle()
-        if self.schedule is not None:
-            self.updates.run(self.schedule)
-        for index, block in enumerate(self.of_grad.values()):
+        if self.program.schedule is not None:
+            self.blocks.run(self.program.schedule)
+        for index, block in enumerate(self.program.of_gradient.values()):
             self.fill_gaps(block.ops[0].input("X"))
-            self.updates.run(block)
+            self.blocks.run(block)
             self.give_wanted(index)
         self.steps += 1
-        self.give_wanted(len(self.of_grad))
+        self.give_wanted(len(self.program.of_gradient))
         self.arrived.clear()
         waiting, self.at_barrier = self.at_barrier, {}
         for to in waiting.values():
@@ -304,7 +261,7 @@ class Server:
             if not there and names:
                 raise CommunicatorError(f"no trainer has sent {names[0]!r} in this step")
             return
-        values = [self.frame.find(name) for name in there]
+        values = [self.blocks.find(name) for name in there]
         if isinstance(values[0], SelectedRows):
             rows = np.concatenate([value.ids for value in values])
             mean: Any = SelectedRows(
@@ -314,12 +271,12 @@ class Server:
             mean = sum(values[1:], values[0].copy()) / len(values)
         for name in names:
             if name not in self.arrived:
-                self.updates.put(name, mean)
+                self.blocks.hold(name, mean)
 
     def run_block(self, block: Block) -> None:
         """Run one of the server's blocks."""
         self.settle()
-        self.updates.run(block)
+        self.blocks.run(block)
 
     def settle(self) -> None:
         """Values are about to change: answers that are on their way stay as they are."""
@@ -347,11 +304,11 @@ class Server:
 
     def held(self, message: Message) -> Any:
         """The value of a variable that a trainer asks for."""
-        value = self.frame.find(message.name)
-        if self.corrects_delay and message.kind is Kind.GET and value is not None:
+        value = self.blocks.find(message.name)
+        if message.kind is Kind.GET and value is not None:
             self.remember(message, value)
         if value is None:
-            known = [name for name, var in self.block.vars.items() if var.persistable]
+            known = [name for name, var in self.program.block.vars.items() if var.persistable]
             raise CommunicatorError(
                 f"trainer {message.trainer} asks for {message.name!r}, which this server does not hold"
                 f"{did_you_mean(message.name, known)}"
@@ -360,15 +317,15 @@ class Server:
 
     def remember(self, message: Message, value: Any) -> None:
         """Keep the value as this trainer knows it from now on."""
-        name = f"{message.name}.trainer_{message.trainer}_bak"
-        kept = self.frame.find(name)
-        if kept is not None:
+        copies = self.program.copies.get(message.name, ())
+        if 0 <= message.trainer < len(copies):
+            kept = self.blocks.find(copies[message.trainer])
             kept[...] = value
 
     def rows(self, message: Message) -> Any:
         """Rows of a table, or what a block of this server finds for ids."""
-        if message.name in self.prefetches:
-            return self.prefetched(self.prefetches[message.name], message)
+        if message.name in self.program.prefetches:
+            return self.blocks.evaluate(self.program.prefetches[message.name], message.name, message.value)
         table, ids = self.held(message), message.value
         if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise CommunicatorError(
@@ -381,13 +338,6 @@ class Server:
                 f"{len(table)} here"
             )
         return table[ids]
-
-    def prefetched(self, block: Block, message: Message) -> Any:
-        """What the last op of a block makes of a trainer's ids."""
-        frame = self.frame.child(block)
-        frame.set(message.name, message.value, ())
-        self.updates.interpreter.run_block(block, frame)
-        return frame.find(block.ops[-1].output_arg_names[0])
 
     def changed_rows(self, message: Message) -> Any:
         """The rows of a table that have changed since this trainer asked last."""
@@ -402,23 +352,23 @@ class Server:
 
     def state(self, message: Message) -> Any:
         """What this server holds besides parameters and accumulators."""
-        return state_of_server(self.block, self.frame.scope, self.updates.interpreter.random, self.steps)
+        return state_of_server(self.program.block, self.blocks.scope, self.blocks.random, self.steps)
 
     def save(self, message: Message) -> None:
         """Write the tables of the saving block into a folder, one file each."""
-        block = self.block.program.blocks[self.op.attrs["checkpint_block_id"]]
+        block = self.program.saving
         os.makedirs(message.name, exist_ok=True)
-        for op in block.ops:
+        for op in block.ops if block is not None else ():
             for name in op.input("X"):
                 replace_file(
-                    os.path.join(message.name, name), [value_bytes(LoDTensor(self.frame.find(name)), None)]
+                    os.path.join(message.name, name), [value_bytes(LoDTensor(self.blocks.find(name)), None)]
                 )
 
 
 class Watch:
     """Which trainers have gone without a word, and since when."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ParameterServer) -> None:
         self.server = server
         self.lost: dict[int, tuple[float, str]] = {}  # trainer -> when its connection was lost, and how
         self.waiting = 0.0  # since when some trainer is at the barrier

@@ -13,6 +13,7 @@ import numpy as np
 
 from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.server.meeting import pack, unpack
+from fluidlite.executor.comm.server.program import ServerProgram, listening_op
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
 from fluidlite.saving.serialize import Source, value_bytes
@@ -97,8 +98,7 @@ def state_names(block: Block) -> list[str]:
     """Persistable variables that a server's blocks read before they write them, apart from gradients that
     arrive.
     """
-    serving = next(op for op in block.ops if op.type == "listen_and_serv")
-    arriving = {*serving.input("X"), *(text.rpartition(":")[0] for text in serving.attrs["grad_to_block_id"])}
+    arriving = set(ServerProgram.read(listening_op(block)).arriving)
     written: set[str] = set()
     found: dict[str, None] = {}
     for op in (op for inner in block.program.blocks if inner is not block for op in inner.ops):
@@ -113,7 +113,7 @@ def state_of_server(block: Block, scope: Scope, random: np.random.Generator, ste
     numbers are.
     """
     known = block.program._parameters_on_pservers
-    endpoint = next(op for op in block.ops if op.type == "listen_and_serv").attrs["endpoint"]
+    endpoint = listening_op(block).attrs["endpoint"]
     parts = (
         {part.slice.name for part in known.get_distributed_vars_by_ep(endpoint)}
         if known is not None

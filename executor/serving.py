@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
-from fluidlite.executor.comm.actions import Values, action
+from fluidlite.executor.comm.ops import Values, action
 from fluidlite.executor.comm.server.loop import ParameterServer
 from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.session import Session

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import CommunicatorError, FluidError
-from fluidlite.executor.comm.actions import ACTIONS, Values, session_for
+from fluidlite.executor.comm.ops import ACTIONS, Values, session_for
 from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator

@@ -162,8 +162,8 @@ def of_process(served: bool) -> Session | None:
     only `served` ops can use.
     """
     if not _of_process:
-        from fluidlite.executor.comm.mpi.world import MpiSession
-        from fluidlite.executor.comm.tcp.link import TcpSession
+        from fluidlite.executor.comm.mpi.session import MpiSession
+        from fluidlite.executor.comm.tcp.session import TcpSession
 
         deadline = flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
         if under_mpi():
@@ -176,7 +176,7 @@ def of_process(served: bool) -> Session | None:
 
 def alone() -> Session:
     """The session of a process that is the only one of its job: its rings have one rank."""
-    from fluidlite.executor.comm.local.job import LocalNetwork
+    from fluidlite.executor.comm.local.network import LocalNetwork
 
     _alone.append(LocalNetwork().enter("this process"))
     return _alone[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, UnknownOpError
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
-from fluidlite.executor.comm.ops import arguments_of, carry_out
+from fluidlite.executor.comm.server_ops import arguments_of, carry_out
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.operator import Operator
 

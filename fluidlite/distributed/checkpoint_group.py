@@ -13,7 +13,7 @@ import numpy as np
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.rings import BaseRing
-from fluidlite.executor.comm.server.meeting import SHARE, unpack
+from fluidlite.executor.comm.server.rendezvous import SHARE, unpack
 from fluidlite.executor.comm.server.state import Values, decode_state
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.program import Program

@@ -15,7 +15,7 @@ from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, apart, share
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
 from fluidlite.distributed.trial import Outcome, Trial
-from fluidlite.executor.comm.local.job import LocalNetwork
+from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.turns import Turns
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job

@@ -58,7 +58,7 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     on every process.
     """
     values = os.environ if environ is None else environ
-    from fluidlite.executor.comm.mpi.world import under_mpi
+    from fluidlite.executor.comm.mpi.session import under_mpi
 
     if environ is None and under_mpi():
         return _seat_of_rank(pservers)

@@ -17,7 +17,7 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, parameters
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.executor.comm.local.job import Event
+from fluidlite.executor.comm.local.network import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.transpiler import Job

@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, only, parameters
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import Job, Role

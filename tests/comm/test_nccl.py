@@ -19,7 +19,7 @@ import fluidlite as fluid
 from fluidlite.core import get_cuda_device_count
 from fluidlite.errors import CommunicatorError, MissingExtraError
 from fluidlite.executor.comm import current
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.comm.nccl import rings as nccl
 
 

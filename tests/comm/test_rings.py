@@ -14,7 +14,7 @@ from test_local_cluster import Trial, dense, differences, sparse
 
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError, FluidError
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.transpiler import make_job
 from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from fluidlite.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import VERSION
-from fluidlite.executor.comm.tcp.link import TcpSession
+from fluidlite.executor.comm.tcp.session import TcpSession
 from fluidlite.executor.comm.wire import decode, encode
 from fluidlite.values.tensor import SelectedRows
 

@@ -25,7 +25,7 @@ from fluidlite.errors import CommunicatorError, NanInfError
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.session import use
 from fluidlite.executor.comm.tcp.handshake import VERSION, introduce
-from fluidlite.executor.comm.tcp.link import TcpSession
+from fluidlite.executor.comm.tcp.session import TcpSession
 from fluidlite.executor.comm.tcp.stream import Stream
 from fluidlite.executor.comm.wire import encode
 from fluidlite.transpiler import Job, make_job

@@ -16,7 +16,7 @@ from fluidlite.communicator import Communicator
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.background.communicator import Settings
 from fluidlite.executor.comm.background.merging import Group
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.comm.session import current
 from fluidlite.transpiler.distribute_transpiler import DistributedMode
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler

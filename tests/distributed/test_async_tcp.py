@@ -20,7 +20,7 @@ from test_tcp import free_ports, processes
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.session import use
-from fluidlite.executor.comm.tcp.link import TcpSession
+from fluidlite.executor.comm.tcp.session import TcpSession
 
 HERE = pathlib.Path(__file__).parent
 RECORDED = json.loads((HERE.parent / "recorded" / "async.json").read_text())

@@ -17,7 +17,7 @@ import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from fluidlite.distributed.trial import communicator_of
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError, MissingFileError
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.comm.server.state import decode_value
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
 from fluidlite.values.scope import Scope

@@ -13,7 +13,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import current
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.transpiler import Job, make_job
 
 STEPS, ROWS, TRAINERS = 6, 8, 2

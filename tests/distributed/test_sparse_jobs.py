@@ -18,8 +18,8 @@ from test_local_cluster import Trial, differences
 import fluidlite as fluid
 from fluidlite.communicator import Communicator
 from fluidlite.executor.comm.background.merging import cut_rows, distinct
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
-from fluidlite.executor.comm.server.changes import Changes, add_rows
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.server.tables import Changes, add_rows
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 from fluidlite.values.tensor import SelectedRows
 

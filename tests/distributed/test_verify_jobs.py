@@ -20,7 +20,7 @@ from fluidlite.distributed.references import Initial
 from fluidlite.distributed.traffic import compare_with_plan
 from fluidlite.distributed.trial import Trial
 from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
-from fluidlite.executor.comm.local.job import Event, LocalNetwork
+from fluidlite.executor.comm.local.network import Event, LocalNetwork
 from fluidlite.executor.comm.local.turns import Turns
 from fluidlite.transpiler import Job, make_job
 

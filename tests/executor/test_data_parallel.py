@@ -17,7 +17,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import compiler
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 
 X = np.random.default_rng(1).standard_normal((12, 5)).astype("float32")
 Y = np.random.default_rng(2).standard_normal((12, 1)).astype("float32")

@@ -10,7 +10,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.errors import TranspilerError
-from fluidlite.executor.comm.local.job import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.transpiler import Job, Role, make_job
 
 BATCH, STEPS, TRAINERS, DEVICES = 16, 4, 2, 2

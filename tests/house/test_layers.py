@@ -33,7 +33,7 @@ STILL_LAZY: set[str] = {
     "fluidlite.distributed.cluster",
     "fluidlite.distributed.environment",
     "fluidlite.distributed.trial",
-    "fluidlite.executor.comm.local.job",
+    "fluidlite.executor.comm.local.network",
     "fluidlite.executor.comm.ring_ops",
     "fluidlite.executor.comm.session",
     "fluidlite.executor.compile.blocks",
@@ -70,10 +70,10 @@ STILL_LAZY: set[str] = {
 # modules in circles of imports
 STILL_CIRCULAR: set[str] = {
     "fluidlite.compat.desc",
-    "fluidlite.executor.comm.local.job",
-    "fluidlite.executor.comm.mpi.world",
+    "fluidlite.executor.comm.local.network",
+    "fluidlite.executor.comm.mpi.session",
     "fluidlite.executor.comm.session",
-    "fluidlite.executor.comm.tcp.link",
+    "fluidlite.executor.comm.tcp.session",
     "fluidlite.executor.compile.block_gradients",
     "fluidlite.executor.compile.blocks",
     "fluidlite.executor.compile.recurrences",

@@ -14,7 +14,7 @@ from fluidlite.executor.comm.rings import BaseRing, Request
 from fluidlite.values.tensor import host
 
 if TYPE_CHECKING:
-    from fluidlite.executor.comm.local.job import LocalSession
+    from fluidlite.executor.comm.local.network import LocalSession
 
 __all__ = ["LocalRing", "Meeting"]
 

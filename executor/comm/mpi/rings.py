@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.mpi.reduce import PairwiseReduction
+from fluidlite.executor.comm.mpi.pairwise import PairwiseReduction
 from fluidlite.executor.comm.mpi.wait import Waiter
 from fluidlite.executor.comm.reduction import reducible, said
 from fluidlite.executor.comm.rings import BaseRing, Request

@@ -19,13 +19,13 @@ import numpy as np
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, FluidError, FormatError, NanInfError, did_you_mean
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.server.agreement import Form, Terms, fits, form_of
 from fluidlite.executor.comm.server.blocks import BlockRunner
-from fluidlite.executor.comm.server.changes import Changes, add_rows
-from fluidlite.executor.comm.server.meeting import Meeting
 from fluidlite.executor.comm.server.program import ServerProgram
+from fluidlite.executor.comm.server.rendezvous import Meeting
 from fluidlite.executor.comm.server.state import state_of_server
+from fluidlite.executor.comm.server.tables import Changes, add_rows
 from fluidlite.executor.comm.session import Link
+from fluidlite.executor.comm.terms import Form, Terms, fits, form_of
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.block import Block
 from fluidlite.saving.serialize import replace_file, value_bytes

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import FormatError
-from fluidlite.executor.comm.server.meeting import pack, unpack
 from fluidlite.executor.comm.server.program import ServerProgram, listening_op
+from fluidlite.executor.comm.server.rendezvous import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
 from fluidlite.saving.serialize import Source, value_bytes

@@ -14,9 +14,9 @@ from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.server.agreement import Terms
 from fluidlite.executor.comm.tcp.handshake import Welcome, introduce
 from fluidlite.executor.comm.tcp.stream import SMALL, Gone, Late, Stream, address_of
+from fluidlite.executor.comm.terms import Terms
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Dialer"]

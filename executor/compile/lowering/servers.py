@@ -11,9 +11,9 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.actions import session_for
-from fluidlite.executor.comm.ops import places
+from fluidlite.executor.comm.ops import session_for
 from fluidlite.executor.comm.requests import Wanted
+from fluidlite.executor.comm.server_ops import places
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.plan_ir import Value
 from fluidlite.ir.operator import Operator

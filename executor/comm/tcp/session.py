@@ -16,11 +16,11 @@ from typing import Any
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.server.agreement import Terms, differences
 from fluidlite.executor.comm.session import Session
 from fluidlite.executor.comm.tcp.dialer import Dialer
 from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.executor.comm.tcp.listener import Listener
+from fluidlite.executor.comm.terms import Terms, differences
 from fluidlite.executor.comm.wire import Incoming
 
 __all__ = ["TcpLink", "TcpSession", "job_key"]

@@ -190,11 +190,8 @@ class ChunkEvaluator(MetricBase):
         self.num_label_chunks = 0
         self.num_correct_chunks = 0
 
-    def update(
-        self,
-        num_infer_chunks: Any,
-        num_label_chunks: Any,  # type: ignore[override]
-        num_correct_chunks: Any,
+    def update(  # type: ignore[override]  # as in fluid
+        self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any
     ) -> None:
         """Add a batch's counts; ValueError unless they are numbers or arrays."""
         counts = {

@@ -291,12 +291,8 @@ class CollectiveOptimizer(DistributedOptimizer):
         """Write the updates."""
         return self._optimizer.apply_gradients(params_grads)
 
-    def minimize(
-        self,
-        loss: Any,
-        startup_program: Any = None,
-        parameter_list: Any = None,  # type: ignore[override]  # as in fluid
-        no_grad_set: Any = None,
+    def minimize(  # type: ignore[override]  # as in fluid
+        self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None
     ) -> Any:
         """Write backward pass and updates, and make this trainer's program of all.
 

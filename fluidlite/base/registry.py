@@ -360,7 +360,6 @@ class Op:
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.grad_type = self.type + "_grad"
-        self.searched = False
         self.arguments: dict[str, tuple[Argument, ...]] = {}
         if self.lod == "":
             self.lod = next(iter(self.inputs), None)
@@ -467,9 +466,6 @@ class Op:
     @property
     def differentiable(self) -> bool:
         """Whether `append_backward` goes through this op."""
-        if self.grad_rule_fn is None and self.type.endswith("_grad") and not self.searched:
-            self.searched = True
-            find(self.type + "_grad")  # imports the family that holds second derivatives
         return self.grad_rule_fn is not None
 
     def infer(

@@ -1,6 +1,11 @@
 """Element-wise ops, declared once as scalar expressions.
 
-    unary("leaky_relu", "where(x > 0, x, alpha * x)", grad="where(x > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
+    unary(
+        "leaky_relu",
+        "where(x > 0, x, alpha * x)",
+        grad="where(x > 0, dout, alpha * dout)",
+        attrs={"alpha": 0.02},
+    )
 
 From the text come the portable kernel (NumPy or CuPy calls), the steps that a plan fuses, the CUDA text of a
 fused kernel, and the slots that the gradient op reads: `x` is slot X, `out` is Out, `dout` is Out@GRAD.

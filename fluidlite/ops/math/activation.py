@@ -11,8 +11,37 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Op, Spec, same_as
+from fluidlite.base.registry import GradContext, Op, Spec, get, same_as
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import erf, unary
+
+
+def _both_incoming(DDX: Spec) -> tuple[Spec, Spec]:
+    return DDX, DDX
+
+
+def _second_by_input(op: Op) -> Op:
+    """The second derivative of an op whose gradient is written with X."""
+    emits_once_more(
+        get(op.grad_type),
+        reads={"X": "X", "DOut": "Out@GRAD"},
+        incoming={"DDX": "X@GRAD"},
+        writes={"DX": "X", "DDOut": "Out@GRAD"},
+    )
+    second = Op(op.type + "_grad_grad", "X DOut DDX -> DX? DDOut?", attrs=op.attr_defs)
+    second.shape(_both_incoming)
+    return second
+
+
+def _second_by_output(op: Op) -> Op:
+    """The second derivative of an op made of straight pieces, which Out tells apart: X gets no gradient."""
+    emits_once_more(
+        get(op.grad_type), reads={"Out": "Out"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
+    )
+    second = Op(op.type + "_grad_grad", "Out DDX -> DDOut?", attrs=op.attr_defs)
+    second.shape(same_as("DDX"))
+    return second
+
 
 # ---------------------------------------------------------------------- functions
 unary("exp", "exp(x)", grad="dout * out")
@@ -22,7 +51,7 @@ unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.693147180559945
 unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)")
 unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
 unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
-unary("square", "x * x", grad="dout * 2 * x")
+square = unary("square", "x * x", grad="dout * 2 * x")
 unary("reciprocal", "1 / x", grad="-dout * out * out")
 unary("abs", "abs(x)", grad="dout * sign(x)")
 unary("ceil", "ceil(x)", grad="dout * 0.0")
@@ -39,6 +68,26 @@ unary("atan", "atan(x)", grad="dout / (1 + x * x)")
 unary("sinh", "sinh(x)", grad="dout * cosh(x)")
 unary("cosh", "cosh(x)", grad="dout * sinh(x)")
 unary("erf", "erf(x)", grad="dout * 1.1283791670955126 * exp(-x * x)")
+
+emits_once_more(
+    get("sqrt_grad"),
+    reads={"Out": "Out", "DX": "X@GRAD"},
+    incoming={"DDX": "X@GRAD"},
+    writes={"DOut": "Out", "DDOut": "Out@GRAD"},
+)
+sqrt_grad_grad = Op("sqrt_grad_grad", "Out DX DDX -> DOut? DDOut?")
+sqrt_grad_grad.shape(_both_incoming)
+
+
+@sqrt_grad_grad.kernel
+def _(Out: Array, DX: Array, DDX: Array) -> tuple[Array, Array]:
+    return -DX * DDX / Out, 0.5 * DDX / Out
+
+
+@_second_by_input(square).kernel
+def _(X: Array, DOut: Array, DDX: Array) -> tuple[Array, Array]:
+    return 2 * DOut * DDX, 2 * X * DDX
+
 
 sign = unary("sign", "sign(x)")
 
@@ -87,12 +136,6 @@ unary(
     attrs={"threshold": 40.0},
 )
 unary(
-    "elu",
-    "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)",
-    grad="dout * where(x > 0, 1.0, alpha * exp(x))",
-    attrs={"alpha": 1.0},
-)
-unary(
     "selu",
     "scale * where(x > 0, x, alpha * exp(x) - alpha)",
     grad="dout * where(out > 0, scale, out + alpha * scale)",
@@ -105,6 +148,20 @@ unary(
     attrs={"beta": 1.0},
 )
 unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))")
+
+elu = unary(
+    "elu",
+    "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)",
+    grad="dout * where(x > 0, 1.0, alpha * exp(x))",
+    attrs={"alpha": 1.0},
+)
+
+
+@_second_by_input(elu).kernel
+def _(xp: Any, X: Array, DOut: Array, DDX: Array, alpha: float) -> tuple[Array, Array]:
+    curve = alpha * xp.exp(xp.minimum(X, 0))
+    return xp.where(X > 0, 0, DOut * DDX * curve).astype(X.dtype), xp.where(X > 0, DDX, DDX * curve)
+
 
 gelu = Op("gelu", "X -> Out", attrs={"approximate": False})
 gelu.shape(same_as("X"))
@@ -150,7 +207,25 @@ def _(xp: Any, X: Array, dOut: Array, threshold: float) -> Any:
 
 
 # ---------------------------------------------------------------------- activations with kinks
-unary("relu", "maximum(x, 0)", grad="dout * (out > 0)")
+relu = unary("relu", "maximum(x, 0)", grad="dout * (out > 0)")
+
+
+@_second_by_output(relu).kernel
+def _(Out: Array, DDX: Array) -> Array:
+    return DDX * (Out > 0)
+
+
+leaky_relu = unary(
+    "leaky_relu", "maximum(x, alpha * x)", grad="where(out > 0, dout, alpha * dout)", attrs={"alpha": 0.02}
+)
+
+
+@_second_by_output(leaky_relu).kernel
+def _(xp: Any, Out: Array, DDX: Array, alpha: float) -> Array:
+    slope: Array = xp.where(Out > 0, DDX, DDX * alpha)
+    return slope
+
+
 unary(
     "relu6",
     "minimum(maximum(x, 0), threshold)",
@@ -163,7 +238,6 @@ unary(
     grad="dout * ((x > t_min) & (x < t_max))",
     attrs={"t_min": 0.0, "t_max": 24.0},
 )
-unary("leaky_relu", "maximum(x, alpha * x)", grad="where(out > 0, dout, alpha * dout)", attrs={"alpha": 0.02})
 unary(
     "thresholded_relu",
     "where(x > threshold, x, 0.0)",

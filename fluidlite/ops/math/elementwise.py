@@ -5,14 +5,16 @@ broadcast.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec
+from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec, get
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.values.tensor import SelectedRows
 
+Maybe: TypeAlias = "Array | None"
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 
 
@@ -177,3 +179,97 @@ def _(context: GradContext) -> None:
         names = context.in_grad(slot)
         if names != [EMPTY_VAR]:
             context.emit("scale", {"X": context.out_grad("Out")}, {"Out": names}, {"scale": factor})
+
+
+# ---------------------------------------------------------------------- second derivatives
+_INCOMING = {"DDX": "X@GRAD", "DDY": "Y@GRAD"}
+
+
+def _spread(xp: Any, value: Maybe, like: Array, axis: int) -> Any:
+    """An operand's incoming gradient, broadcast as the operand was; 0 where there is none."""
+    return 0 if value is None else xp.broadcast_to(pair(like, value, axis)[1], like.shape)
+
+
+for _type in ("elementwise_add_grad", "elementwise_sub_grad"):
+    emits_once_more(
+        get(_type), reads={"Y": "Y", "DOut": "Out@GRAD"}, incoming=_INCOMING, writes={"DDOut": "Out@GRAD"}
+    )
+elementwise_add_grad_grad = Op(
+    "elementwise_add_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None
+)
+elementwise_sub_grad_grad = Op(
+    "elementwise_sub_grad_grad", "Y? DOut DDX? DDY? -> DDOut?", attrs=ATTRS, lod=None
+)
+
+
+@elementwise_add_grad_grad.shape
+@elementwise_sub_grad_grad.shape
+def _(DOut: Spec) -> Spec:
+    return DOut
+
+
+@elementwise_add_grad_grad.kernel
+def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
+    total: Array = _spread(xp, DDX, DOut, axis) + _spread(xp, DDY, DOut, axis)
+    return total
+
+
+@elementwise_sub_grad_grad.kernel
+def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
+    difference: Array = _spread(xp, DDX, DOut, axis) - _spread(xp, DDY, DOut, axis)
+    return difference
+
+
+emits_once_more(
+    get("elementwise_mul_grad"),
+    reads={"X": "X", "Y": "Y", "DOut": "Out@GRAD"},
+    incoming=_INCOMING,
+    writes={"X@GRAD": "X", "Y@GRAD": "Y", "DDOut": "Out@GRAD"},
+)
+elementwise_mul_grad_grad = Op(
+    "elementwise_mul_grad_grad", "X Y DOut DDX? DDY? -> DDOut? X@GRAD? Y@GRAD?", attrs=ATTRS, lod=None
+)
+
+
+@elementwise_mul_grad_grad.shape
+def _(X: Spec, Y: Spec, DOut: Spec) -> tuple[Spec, Spec, Spec]:
+    return DOut, X, Y
+
+
+@elementwise_mul_grad_grad.kernel
+def _(
+    xp: Any, X: Array, Y: Array, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int
+) -> tuple[Array, Array, Array]:
+    x, y = pair(X, Y, axis)
+    ddx, ddy = (_spread(xp, value, DOut, axis) for value in (DDX, DDY))
+    return (
+        ddx * y + x * ddy,
+        sum_back(xp, DOut * ddy, X.shape, DOut.ndim, axis),
+        sum_back(xp, DOut * ddx, Y.shape, DOut.ndim, axis),
+    )
+
+
+emits_once_more(
+    get("elementwise_div_grad"),
+    reads={"Y": "Y", "Out": "Out", "DX": "X@GRAD"},
+    incoming=_INCOMING,
+    writes={"Y@GRAD": "Y", "DOut": "Out", "DDOut": "Out@GRAD"},
+)
+elementwise_div_grad_grad = Op(
+    "elementwise_div_grad_grad", "Y Out DX DDX? DDY? -> Y@GRAD? DOut? DDOut?", attrs=ATTRS, lod=None
+)
+
+
+@elementwise_div_grad_grad.shape
+def _(Y: Spec, Out: Spec) -> tuple[Spec, Spec, Spec]:
+    return Y, Out, Out
+
+
+@elementwise_div_grad_grad.kernel
+def _(
+    xp: Any, Y: Array, Out: Array, DX: Array, DDX: Maybe, DDY: Maybe, axis: int
+) -> tuple[Array, Array, Array]:
+    y = pair(Out, Y, axis)[1]
+    ddx, ddy = (_spread(xp, value, Out, axis) for value in (DDX, DDY))
+    difference = ddx - Out * ddy
+    return sum_back(xp, -DX * difference / y, Y.shape, Out.ndim, axis), -DX * ddy, difference / y

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec
+from fluidlite.ops.gradients import emits_once_more
 
 
 def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
@@ -56,21 +57,12 @@ def mul_grad(
     )
 
 
-@mul_grad.grad_rule("X Y Out@GRAD")
-def _(context: GradContext) -> None:
-    context.emit(
-        "mul_grad_grad",
-        {
-            "X": context.input("X"),
-            "Y": context.input("Y"),
-            "DOut": context.input("Out@GRAD"),
-            "DDX": context.out_grad("X@GRAD"),
-            "DDY": context.out_grad("Y@GRAD"),
-        },
-        {"DX": context.in_grad("X"), "DY": context.in_grad("Y"), "DDOut": context.in_grad("Out@GRAD")},
-    )
-
-
+emits_once_more(
+    mul_grad,
+    reads={"X": "X", "Y": "Y", "DOut": "Out@GRAD"},
+    incoming={"DDX": "X@GRAD", "DDY": "Y@GRAD"},
+    writes={"DX": "X", "DY": "Y", "DDOut": "Out@GRAD"},
+)
 mul_grad_grad = Op("mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None)
 
 

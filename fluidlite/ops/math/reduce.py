@@ -8,7 +8,8 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, GradContext, Lod, Op, Spec, WithLod, grad_name
+from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod
+from fluidlite.ops.gradients import emits_once_more
 
 REDUCE_ATTRS: dict[str, Any] = {
     "dim": INTS([0]),
@@ -96,6 +97,9 @@ def reduce_sum_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: 
     return xp.broadcast_to(d, X.shape).astype(X.dtype)
 
 
+emits_once_more(reduce_sum_grad, incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="reduce_sum")
+
+
 @reduce_mean.grad("X")
 def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     (d,) = _spread(X, dim, reduce_all, dOut)
@@ -103,14 +107,7 @@ def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all:
     return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
 
 
-@reduce_sum_grad.grad_rule(grad_name("Out"))
-def _(context: GradContext) -> None:
-    context.emit("reduce_sum", {"X": context.out_grad("X@GRAD")}, {"Out": context.in_grad("Out@GRAD")})
-
-
-@reduce_mean_grad.grad_rule(grad_name("Out"))
-def _(context: GradContext) -> None:
-    context.emit("reduce_mean", {"X": context.out_grad("X@GRAD")}, {"Out": context.in_grad("Out@GRAD")})
+emits_once_more(reduce_mean_grad, incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="reduce_mean")
 
 
 def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:

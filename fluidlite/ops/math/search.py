@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
-from fluidlite.ops.tensors.shaping import ints
+from fluidlite.ops.kernels.numbers import ints
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 

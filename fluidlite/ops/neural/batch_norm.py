@@ -24,7 +24,10 @@ _ATTRS = {
     "use_global_stats": False,
     "trainable_statistics": False,
 }
-_SLOTS = "X Scale Bias Mean Variance MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
+_SLOTS = (
+    "X Scale Bias Mean Variance MomentumTensor?"
+    " -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
+)
 
 
 # ------------------------------------------------------------------ sums over channels

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Op, Spec
+from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import (
     Pads,
     channels_first,
@@ -163,24 +164,12 @@ def _declare_gradients(op: Op, attrs_of: dict[str, Any]) -> None:
             conv.grad_filter(Input, dOutput) if "Filter@GRAD" in wants else None,
         )
 
-    @grad_op.grad_rule("Input Filter Output@GRAD")
-    def _(context: GradContext) -> None:
-        context.emit(
-            op.type + "_grad_grad",
-            {
-                "Input": context.input("Input"),
-                "Filter": context.input("Filter"),
-                "DOutput": context.input("Output@GRAD"),
-                "DDInput": context.out_grad("Input@GRAD"),
-                "DDFilter": context.out_grad("Filter@GRAD"),
-            },
-            {
-                "DDOutput": context.in_grad("Output@GRAD"),
-                "DInput": context.in_grad("Input"),
-                "DFilter": context.in_grad("Filter"),
-            },
-        )
-
+    emits_once_more(
+        grad_op,
+        reads={"Input": "Input", "Filter": "Filter", "DOutput": "Output@GRAD"},
+        incoming={"DDInput": "Input@GRAD", "DDFilter": "Filter@GRAD"},
+        writes={"DDOutput": "Output@GRAD", "DInput": "Input", "DFilter": "Filter"},
+    )
     _declare_double(op.type + "_grad_grad", attrs_of)
 
 

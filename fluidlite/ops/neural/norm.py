@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
 Maybe: TypeAlias = "Array | None"
@@ -225,19 +226,18 @@ def instance_norm_grad(
     )
 
 
-@instance_norm_grad.grad_rule("X Scale Y@GRAD")
-def _(context: GradContext) -> None:
-    inputs = {slot: context.input(slot) for slot in ("X", "Scale", "SavedMean", "SavedVariance")}
-    inputs |= {"DY": context.input("Y@GRAD")} | {
-        f"DD{slot}": context.out_grad(slot + "@GRAD") for slot in ("X", "Scale", "Bias")
-    }
-    context.emit(
-        "instance_norm_grad_grad",
-        inputs,
-        {"DX": context.in_grad("X"), "DScale": context.in_grad("Scale"), "DDY": context.in_grad("Y@GRAD")},
-    )
-
-
+emits_once_more(
+    instance_norm_grad,
+    reads={
+        "X": "X",
+        "Scale": "Scale",
+        "SavedMean": "SavedMean",
+        "SavedVariance": "SavedVariance",
+        "DY": "Y@GRAD",
+    },
+    incoming={"DDX": "X@GRAD", "DDScale": "Scale@GRAD", "DDBias": "Bias@GRAD"},
+    writes={"DX": "X", "DScale": "Scale", "DDY": "Y@GRAD"},
+)
 instance_norm_grad_grad = Op(
     "instance_norm_grad_grad",
     "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> DX? DScale? DDY?",

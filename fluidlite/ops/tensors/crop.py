@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.tensors.shaping import first_ints, ints
+from fluidlite.ops.kernels.numbers import first_ints, ints
 
 
 def _window(

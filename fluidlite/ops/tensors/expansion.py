@@ -1,4 +1,4 @@
-"""Repetition as programs of 2.x have it: tile, expand_v2, expand_as_v2."""
+"""Repetition: expand and expand_as of 1.x; tile, expand_v2 and expand_as_v2 of 2.x."""
 
 from __future__ import annotations
 
@@ -7,11 +7,89 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.tensors.shaping import first_ints, ints, untiled
+from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod, get
+from fluidlite.ops.gradients import emits_once_more
+from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.tensors.shaping import same_rows
 
 Shape = tuple[int, ...]
 
+expand = Op("expand", "X ExpandTimes? expand_times_tensor*? -> Out", attrs={"expand_times": INTS()}, lod=None)
+
+
+@expand.shape
+def _(X: Spec, ExpandTimes: Spec | None, expand_times_tensor: list[Spec], expand_times: list[int]) -> Spec:
+    if ExpandTimes is not None or (expand_times_tensor and not expand_times):
+        return X.with_shape([-1] * len(X.shape))
+    if len(expand_times) != len(X.shape):
+        raise ShapeError(
+            f"op 'expand': expand_times {expand_times} must have one number for each dimension of "
+            f"X{list(X.shape)}"
+        )
+    shape = tuple(
+        -1 if dim < 0 or times < 0 else dim * times for dim, times in zip(X.shape, expand_times, strict=True)
+    )
+    return Spec(shape, X.dtype, X.lod_level if same_rows(X.shape, shape) else 0)
+
+
+@expand.kernel
+def _(
+    xp: Any,
+    X: Array,
+    X_lod: Lod,
+    ExpandTimes: Array | None,
+    expand_times_tensor: list[Array],
+    expand_times: list[int],
+) -> Any:
+    out = xp.tile(X, given_ints(ExpandTimes, expand_times_tensor, expand_times))
+    return WithLod(out, X_lod) if X_lod and same_rows(X.shape, out.shape) else out
+
+
+def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:
+    """The sum over the copies that `tile` made."""
+    split_shape = [n for pair in zip(times, shape, strict=True) for n in pair]
+    return d.reshape(split_shape).sum(axis=tuple(range(0, 2 * len(shape), 2)), dtype=d.dtype)
+
+
+@expand.grad("X")
+def _(
+    xp: Any,
+    X: Array,
+    ExpandTimes: Array | None,
+    expand_times_tensor: list[Array],
+    dOut: Array,
+    expand_times: list[int],
+) -> Array:
+    return untiled(xp, dOut, X.shape, given_ints(ExpandTimes, expand_times_tensor, expand_times))
+
+
+emits_once_more(
+    get("expand_grad"),
+    reads={"ExpandTimes": "ExpandTimes", "expand_times_tensor": "expand_times_tensor"},
+    incoming={"X": "X@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="expand",
+)
+
+expand_as = Op("expand_as", "X target_tensor -> Out", lod=None)
+
+
+@expand_as.shape
+def _(X: Spec, target_tensor: Spec) -> Spec:
+    return X.with_shape(target_tensor.shape)
+
+
+@expand_as.kernel
+def _(xp: Any, X: Array, target_tensor: Array) -> Array:
+    return xp.tile(X, [b // a for a, b in zip(X.shape, target_tensor.shape, strict=True)])
+
+
+@expand_as.grad("X")
+def _(xp: Any, X: Array, target_tensor: Array, dOut: Array) -> Array:
+    return untiled(xp, dOut, X.shape, [b // a for a, b in zip(X.shape, dOut.shape, strict=True)])
+
+
+# ---------------------------------------------------------------------- as programs of 2.x have it
 tile = Op("tile", "X RepeatTimes? repeat_times_tensor*? -> Out", attrs={"repeat_times": INTS()}, lod=None)
 
 
@@ -19,10 +97,6 @@ def _aligned(shape: Sequence[int], times: Sequence[int]) -> tuple[Shape, Shape]:
     """A tensor's shape and the repetitions, ones in front of the shorter."""
     rank = max(len(shape), len(times))
     return (1,) * (rank - len(shape)) + tuple(shape), (1,) * (rank - len(times)) + tuple(times)
-
-
-def _given(tensor: Any, tensors: Sequence[Any], attr: Sequence[int]) -> list[int]:
-    return ints(tensor) if tensor is not None else first_ints(tensors) or list(attr)
 
 
 @tile.shape
@@ -36,7 +110,7 @@ def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat
 
 @tile.kernel
 def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], repeat_times: list[int]) -> Array:
-    return xp.tile(X, _given(RepeatTimes, repeat_times_tensor, repeat_times))
+    return xp.tile(X, given_ints(RepeatTimes, repeat_times_tensor, repeat_times))
 
 
 @tile.grad("X")
@@ -44,7 +118,7 @@ def _(
     xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], dOut: Array, repeat_times: list[int]
 ) -> Array:
     return untiled(
-        xp, dOut, *_aligned(X.shape, _given(RepeatTimes, repeat_times_tensor, repeat_times))
+        xp, dOut, *_aligned(X.shape, given_ints(RepeatTimes, repeat_times_tensor, repeat_times))
     ).reshape(X.shape)
 
 
@@ -77,7 +151,7 @@ def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list
 
 @expand_v2.kernel
 def _(xp: Any, X: Array, Shape: Any, expand_shapes_tensor: list[Any], shape: list[int]) -> Array:
-    target = _target("expand_v2", X.shape, _given(Shape, expand_shapes_tensor, shape))
+    target = _target("expand_v2", X.shape, given_ints(Shape, expand_shapes_tensor, shape))
     return xp.ascontiguousarray(xp.broadcast_to(X, target))
 
 

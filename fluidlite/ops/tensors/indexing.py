@@ -18,10 +18,12 @@ from fluidlite.base.registry import (
     Op,
     Spec,
     WithLod,
+    get,
     required,
     same_as,
 )
-from fluidlite.ops.tensors.shaping import first_ints, ints
+from fluidlite.ops.gradients import emits_once_more
+from fluidlite.ops.kernels.numbers import given_ints, ints
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 _RANGE = {
@@ -119,10 +121,6 @@ def _(
     )  # rows that go take their sequences with them
 
 
-def _limits(tensor: Any, tensors: Sequence[Any], given: list[int]) -> list[int]:
-    return ints(tensor) if tensor is not None else first_ints(tensors) or given
-
-
 @slice_op.kernel
 def _(
     xp: Any,
@@ -137,7 +135,10 @@ def _(
     ends: list[int],
     decrease_axis: list[int],
 ) -> Any:
-    starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
+    starts, ends = (
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+    )
     if isinstance(Input, LoDTensorArray):
         part = Input[bound(len(Input), starts[0], ends[0])]
         return WithLod(part[0].array, part[0]._lod) if decrease_axis else LoDTensorArray(part)
@@ -172,10 +173,27 @@ def _(
     ends: list[int],
     decrease_axis: list[int],
 ) -> Any:
-    starts, ends = _limits(StartsTensor, StartsTensorList, starts), _limits(EndsTensor, EndsTensorList, ends)
+    starts, ends = (
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+    )
     if isinstance(Input, LoDTensorArray):
         return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
     return _spread(xp, Input, ranges(Input.shape, axes, starts, ends), dOut)
+
+
+emits_once_more(
+    get("slice_grad"),
+    reads={
+        "StartsTensor": "StartsTensor",
+        "EndsTensor": "EndsTensor",
+        "StartsTensorList": "StartsTensorList",
+        "EndsTensorList": "EndsTensorList",
+    },
+    incoming={"Input": "Input@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="slice",
+)
 
 
 def _array_gradient(xp: Any, whole: LoDTensorArray, where: slice, d: Any) -> LoDTensorArray:
@@ -225,9 +243,9 @@ def _(
     where = ranges(
         Input.shape,
         axes,
-        _limits(StartsTensor, StartsTensorList, starts),
-        _limits(EndsTensor, EndsTensorList, ends),
-        _limits(StridesTensor, StridesTensorList, strides),
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+        given_ints(StridesTensor, StridesTensorList, strides),
     )
     return _squeezed(xp, Input[where], decrease_axis)
 
@@ -251,9 +269,9 @@ def _(
     where = ranges(
         Input.shape,
         axes,
-        _limits(StartsTensor, StartsTensorList, starts),
-        _limits(EndsTensor, EndsTensorList, ends),
-        _limits(StridesTensor, StridesTensorList, strides),
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+        given_ints(StridesTensor, StridesTensorList, strides),
     )
     return _spread(xp, Input, where, dOut)
 

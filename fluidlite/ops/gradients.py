@@ -1,0 +1,43 @@
+"""Second derivatives: how the gradient op of a gradient op is declared, in the family of its op.
+
+The slots of such an op are Paddle's: DDX is the gradient that comes in for X@GRAD, DOut is Out@GRAD, and
+DDOut the gradient that goes back to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fluidlite.base.registry import GradContext, Op
+
+__all__ = ["emits_once_more"]
+
+
+def emits_once_more(
+    grad_op: Op,
+    *,
+    reads: Mapping[str, str] | None = None,
+    incoming: Mapping[str, str],
+    writes: Mapping[str, str],
+    type: str = "",
+) -> None:
+    """Let one op be the gradient of the gradient op `grad_op`: `<grad_op>_grad`, or the op named by `type`.
+
+    Each mapping goes from a slot of the new op to a slot of `grad_op`: `reads` takes the values of input (or
+    output) slots, `incoming` the gradients that come in for output slots, and `writes` makes the gradients of
+    input slots. A slot that `grad_op` leaves empty is left out.
+    """
+    emitted = type or grad_op.type + "_grad"
+
+    def rule(context: GradContext) -> None:
+        inputs = {
+            slot: context.input(source) or context.output(source) for slot, source in (reads or {}).items()
+        }
+        inputs |= {slot: context.out_grad(source) for slot, source in incoming.items()}
+        context.emit(
+            emitted,
+            {slot: names for slot, names in inputs.items() if names},
+            {slot: context.in_grad(source) for slot, source in writes.items()},
+        )
+
+    grad_op.grad_rule(" ".join(writes.values()))(rule)

@@ -1,0 +1,183 @@
+"""Tensors put together and taken apart: concat, split, stack, unstack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.numbers import first_ints, ints
+from fluidlite.values.tensor import lengths_of, offsets_of
+
+# ---------------------------------------------------------------------- concat, split, stack
+concat = Op("concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False})
+
+
+@concat.shape
+def _(X: list[Spec], AxisTensor: Spec | None, axis: int) -> Spec:
+    first = X[0].shape
+    if AxisTensor is not None:
+        return X[0].with_shape([-1] * len(first))
+    axis = axis % len(first) if first else 0
+    for spec in X[1:]:
+        if len(spec.shape) != len(first) or any(
+            a != b and -1 not in (a, b)
+            for i, (a, b) in enumerate(zip(first, spec.shape, strict=True))
+            if i != axis
+        ):
+            raise ShapeError(
+                f"op 'concat': X{list(first)} and X{list(spec.shape)} differ outside axis {axis}"
+            )
+    sizes = [spec.shape[axis] for spec in X]
+    merged = [max(dims) for dims in zip(*(spec.shape for spec in X), strict=True)]
+    merged[axis] = -1 if -1 in sizes else sum(sizes)
+    return X[0].with_shape(merged)
+
+
+@concat.kernel
+def _(xp: Any, X: list[Array], X_lod: list[Lod], AxisTensor: Array | None, axis: int) -> Any:
+    axis = axis if AxisTensor is None else ints(AxisTensor)[0]
+    out = xp.concatenate([x for x in X if x.size or x.ndim > 1], axis=axis)
+    same_depth = X_lod[0] and all(len(lod) == len(X_lod[0]) for lod in X_lod)
+    return WithLod(out, _joined(X_lod)) if same_depth and axis % X[0].ndim == 0 else out
+
+
+def _joined(lods: Sequence[Lod]) -> Lod:
+    """The sequences of tensors laid behind each other."""
+    levels = zip(*map(lengths_of, lods), strict=True)
+    return offsets_of([[length for lengths in level for length in lengths] for level in levels])
+
+
+@concat.grad("X")
+def _(xp: Any, X: list[Array], AxisTensor: Array | None, dOut: Array, axis: int) -> tuple[list[Array]]:
+    axis = axis if AxisTensor is None else ints(AxisTensor)[0]
+    cuts = np.cumsum([x.shape[axis] for x in X])[:-1].tolist()
+    return ([xp.ascontiguousarray(part) for part in xp.split(dOut, cuts, axis=axis)],)
+
+
+split = Op(
+    "split",
+    "X AxisTensor? SectionsTensorList*? -> Out*",
+    attrs={"axis": 0, "num": 0, "sections": INTS()},
+    lod=None,
+)
+
+
+def _sections(size: int, num: int, sections: Sequence[int]) -> list[int]:
+    """Sizes of the parts; one section may be -1, and takes what the others leave."""
+    if num > 0:
+        if size >= 0 and size % num:
+            raise ShapeError(f"op 'split': dimension of {size} does not divide into {num} parts")
+        return [size // num if size >= 0 else -1] * num
+    known = [section for section in sections if section >= 0]
+    if len(known) < len(sections) - 1:
+        raise ShapeError(f"op 'split': sections {list(sections)} have more than one -1")
+    rest = size - sum(known) if size >= 0 else -1
+    if size >= 0 and ((len(known) == len(sections) and sum(known) != size) or rest < 0):
+        raise ShapeError(f"op 'split': sections {list(sections)} do not add up to {size}")
+    return [section if section >= 0 else rest for section in sections]
+
+
+@split.shape
+def _(
+    X: Spec, AxisTensor: Spec | None, SectionsTensorList: list[Spec], axis: int, num: int, sections: list[int]
+) -> tuple[list[Spec]]:
+    if AxisTensor is not None:
+        return ([X.with_shape([-1] * len(X.shape))] * (num or len(sections)),)
+    axis = axis % len(X.shape)
+    sizes = sections if SectionsTensorList else _sections(X.shape[axis], num, sections)
+    level = X.lod_level if axis else 0
+    return ([Spec((*X.shape[:axis], size, *X.shape[axis + 1 :]), X.dtype, level) for size in sizes],)
+
+
+@split.kernel
+def _(
+    xp: Any,
+    X: Array,
+    X_lod: Lod,
+    AxisTensor: Array | None,
+    SectionsTensorList: list[Array],
+    axis: int,
+    num: int,
+    sections: list[int],
+) -> tuple[list[Any]]:
+    axis = axis if AxisTensor is None else ints(AxisTensor)[0]
+    sizes = _sections(X.shape[axis], num, first_ints(SectionsTensorList) or sections)
+    parts = [xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(sizes)[:-1].tolist(), axis=axis)]
+    return ([WithLod(part, X_lod) for part in parts] if X_lod and axis % X.ndim else parts,)
+
+
+@split.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit(
+        "concat",
+        {"X": context.out_grad("Out"), "AxisTensor": context.input("AxisTensor")},
+        {"Out": context.in_grad("X")},
+    )
+
+
+stack = Op("stack", "X* -> Y", attrs={"axis": 0})
+
+
+@stack.shape
+def _(X: list[Spec], axis: int) -> Spec:
+    first = X[0].shape
+    for spec in X[1:]:
+        if len(spec.shape) != len(first) or any(
+            a != b and -1 not in (a, b) for a, b in zip(first, spec.shape, strict=True)
+        ):
+            raise ShapeError(f"op 'stack': X{list(first)} and X{list(spec.shape)} differ")
+    at = axis if axis >= 0 else axis + len(first) + 1
+    return X[0].with_shape((*first[:at], len(X), *first[at:]))
+
+
+@stack.kernel
+def _(xp: Any, X: list[Array], axis: int) -> Array:
+    return xp.stack(X, axis=axis)
+
+
+def _parts(xp: Any, x: Array, axis: int) -> list[Array]:
+    return [xp.ascontiguousarray(part) for part in xp.moveaxis(x, axis, 0)]
+
+
+def _unstacked(spec: Spec, axis: int) -> list[Spec]:
+    axis = axis % len(spec.shape)
+    return [spec.with_shape(spec.shape[:axis] + spec.shape[axis + 1 :])] * max(spec.shape[axis], 1)
+
+
+def _stack_grad_shape(dY: Spec, axis: int) -> tuple[list[Spec]]:
+    return (_unstacked(dY, axis),)
+
+
+@stack.grad("X", shape=_stack_grad_shape)
+def _(xp: Any, dY: Array, axis: int) -> tuple[list[Array]]:
+    return (_parts(xp, dY, axis),)
+
+
+unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.INT)}, lod=None)
+
+
+@unstack.shape
+def _(X: Spec, axis: int, num: int) -> tuple[list[Spec]]:
+    axis = axis % len(X.shape)
+    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * num,)
+
+
+@unstack.kernel
+def _(xp: Any, X: Array, axis: int) -> tuple[list[Array]]:
+    return (_parts(xp, X, axis),)
+
+
+def _unstack_grad_shape(dY: list[Spec], axis: int) -> Spec:
+    first = dY[0].shape
+    at = axis if axis >= 0 else axis + len(first) + 1
+    return dY[0].with_shape((*first[:at], len(dY), *first[at:]))
+
+
+@unstack.grad("X", shape=_unstack_grad_shape)
+def _(xp: Any, dY: list[Array], axis: int) -> Array:
+    return xp.stack(dY, axis=axis)

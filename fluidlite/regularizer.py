@@ -38,7 +38,8 @@ class WeightDecayRegularizer:
         raise TypeError(f"{type(self).__name__} does not say what it adds to {grad.name!r}")
 
     def __str__(self) -> str:
-        return f"{type(self).__name__.removesuffix('Regularizer')}, regularization_coeff={self._regularization_coeff:f}"
+        kind = type(self).__name__.removesuffix("Regularizer")
+        return f"{kind}, regularization_coeff={self._regularization_coeff:f}"
 
 
 def _term(param: Variable, block: Block) -> Variable:

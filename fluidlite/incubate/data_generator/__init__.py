@@ -12,7 +12,10 @@ from fluidlite.incubate.fleet.base.abstract import abstract
 
 __all__ = ["DataGenerator", "MultiSlotDataGenerator", "MultiSlotStringDataGenerator"]
 
-_NO_FIELDS = "the output of process() must be in list or tuple type, such as [('words', [1926, 8, 17]), ('label', [1])], not {!r}"
+_NO_FIELDS = (
+    "the output of process() must be in list or tuple type, such as "
+    "[('words', [1926, 8, 17]), ('label', [1])], not {!r}"
+)
 
 
 class DataGenerator:

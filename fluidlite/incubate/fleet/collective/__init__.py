@@ -191,8 +191,11 @@ class Collective(Fleet):
         return self._load_train_status(folder)
 
     def clean_redundant_check_points(
-        self, root_path: str, fs: FS = LocalFS(), checkpoint_num: int = 1
-    ) -> None:  # noqa: B008
+        self,
+        root_path: str,
+        fs: FS = LocalFS(),  # noqa: B008  # fluid's default, and it has no state
+        checkpoint_num: int = 1,
+    ) -> None:
         """Remove all checkpoints but the newest `checkpoint_num`, of which one always stays."""
         last = self._get_last_checkpoint_no(root_path, fs)
         for number in self._numbers(root_path, fs):

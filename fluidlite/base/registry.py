@@ -33,6 +33,7 @@ mention keeps the level of detail of the input slot named by `lod=`.
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import inspect
 import pathlib
@@ -541,20 +542,20 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
 
 
 _OPS: dict[str, Op] = {}
-_FAMILIES: dict[str, frozenset[str]] = {}  # module name -> the words that stand in quotes in it
 
 
+@functools.cache  # two threads at once both read; neither sees a half-filled dict
 def _quoted_words() -> dict[str, frozenset[str]]:
-    """Quoted words of the family files, read once: an op is found by its name without importing every
-    family.
+    """Module name -> quoted words of each family file, read once: an op is found by its name without
+    importing every family.
     """
-    if not _FAMILIES:
-        folder = pathlib.Path(__file__).parents[1] / "ops"
-        for path in sorted(folder.rglob("*.py")):
-            if path.stem != "__init__":
-                name = ".".join(path.relative_to(folder).with_suffix("").parts)
-                _FAMILIES[name] = frozenset(re.findall(r'"(\w+)(?=")', path.read_text(encoding="utf8")))
-    return _FAMILIES
+    folder = pathlib.Path(__file__).parents[1] / "ops"
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        if path.stem != "__init__":
+            name = ".".join(path.relative_to(folder).with_suffix("").parts)
+            found[name] = frozenset(re.findall(r'"(\w+)(?=")', path.read_text(encoding="utf8")))
+    return found
 
 
 def find(op_type: str) -> Op | None:

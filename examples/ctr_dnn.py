@@ -33,9 +33,8 @@ class Clicks:
     def draw(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """A batch; ids follow a power law, as real categories do."""
         per_field = self.rows // FIELDS
-        ids = (np.arange(FIELDS) * per_field + (per_field * self.rng.rand(count, FIELDS) ** 4)).astype(
-            "int64"
-        )
+        within = per_field * self.rng.rand(count, FIELDS) ** 4
+        ids = (np.arange(FIELDS) * per_field + within).astype("int64")
         dense = self.rng.rand(count, DENSE).astype("float32")
         logit = self.weights[ids].sum(1) * 0.4 + (dense - 0.5) @ self.direction * 0.5
         probability = 1 / (1 + np.exp(-logit))
@@ -47,13 +46,9 @@ def build(rows: int, embedding: int) -> tuple[Any, Any, Any]:
     ids = [fluid.data(f"C{i}", [None, 1], "int64") for i in range(FIELDS)]
     dense = fluid.data("dense", [None, DENSE], "float32")
     click = fluid.data("click", [None, 1], "int64")
+    table = fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-0.01, 0.01))
     vectors = [
-        fluid.layers.embedding(
-            field,
-            size=[rows, embedding],
-            is_sparse=True,
-            param_attr=fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-0.01, 0.01)),
-        )
+        fluid.layers.embedding(field, size=[rows, embedding], is_sparse=True, param_attr=table)
         for field in ids
     ]
     layer = fluid.layers.concat([*vectors, dense], axis=1)
@@ -89,8 +84,8 @@ def rank_auc(score: np.ndarray, click: np.ndarray) -> float:
     return float((order[click == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(click) - ones)))
 
 
-def main() -> None:
-    """Train on a stream of clicks, then judge on unseen ones."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -99,8 +94,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2600)
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    """Train on a stream of clicks, then judge on unseen ones."""
+    args = options()
     fluid.default_startup_program().random_seed = 1
     loss, prediction, auc = build(args.rows, 8)
     test_program = fluid.default_main_program().clone(for_test=True)

@@ -34,26 +34,36 @@ def train(
     job: Any, exe: Any, loss: Any, inputs: np.ndarray, targets: np.ndarray, args: argparse.Namespace
 ) -> list[float]:
     """The mean loss of each epoch."""
+    # a batch is shared among the trainers in equal parts: the rest that fills none is left out there
+    shared = job.count > 1 or args.compare
+    end = TRAIN - TRAIN % args.batch if shared else TRAIN
     losses = []
-    end = (
-        TRAIN - args.batch + 1 if job.count > 1 or args.compare else TRAIN
-    )  # whole batches only, where they are shared
     for _ in track(range(args.epochs), description="fit a line", disable=not job.reports):
-        epoch = [
-            exe.run(
-                job.main,
-                feed=job.share(
-                    {
-                        "x": inputs[i : min(i + args.batch, TRAIN)],
-                        "y": targets[i : min(i + args.batch, TRAIN)],
-                    }
-                ),
-                fetch_list=[loss],
-            )[0][0]
-            for i in range(0, end, args.batch)
-        ]
+        epoch = []
+        for start in range(0, end, args.batch):
+            rows = slice(start, min(start + args.batch, end))
+            feed = job.share({"x": inputs[rows], "y": targets[rows]})
+            (value,) = exe.run(job.main, feed=feed, fetch_list=[loss])
+            epoch.append(value[0])
         losses.append(float(np.mean(epoch)))
     return losses
+
+
+def predict(prediction: Any, inputs: np.ndarray) -> np.ndarray:
+    """Save the model, load it as a program of its own, and run that."""
+    exe = fluid.Executor(fluid.CPUPlace())
+    with tempfile.TemporaryDirectory() as folder:
+        fluid.io.save_inference_model(folder, ["x"], [prediction], exe)
+        program, feeds, fetches = fluid.io.load_inference_model(folder, exe)
+        (found,) = exe.run(program, feed={feeds[0]: inputs}, fetch_list=fetches)
+    return found
+
+
+def least_squares(inputs: np.ndarray, targets: np.ndarray) -> float:
+    """The error on unseen patients of the line that is best on those of the training."""
+    design = np.concatenate([inputs, np.ones_like(targets)], 1)
+    best = np.linalg.lstsq(design[:TRAIN], targets[:TRAIN], rcond=None)[0]
+    return float(np.mean((design[TRAIN:] @ best - targets[TRAIN:]) ** 2))
 
 
 def plot(losses: list[float], path: str) -> None:
@@ -69,8 +79,8 @@ def plot(losses: list[float], path: str) -> None:
     pyplot.savefig(path)
 
 
-def main() -> None:
-    """Fit by SGD, compare with least squares, save the model, load it, and predict."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -78,8 +88,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    """Fit by SGD, save the model, load it, predict, and compare with least squares."""
+    args = options()
     x, y = fluid.data("x", [None, 10], "float32"), fluid.data("y", [None, 1], "float32")
     prediction = fluid.layers.fc(x, size=1)
     loss = fluid.layers.mean(fluid.layers.square_error_cost(input=prediction, label=y))
@@ -96,18 +110,12 @@ def main() -> None:
     if not job.reports:
         return None
 
-    exe = fluid.Executor(fluid.CPUPlace())
-    with tempfile.TemporaryDirectory() as folder:
-        fluid.io.save_inference_model(folder, ["x"], [prediction], exe)
-        program, feeds, fetches = fluid.io.load_inference_model(folder, exe)
-        (found,) = exe.run(program, feed={feeds[0]: inputs[TRAIN:]}, fetch_list=fetches)
-    error = float(np.mean((found - targets[TRAIN:]) ** 2))
-    design = np.concatenate([inputs, np.ones_like(targets)], 1)
-    best = np.linalg.lstsq(design[:TRAIN], targets[:TRAIN], rcond=None)[0]
-    optimum = float(np.mean((design[TRAIN:] @ best - targets[TRAIN:]) ** 2))
+    unseen = targets[TRAIN:]
+    error = np.mean((predict(prediction, inputs[TRAIN:]) - unseen) ** 2)
+    optimum = least_squares(inputs, targets)
     print(
-        f"training error {losses[0]:.3f} -> {losses[-1]:.3f}; on {len(found)} unseen patients {error:.3f} "
-        f"(least squares: {optimum:.3f}, always the mean: {float(np.mean(targets[TRAIN:] ** 2)):.3f})"
+        f"training error {losses[0]:.3f} -> {losses[-1]:.3f}; on {len(unseen)} unseen patients {error:.3f} "
+        f"(least squares: {optimum:.3f}, always the mean: {np.mean(unseen**2):.3f})"
     )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, inputs, targets, args)))

@@ -54,13 +54,12 @@ def train(
     """The loss of each step, over batches of samples in a new order each epoch."""
     random.seed(1)  # the order of the digits
     shuffled = fluid.io.shuffle(lambda: iter(samples), buf_size=len(samples))
-    reader, losses = (
-        fluid.io.batch(shuffled, batch_size=args.batch, drop_last=job.count > 1 or args.compare),
-        [],
-    )
-    for _ in track(
-        range(args.epochs), description=f"{args.net}, {len(samples)} digits", disable=not job.reports
-    ):
+    # a batch is shared among the trainers in equal parts: the rest that fills none is left out there
+    shared = job.count > 1 or args.compare
+    reader = fluid.io.batch(shuffled, batch_size=args.batch, drop_last=shared)
+    losses = []
+    title = f"{args.net}, {len(samples)} digits"
+    for _ in track(range(args.epochs), description=title, disable=not job.reports):
         for batch in reader():
             (value,) = exe.run(job.main, feed=feeder.feed(job.share(batch)), fetch_list=[loss])
             losses.append(float(value[0]))
@@ -92,8 +91,8 @@ def plot(losses: list[float], path: str) -> None:
     pyplot.savefig(path)
 
 
-def main() -> None:
-    """Train, then say how many unseen digits are recognised."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -103,8 +102,12 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    """Train, then say how many unseen digits are recognised."""
+    args = options()
     fluid.default_startup_program().random_seed = 1
     feeds, loss, accuracy, test_program = build(args.net)
     job = join_job(args.mode, args.pservers)

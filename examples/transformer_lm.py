@@ -37,12 +37,9 @@ def attention(x: Any, mask: Any, heads: int, length: int, width: int) -> Any:
         heads_of(layers.fc(x, width, num_flatten_dims=2, bias_attr=False), heads, length, width)
         for _ in range(3)
     )
-    weights = layers.softmax(
-        layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5) + mask
-    )
-    joined = layers.reshape(
-        layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3]), [-1, length, width]
-    )
+    scores = layers.matmul(query, key, transpose_y=True, alpha=(width // heads) ** -0.5)
+    found = layers.matmul(layers.softmax(scores + mask), value)
+    joined = layers.reshape(layers.transpose(found, [0, 2, 1, 3]), [-1, length, width])
     return layers.fc(joined, width, num_flatten_dims=2)
 
 
@@ -61,9 +58,8 @@ def build(letters: int, length: int, width: int, depth: int, heads: int) -> tupl
     places = layers.create_parameter([length, width], "float32", default_initializer=normal)
     mask = layers.assign(np.triu(np.full((length, length), -1e9, "float32"), 1))
     mask.stop_gradient = True
-    x = layers.elementwise_add(
-        fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=normal)), places, axis=1
-    )
+    vectors = fluid.embedding(ids, [letters, width], param_attr=fluid.ParamAttr(initializer=normal))
+    x = layers.elementwise_add(vectors, places, axis=1)
     for _ in range(depth):
         x = block(x, mask, heads, length, width)
     logits = layers.fc(layers.layer_norm(x, begin_norm_axis=2), letters, num_flatten_dims=2)
@@ -74,14 +70,10 @@ def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namesp
     """The loss of each step."""
     rng, losses = np.random.RandomState(0), []
     for _ in track(range(args.steps), description=f"{len(text)} letters", disable=not job.reports):
-        window = text[
-            rng.randint(len(text) - args.length - 1, size=(args.batch, 1)) + np.arange(args.length + 1)
-        ]
-        (value,) = exe.run(
-            job.main,
-            feed=job.share({"ids": window[:, :-1], "target": window[:, 1:, None]}),
-            fetch_list=[loss],
-        )
+        starts = rng.randint(len(text) - args.length - 1, size=(args.batch, 1))
+        window = text[starts + np.arange(args.length + 1)]
+        feed = job.share({"ids": window[:, :-1], "target": window[:, 1:, None]})
+        (value,) = exe.run(job.main, feed=feed, fetch_list=[loss])
         losses.append(float(value[0]))
     return losses
 
@@ -98,8 +90,8 @@ def write(exe: Any, program: Any, logits: Any, start: np.ndarray, count: int, le
     return found
 
 
-def main() -> None:
-    """Train, say the loss per letter, and write."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -107,14 +99,18 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train, say the loss per letter, and write."""
+    args = options()
     text, letters = corpus()
     fluid.default_startup_program().random_seed = 1
     loss, logits = build(len(letters), args.length, args.width, depth=2, heads=4)
     infer = fluid.default_main_program().clone(for_test=True)._prune_with_input(["ids"], [logits])
-    fluid.optimizer.Adam(layers.learning_rate_scheduler.noam_decay(args.width, 100), beta2=0.98).minimize(
-        loss
-    )
+    rate = layers.learning_rate_scheduler.noam_decay(args.width, 100)
+    fluid.optimizer.Adam(rate, beta2=0.98).minimize(loss)
     job = join_job(args.mode, args.pservers)
     if job.serves:
         return job.serve()
@@ -127,7 +123,7 @@ def main() -> None:
     written = write(fluid.Executor(fluid.CPUPlace()), infer, logits, text[:12], 80, args.length)
     print(
         f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f} per letter (guessing: "
-        f"{np.log(len(letters)):.3f}); it writes: " + repr("".join(letters[i] for i in written))
+        f"{np.log(len(letters)):.3f}); it writes: {''.join(letters[i] for i in written)!r}"
     )
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))

@@ -51,15 +51,12 @@ def train(job: Any, exe: Any, loss: Any, text: np.ndarray, args: argparse.Namesp
     rng, losses = np.random.RandomState(0), []
     for epoch in range(args.epochs):
         starts = rng.permutation(len(text) - WINDOW)
-        for at in track(
-            range(0, len(starts) - args.batch, args.batch)[: args.steps],
-            disable=not job.reports,
-            description=f"epoch {epoch + 1} of {len(text)} words",
-        ):
+        steps = range(0, len(starts) - args.batch, args.batch)[: args.steps]
+        title = f"epoch {epoch + 1} of {len(text)} words"
+        for at in track(steps, description=title, disable=not job.reports):
             rows = starts[at : at + args.batch]
-            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)} | {
-                "target": text[rows + WINDOW, None]
-            }
+            feed = {f"word{i}": text[rows + i, None] for i in range(WINDOW)}
+            feed["target"] = text[rows + WINDOW, None]
             (value,) = exe.run(job.main, feed=job.share(feed), fetch_list=[loss])
             losses.append(float(value[0]))
     return losses
@@ -85,8 +82,8 @@ def plot(losses: list[float], path: str) -> None:
     pyplot.savefig(path)
 
 
-def main() -> None:
-    """Train and show a word's neighbours."""
+def options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -99,11 +96,15 @@ def main() -> None:
     )
     parser.add_argument("--plot", metavar="FILE")
     add_job_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    """Train and show a word's neighbours."""
+    args = options()
     text, vocabulary = corpus()
     if args.word not in vocabulary:
-        parser.error(f"the text has no word {args.word!r}")
+        raise SystemExit(f"the text has no word {args.word!r}")
     fluid.default_startup_program().random_seed = 1
     loss = build(len(vocabulary), 32, 128, sparse=not args.dense)
     fluid.optimizer.Adagrad(learning_rate=0.1).minimize(loss)

@@ -77,6 +77,7 @@ class _Trainer:
         self.block = main.global_block()
         self.edits = Insertions(self.block)
         self.controls = Controls(self.block)
+        self.new_names = layout.renames(trainer)
         self.at_run_time = layout.config.runtime_split_send_recv
 
     def send_and_receive(self) -> None:
@@ -123,7 +124,7 @@ class _Trainer:
     def grad_name(self, param: str) -> str:
         """What the whole gradient is called here."""
         whole = self.layout.by_param[param][0].grad
-        return self.layout.renames(self.trainer).get(whole, whole)
+        return self.new_names.get(whole, whole)
 
     def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
         """Cut a gradient up, where it has slices, and send it, right behind the op that makes it."""

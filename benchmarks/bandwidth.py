@@ -206,8 +206,8 @@ def main() -> None:
     lines = exchanges(options.rounds, MPI) + reductions(options.rounds, MPI)
     if MPI.COMM_WORLD.rank == 0:
         name = MPI.Get_library_version().split("\n")[0].split(",")[0].strip("\0 ")
-        head = "| what | size | bare MPI, GB/s | FluidLite, GB/s | best rounds | median of rounds |\n|---|---|---|---|---|---|"
-        print("\n".join([name, "", head, *lines]), flush=True)
+        head = "| what | size | bare MPI, GB/s | FluidLite, GB/s | best rounds | median of rounds |"
+        print("\n".join([name, "", head, "|---|---|---|---|---|---|", *lines]), flush=True)
 
 
 if __name__ == "__main__":

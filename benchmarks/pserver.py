@@ -1,9 +1,13 @@
 """Jobs of two trainers and two servers as four processes over TCP on this machine.
 
-    PADDLE_PYTHON=<a Python 3.7 with paddlepaddle 1.8.5> python benchmarks/pserver.py [--rounds 5] [--steps 50]
-    python benchmarks/pserver.py --sparse        a table of 10 million rows x 16, 512 x 26 ids a trainer and step
-    python benchmarks/pserver.py --mpiexec mpiexec   the same job under MPI takes part
-    python benchmarks/pserver.py --bandwidth     parameters through the executor beside bare sockets, ZeroMQ and gRPC
+    PADDLE_PYTHON=PYTHON37 python benchmarks/pserver.py [--rounds 5] [--steps 50]
+    python benchmarks/pserver.py --sparse
+    python benchmarks/pserver.py --mpiexec mpiexec
+    python benchmarks/pserver.py --bandwidth
+
+PYTHON37 has paddlepaddle 1.8.5. `--sparse` trains a table of 10 million rows x 16, with 512 x 26 ids a
+trainer and step; with `--mpiexec` the same job under MPI takes part; `--bandwidth` moves parameters through
+the executor beside bare sockets, ZeroMQ and gRPC.
 
 The systems take turns; of each job the median step of trainer 0, of the rounds their median.
 """

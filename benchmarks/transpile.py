@@ -1,6 +1,6 @@
 """How long a parameter-server job takes to transpile, beside PaddlePaddle 1.8.5.
 
-    python benchmarks/transpile.py [--sizes 10x2x2 50x10x10 100x100x1000 200x50x2] [--rounds 3] [--patience 200]
+    python benchmarks/transpile.py [--sizes 10x2x2 50x10x10 100x100x1000] [--rounds 3] [--patience 200]
 
 A size is LAYERSxSERVERSxTRAINERS; a program of n layers has 8 n + 3 ops. PaddlePaddle runs in the Python
 named by PADDLE_PYTHON and is left out without one. Each round of each size is a process of its own,

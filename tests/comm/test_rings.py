@@ -208,7 +208,8 @@ from fluidlite.transpiler.collective import COLLECTIVE_MODES
 def train(mode):
     main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [4, 3]), 2, param_attr=fluid.initializer.Constant(1.0)))
+        ones = fluid.initializer.Constant(1.0)
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [4, 3]), 2, param_attr=ones))
         fluid.optimizer.SGD(0.1).minimize(loss)
     if mode:
         COLLECTIVE_MODES[mode](1, 0).transpile(startup, main, 0, "127.0.0.1:6174", "127.0.0.1:6174", False)

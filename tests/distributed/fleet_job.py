@@ -1,11 +1,12 @@
 """A fleet script of old: one process of a parameter-server job, its role in the environment, as
 PaddleCloudRoleMaker reads it.
 
-    TRAINING_ROLE=PSERVER PADDLE_PSERVERS_IP_PORT_LIST=... PADDLE_TRAINERS_NUM=2 POD_IP=127.0.0.1 PADDLE_PORT=6174 python fleet_job.py sync
-    TRAINING_ROLE=TRAINER PADDLE_PSERVERS_IP_PORT_LIST=... PADDLE_TRAINERS_NUM=2 PADDLE_TRAINER_ID=0    python fleet_job.py sync
-    python fleet_job.py alone                                    the same of one process
+    export PADDLE_PSERVERS_IP_PORT_LIST=... PADDLE_TRAINERS_NUM=2
+    TRAINING_ROLE=PSERVER POD_IP=127.0.0.1 PADDLE_PORT=6174 python fleet_job.py sync
+    TRAINING_ROLE=TRAINER PADDLE_TRAINER_ID=0 python fleet_job.py sync
+    python fleet_job.py alone
 
-Trainers print their last parameters as JSON.
+The last is the same job of one process. Trainers print their last parameters as JSON.
 """
 
 from __future__ import annotations

@@ -122,13 +122,10 @@ def test_an_error_of_a_thread_reaches_the_next_step() -> None:
             )
             helper.communicator_.routes.clear()
             with pytest.raises(CommunicatorError, match="nobody@GRAD"):
+                sender = helper.communicator_
                 for step in range(50):
                     exe.run(program, feed=make_async.batch(step), fetch_list=[loss])
-                    until(
-                        lambda: (
-                            helper.communicator_.failure is not None or helper.communicator_.version > step
-                        )
-                    )  # noqa: B023
+                    until(lambda step=step: sender.failure is not None or sender.version > step)
             with contextlib.suppress(CommunicatorError):
                 helper.stop()
             assert not helper.is_running()

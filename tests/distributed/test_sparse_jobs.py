@@ -457,7 +457,8 @@ import resource, json
 import fluidlite as fluid
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ids = fluid.data("ids", [None, 1], "int64")
-rows = fluid.layers.embedding(ids, [10_000_000, 16], is_sparse=True, is_distributed=True, param_attr=fluid.ParamAttr("table"))
+table = fluid.ParamAttr("table")
+rows = fluid.layers.embedding(ids, [10_000_000, 16], is_sparse=True, is_distributed=True, param_attr=table)
 fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(rows))
 made = fluid.DistributeTranspiler()
 made.transpile(0, pservers="127.0.0.1:1,127.0.0.1:2", trainers=2, sync_mode=False)

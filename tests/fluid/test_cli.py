@@ -36,7 +36,9 @@ fluid.optimizer.SGD(0.1).minimize(loss)
 """
 HEAD = "import fluidlite as fluid\n"
 INDENTED = "    " + NET.strip().replace("\n", "\n    ") + "\n"
-RUN = "exe = fluid.Executor(fluid.CUDAPlace(0)); exe.run(fluid.default_startup_program())\nraise SystemExit('too far')\n"
+RUN = """exe = fluid.Executor(fluid.CUDAPlace(0)); exe.run(fluid.default_startup_program())
+raise SystemExit('too far')
+"""
 
 
 def call(*argv: object, stdin: bytes | None = None) -> tuple[int, str, str]:
@@ -440,7 +442,8 @@ def test_completion(shell: str) -> None:
 
 def test_bash_completes() -> None:
     text = call("--completion", "bash")[1]
-    text += 'COMP_WORDS=(fluidlite-transpile --mode gra); COMP_CWORD=2; _fluidlite_transpile; echo "${COMPREPLY[@]}"\n'
+    text += "COMP_WORDS=(fluidlite-transpile --mode gra); COMP_CWORD=2\n"
+    text += '_fluidlite_transpile; echo "${COMPREPLY[@]}"\n'
     assert subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "grad_allreduce\n"
 
 

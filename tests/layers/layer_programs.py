@@ -17,14 +17,50 @@ TENSOR = 7  # `VarType.LOD_TENSOR`
 HERE = os.path.dirname(os.path.abspath(__file__))
 # what steers other back ends, or says the same as another attribute
 IGNORED = frozenset(
-    """
-op_callstack op_device op_role op_role_var op_namescope use_mkldnn use_cudnn use_quantizer mkldnn_data_type exhaustive_search
-workspace_size_MB Scale_in Scale_out Scale_in_eltwise Scale_weights Scale_x Scale_y force_fp32_output fuse_relu fuse_brelu
-fuse_brelu_threshold fuse_activation fuse_alpha fuse_beta fuse_residual_connection fuse_relu_before_depthwise_conv fuse_with_relu
-x_data_format y_data_format scale_x scale_y scale_out grad_inplace head_number fused_transpose_Out fused_reshape_Out str_value
-force_cpu with_quant_attr sub_block skip_eager_deletion_vars
-""".split()
-)  # noqa: SIM905
+    [
+        "op_callstack",
+        "op_device",
+        "op_role",
+        "op_role_var",
+        "op_namescope",
+        "use_mkldnn",
+        "use_cudnn",
+        "use_quantizer",
+        "mkldnn_data_type",
+        "exhaustive_search",
+        "workspace_size_MB",
+        "Scale_in",
+        "Scale_out",
+        "Scale_in_eltwise",
+        "Scale_weights",
+        "Scale_x",
+        "Scale_y",
+        "force_fp32_output",
+        "fuse_relu",
+        "fuse_brelu",
+        "fuse_brelu_threshold",
+        "fuse_activation",
+        "fuse_alpha",
+        "fuse_beta",
+        "fuse_residual_connection",
+        "fuse_relu_before_depthwise_conv",
+        "fuse_with_relu",
+        "x_data_format",
+        "y_data_format",
+        "scale_x",
+        "scale_y",
+        "scale_out",
+        "grad_inplace",
+        "head_number",
+        "fused_transpose_Out",
+        "fused_reshape_Out",
+        "str_value",
+        "force_cpu",
+        "with_quant_attr",
+        "sub_block",
+        "skip_eager_deletion_vars",
+    ]
+)
 
 
 def load_defaults() -> Any:

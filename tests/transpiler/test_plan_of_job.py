@@ -315,9 +315,11 @@ for _ in range(10):
     x = fluid.layers.fc(x, 2000, act="relu")
 fluid.optimizer.Adam(0.01).minimize(fluid.layers.mean(fluid.layers.fc(x, 1)))
 start = time.process_time()
-found = plan(make_job(fluid.default_main_program(), fluid.default_startup_program(), "pserver", 10000, 1000), flops=1e12)
+job = make_job(fluid.default_main_program(), fluid.default_startup_program(), "pserver", 10000, 1000)
+found = plan(job, flops=1e12)
 lines = found.scaling()
-print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(found.table()), len(lines))
+kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(time.process_time() - start, kilobytes / 1024, len(found.table()), len(lines))
 """
     seconds, megabytes, rows, lines = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -136,12 +136,7 @@ TABLES = {
 # asynchronous trainers whose slices are cut when they are sent
 AT_RUN_TIME: Dict[str, Any] = {"sync_mode": False, "runtime_split_send_recv": True}  # noqa: UP006
 HALF: Dict[str, Any] = {"sync_mode": False, "half_async": True}  # noqa: UP006
-GEO: Dict[str, Any] = {
-    "sync_mode": False,
-    "runtime_split_send_recv": True,
-    "geo_sgd_mode": True,
-    "geo_sgd_need_push_nums": 5,
-}  # noqa: UP006
+GEO: Dict[str, Any] = {**AT_RUN_TIME, "geo_sgd_mode": True, "geo_sgd_need_push_nums": 5}  # noqa: UP006
 
 
 def grid(prefix: str, builds: Dict[str, Any], **options: Any) -> Cases:  # noqa: UP006

@@ -61,9 +61,7 @@ class LayerHelperBase:
         else:
             attr._set_default_initializer(default_initializer)
         if isinstance(attr, WeightNormParamAttr):
-            from fluidlite.layers.neural.weight_norm import create_weight_normalized
-
-            return create_weight_normalized(self, attr, shape, dtype)
+            return _weight_normalized(self, attr, shape, dtype)
         self.startup_program.global_block().create_parameter(
             dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True)
         )
@@ -113,3 +111,104 @@ class LayerHelperBase:
             persistable=True,
             initializer=initializer,
         )
+
+
+# ---------------------------------------------------------------------- weight normalisation
+def _weight_normalized(
+    helper: LayerHelperBase, attr: WeightNormParamAttr, shape: Sequence[int], dtype: Any
+) -> Variable:
+    """w of `shape` with parameters `<name>_v`, initialised as w would be, and `<name>_g`, which begins as
+    |v|.
+
+    The norm is taken over all dimensions but `attr.dim`, or over all of them where it is None.
+    """
+    g_shape = [1] * len(shape)
+    if attr.dim is not None:
+        g_shape[attr.dim] = shape[attr.dim]
+    g_attr, v_attr = copy.deepcopy(attr), copy.deepcopy(attr)
+    assert attr.name is not None
+    g_attr.name, v_attr.name = attr.name + "_g", attr.name + "_v"
+    startup, main = helper.startup_program.global_block(), helper.main_program.global_block()
+    g = startup.create_parameter(dtype=dtype, shape=g_shape, **g_attr._to_kwargs())
+    v = startup.create_parameter(dtype=dtype, shape=shape, **v_attr._to_kwargs(with_initializer=True))
+    steps = _Steps(helper, startup, dtype)
+    steps.norm(v, attr.dim, g)
+    steps.step("reshape", g, g, shape=g_shape)
+    g = main.create_parameter(dtype=dtype, shape=g_shape, **g_attr._to_kwargs())
+    v = main.create_parameter(dtype=dtype, shape=shape, **v_attr._to_kwargs())
+    w = _normalized(helper, g, v, attr.dim, dtype)
+    WeightNormParamAttr.params_with_weight_norm.append(w)
+    return w
+
+
+def _normalized(helper: LayerHelperBase, g: Variable, v: Variable, dim: int | None, dtype: Any) -> Variable:
+    steps = _Steps(helper, helper.block, dtype)
+    norm = steps.norm(v, dim, steps.variable("norm"))
+    scale = _of_layer("elementwise_div", {"X": g, "Y": norm}, {"axis": -1, "use_mkldnn": False})
+    if dim is None:
+        return _of_layer("elementwise_mul", {"X": v, "Y": scale}, {"axis": -1, "use_mkldnn": False})
+    column = _of_layer("reshape2", {"X": scale}, {"shape": [v.shape[dim]]}, extra="XShape")
+    return _of_layer("elementwise_mul", {"X": v, "Y": column}, {"axis": dim, "use_mkldnn": False})
+
+
+def _of_layer(type: str, inputs: dict[str, Variable], attrs: dict[str, Any], extra: str = "") -> Variable:
+    """The result of the op that the layer of that name would append, under the name that it would give it.
+
+    The layers themselves stand above this module.
+    """
+    helper = LayerHelperBase(unique_name.generate(type), type)
+    dtype = inputs["X"].dtype
+    out = helper.create_variable_for_type_inference(dtype)
+    outputs = {"Out": out}
+    if extra:
+        outputs[extra] = helper.create_variable_for_type_inference(dtype)
+    helper.block.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+    return out
+
+
+class _Steps:
+    """Appends ops to one block; their results are named `<layer>.weight_norm_<op>_N`."""
+
+    def __init__(self, helper: LayerHelperBase, block: Block, dtype: Any) -> None:
+        self.helper, self.block, self.dtype = helper, block, dtype
+
+    def variable(self, what: str) -> Variable:
+        """A new temporary."""
+        name = unique_name.generate(".".join([self.helper.name, f"weight_norm_{what}"]))
+        return self.block.create_var(name=name, dtype=self.dtype, persistable=False)
+
+    def step(
+        self, type: str, x: Variable, out: Variable | None = None, what: str = "", **attrs: Any
+    ) -> Variable:
+        """`type` applied to x."""
+        out = self.variable(what or type) if out is None else out
+        self.block.append_op(type=type, inputs={"X": x}, outputs={"Out": out}, attrs=attrs)
+        return out
+
+    def norm(self, x: Variable, dim: int | None, out: Variable) -> Variable:
+        """Write |x|, over all dimensions but `dim`, to `out`, in as many dimensions as x has."""
+        if dim is None:
+            return self._root_of_squares(x, out, [0], reduce_all=True)
+        last = len(x.shape) - 1
+        shape = [x.shape[dim], *[1] * last]
+        if dim == 0:
+            return self._reshaped(self.step("reshape", x, shape=[x.shape[0], -1]), [1], shape, out)
+        if dim == last:
+            return self._reshaped(self.step("reshape", x, shape=[-1, x.shape[-1]]), [0], shape[::-1], out)
+        swapped = list(range(len(x.shape)))
+        swapped[0], swapped[dim] = dim, 0
+        rows = self.step("reshape", self.step("transpose", x, axis=swapped), shape=[x.shape[dim], -1])
+        return self.step("transpose", self._reshaped(rows, [1], shape, None), out, axis=swapped)
+
+    def _reshaped(self, rows: Variable, axes: list[int], shape: list[int], out: Variable | None) -> Variable:
+        return self.step(
+            "reshape",
+            self._root_of_squares(rows, self.variable("norm"), axes, reduce_all=False),
+            out,
+            shape=shape,
+        )
+
+    def _root_of_squares(self, x: Variable, out: Variable, axes: list[int], reduce_all: bool) -> Variable:
+        squares = self.step("pow", self.step("abs", x), factor=2.0)
+        total = self.step("reduce_sum", squares, what="sum", dim=axes, keep_dim=False, reduce_all=reduce_all)
+        return self.step("pow", total, out, factor=0.5)

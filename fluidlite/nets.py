@@ -12,6 +12,7 @@ from fluidlite.layers.arithmetic.products import fc, matmul
 from fluidlite.layers.neural.conv import conv2d, pool2d
 from fluidlite.layers.neural.norm import batch_norm, dropout
 from fluidlite.layers.ops import sigmoid
+from fluidlite.layers.sequence_lod import sequence_conv, sequence_pool
 from fluidlite.layers.tensors.shaping import reshape, split, transpose
 
 __all__ = [
@@ -138,8 +139,6 @@ def sequence_conv_pool(
     bias_attr: Any = None,
 ) -> Variable:
     """`layers.sequence_conv`, then `layers.sequence_pool`."""
-    from fluidlite.layers.sequence_lod import sequence_conv, sequence_pool
-
     check_variable_and_dtype(input, "input", ["float32", "float64"], "input")
     hidden = sequence_conv(
         input=input,

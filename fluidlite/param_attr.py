@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from fluidlite.data_feeder import check_type
+from fluidlite.initializer import Constant, Initializer, Xavier
+from fluidlite.regularizer import WeightDecayRegularizer
 
 __all__ = ["ParamAttr", "WeightNormParamAttr"]
 
@@ -45,13 +47,9 @@ class ParamAttr:
             self.initializer = initializer
 
     def _set_default_param_initializer(self) -> None:
-        from fluidlite.initializer import Xavier
-
         self._set_default_initializer(Xavier())
 
     def _set_default_bias_initializer(self) -> None:
-        from fluidlite.initializer import Constant
-
         self._set_default_initializer(Constant(0.0))
 
     @staticmethod
@@ -59,9 +57,6 @@ class ParamAttr:
         """A ParamAttr from what layers take: None, a name, an initialiser, a ParamAttr, True or False, or
         a list.
         """
-        from fluidlite.initializer import Initializer
-        from fluidlite.regularizer import WeightDecayRegularizer
-
         if arg is None or arg is True:
             return ParamAttr()
         if isinstance(arg, (list, tuple)):

@@ -7,6 +7,8 @@ from typing import Any
 
 from fluidlite.data_feeder import check_dtype, convert_dtype
 from fluidlite.ir.variable import Variable
+from fluidlite.layers.tensors.constants import fill_constant, has_variable
+from fluidlite.layers.tensors.variables import cast
 
 __all__ = [
     "assert_same_structure",
@@ -154,6 +156,9 @@ def _assert_same_nesting(nest1: Any, nest2: Any, check_types: bool) -> None:
 
 
 # ---------------------------------------------------------------------- shapes and padding
+_contain_var = has_variable
+
+
 def _is_symmetric_padding(padding: Sequence[int], data_dim: int) -> bool:
     """Whether the padding in front of each dimension is that behind it."""
     assert len(padding) in (data_dim, 2 * data_dim)
@@ -162,19 +167,12 @@ def _is_symmetric_padding(padding: Sequence[int], data_dim: int) -> bool:
     )
 
 
-def _contain_var(items: Iterable[Any]) -> bool:
-    """Whether any item is a Variable."""
-    return any(isinstance(item, Variable) for item in items)
-
-
 def _get_shape_tensor_inputs(
     inputs: dict[str, Any], helper: Any, attrs: dict[str, Any], shape: Any, op_type: str
 ) -> dict[str, Any]:
     """Put a shape that is, or holds, Variables into the slots ShapeTensor(List), else into the attribute
     `shape`.
     """
-    from fluidlite.layers import tensor
-
     if isinstance(shape, Variable):
         shape.stop_gradient = True
         check_dtype(
@@ -184,23 +182,19 @@ def _get_shape_tensor_inputs(
             "fill_constant",
             f"(When type of shape in{op_type} is Variable.)",
         )
-        inputs["ShapeTensor"] = (
-            tensor.cast(shape, "int32") if convert_dtype(shape.dtype) == "int64" else shape
-        )
+        inputs["ShapeTensor"] = cast(shape, "int32") if convert_dtype(shape.dtype) == "int64" else shape
     elif isinstance(shape, (list, tuple)):
         assert len(shape) > 0, f"The size of 'shape' in {op_type} can't be zero, but received {len(shape)}."
         attrs["shape"] = [-1 if isinstance(dim, Variable) else dim for dim in shape]
-        if _contain_var(shape):
+        if has_variable(shape):
             inputs["ShapeTensorList"] = [_dimension(dim, index, op_type) for index, dim in enumerate(shape)]
     return inputs
 
 
 def _dimension(dim: Any, index: int, op_type: str) -> Variable:
     """One dimension as an int32 Variable."""
-    from fluidlite.layers import tensor
-
     if not isinstance(dim, Variable):
-        constant: Variable = tensor.fill_constant([1], "int32", dim, force_cpu=True)
+        constant: Variable = fill_constant([1], "int32", dim, force_cpu=True)
         return constant
     dim.stop_gradient = True
     check_dtype(
@@ -210,4 +204,4 @@ def _dimension(dim: Any, index: int, op_type: str) -> Variable:
         op_type,
         f"(When type of shape in{op_type}is list or tuple.)",
     )
-    return tensor.cast(x=dim, dtype="int32") if convert_dtype(dim.dtype) == "int64" else dim
+    return cast(x=dim, dtype="int32") if convert_dtype(dim.dtype) == "int64" else dim

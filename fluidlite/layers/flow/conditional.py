@@ -19,6 +19,8 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import equal, logical_and, logical_not
 from fluidlite.layers.flow.array import merge_lod_tensor
 from fluidlite.layers.flow.while_loop import BlockGuard, reads_and_writes, visible
+from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.variables import assign, cast
 from fluidlite.layers.utils import assert_same_structure, map_structure
 
 __all__ = [
@@ -130,8 +132,6 @@ def _append_gradient(op: Operator, parent: Block, gradients: Block) -> None:
 # ---------------------------------------------------------------------- cond, case, switch_case
 def copy_var_to_parent_block(var: Variable | None, layer_helper: LayerHelper) -> Variable | None:
     """A variable of the enclosing block that gets the value of `var` when the current block runs."""
-    from fluidlite.layers.tensor import assign
-
     if var is None:
         return None
     parent = layer_helper.main_program.current_block().parent
@@ -150,8 +150,6 @@ def cond(
 
     Both are called once, to write their ops, and return the same structure of Variables, or None.
     """
-    from fluidlite.layers.tensor import cast
-
     check_variable_and_dtype(pred, "pred", ["bool"], "fluid.layers.cond")
     check_type(name, "name", (str, type(None)), "fluid.layers.cond")
     helper = LayerHelper("cond", name=name)
@@ -239,8 +237,6 @@ def switch_case(
     `branch_fns` is a dict number -> function, a list of such pairs, or a list of functions; without `default`
     the one of the largest number is the default.
     """
-    from fluidlite.layers.tensor import cast, fill_constant
-
     LayerHelper("switch_case", name=name)
     check_variable_and_dtype(branch_index, "branch_index", ["uint8", "int32", "int64"], "switch_case")
     if convert_dtype(branch_index.dtype) != "int64":
@@ -421,8 +417,6 @@ class IfElse:
 
     def output(self, *outs: Variable) -> None:
         """Name the results of the block that is being written; both blocks name the same number of them."""
-        from fluidlite.layers.tensor import assign
-
         if self.status == self.OUT_IF_ELSE_BLOCKS:
             raise ValueError("output can only be invoked in the sub-block")
         table = self.output_table[self.status == self.IN_IF_ELSE_TRUE_BLOCKS]

@@ -12,6 +12,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.tensors.variables import assign
 from fluidlite.layers.utils import assert_same_structure, copy_mutable_vars, hold_mutable_vars, map_structure
 
 __all__ = ["BlockGuard", "While", "WhileGuard", "while_loop"]
@@ -157,8 +158,6 @@ def _check_condition(going: Any) -> None:
 def _write_body(
     cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], going: Variable
 ) -> None:
-    from fluidlite.layers.tensor import assign
-
     # the body may change a list or dict that it is given, and the variables outside must stay those that were
     # passed
     given = copy_mutable_vars(loop_vars) if hold_mutable_vars(loop_vars) else loop_vars

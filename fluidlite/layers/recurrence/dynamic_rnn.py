@@ -15,6 +15,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import less_than
 from fluidlite.layers.flow.array import array_read, array_to_lod_tensor, array_write, increment, shrink_memory
 from fluidlite.layers.flow.while_loop import While
+from fluidlite.layers.tensors.constants import fill_constant
 
 __all__ = ["DynamicRNN"]
 
@@ -199,8 +200,6 @@ class DynamicRNN:
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
         """The `with` in which the step is written."""
-        from fluidlite.layers.tensor import fill_constant
-
         if self.status != DynamicRNN.BEFORE_RNN:
             raise ValueError("rnn.block() can only be invoke once")
         self.step_idx = fill_constant(shape=[1], dtype="int64", value=0, force_cpu=True)

@@ -10,6 +10,8 @@ from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.arithmetic.products import fc
+from fluidlite.layers.tensors.variables import concat
 
 __all__ = [
     "beam_search",
@@ -294,9 +296,6 @@ def lstm_unit(
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
     """One step of an LSTM: the new hidden state and cell."""
-    from fluidlite.layers.arithmetic.products import fc
-    from fluidlite.layers.tensor import concat
-
     helper = LayerHelper("lstm_unit", name=name)
     for what, var in (("x_t", x_t), ("hidden_t_prev", hidden_t_prev), ("cell_t_prev", cell_t_prev)):
         check_variable_and_dtype(var, what, ["float32", "float64"], "lstm_unit")

@@ -14,6 +14,7 @@ from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import utils
+from fluidlite.layers.tensors.constants import fill_constant
 
 __all__ = [
     "gaussian_random",
@@ -66,8 +67,6 @@ def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> d
 
 def _dimension(helper: LayerHelper, dim: int | Variable) -> Variable:
     if not isinstance(dim, Variable):
-        from fluidlite.layers.tensor import fill_constant
-
         return fill_constant(
             [1], "int64", dim, force_cpu=True, out=helper.create_variable_for_type_inference("int64")
         )

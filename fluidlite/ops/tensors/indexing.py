@@ -24,7 +24,7 @@ from fluidlite.base.registry import (
 )
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import given_ints, ints
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, merge_rows
 
 _RANGE = {
     "axes": required(AttrType.INTS),
@@ -280,8 +280,6 @@ def _(
 def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
     """out[ids] += rows, ids that occur more than once included, without `add.at` on the host (it is slow)."""
     if xp is np and out.ndim >= 1 and len(ids):
-        from fluidlite.values.tensor import merge_rows
-
         merged, sums = merge_rows(np, ids, rows)
         out[merged] += sums
     elif len(ids):

@@ -11,7 +11,9 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import Exchange, FileStore, HttpStore, Store, serve_store
+from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
 from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase
 
 __all__ = ["GeneralRoleMaker", "REDUCTIONS", "reduction"]
@@ -227,8 +229,6 @@ class GeneralRoleMaker(RoleMakerBase):
             group
         ]
         if size > 1:
-            from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
-
             world = world_of(self._size)
             if world is not None:
                 return MpiExchange(
@@ -240,8 +240,6 @@ class GeneralRoleMaker(RoleMakerBase):
 
     def _store(self) -> Store:
         if self._http_ip_port:
-            from fluidlite.executor.comm.tcp.handshake import job_key
-
             endpoint = ":".join(self._http_ip_port)
             if self._role == Role.WORKER and self._current_id == 0 and self._http_server is None:
                 self._http_server = serve_store(endpoint, job_key())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from google.protobuf import text_format
 
+from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
 from fluidlite.data_feed_desc import feed_message
@@ -210,8 +211,6 @@ class FileInstantDataset(QueueDataset):
 
 
 def _unshuffled(how: str) -> None:
-    from fluidlite.incubate.fleet.base.abstract import abstract
-
     abstract(f"QueueDataset does not support {how} shuffle, please use InMemoryDataset for {how}_shuffle")
 
 

@@ -120,7 +120,7 @@ def test_import_is_light() -> None:
 def test_nothing_is_a_stub() -> None:
     marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
     abstract = (
-        ROOT / "fluidlite/incubate/fleet/base/abstract.py"
+        ROOT / "fluidlite/base/abstract.py"
     )  # the error of fluid's base classes, under the type that fluid gave it
     found = [
         f"{path.relative_to(ROOT)}: {mark}"

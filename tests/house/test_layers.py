@@ -29,7 +29,6 @@ STILL_LAZY: set[str] = {
     "fluidlite.compat.predictor",
     "fluidlite.compiler",
     "fluidlite.core",
-    "fluidlite.dataset",
     "fluidlite.distributed.cluster",
     "fluidlite.distributed.environment",
     "fluidlite.distributed.trial",
@@ -90,7 +89,6 @@ STILL_CIRCULAR: set[str] = {
 }
 # (importer, room) against the table
 STILL_UPWARDS: set[tuple[str, str]] = {
-    ("fluidlite.dataset", "fleet"),
     ("fluidlite.distributed.cluster", "commands"),
     ("fluidlite.executor.comm.server.loop", "saving"),
     ("fluidlite.executor.comm.server.state", "saving"),

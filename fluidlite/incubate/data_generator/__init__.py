@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fluidlite.incubate.fleet.base.abstract import abstract
+from fluidlite.base.abstract import abstract
 
 __all__ = ["DataGenerator", "MultiSlotDataGenerator", "MultiSlotStringDataGenerator"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import FluidError, MissingExtraError
 from fluidlite.base.mpi_start import under_mpi
-from fluidlite.incubate.fleet.base.abstract import abstract
 from fluidlite.incubate.fleet.base.roles import RoleMakerBase
 
 __all__ = ["MPIRoleMaker", "MPISymetricRoleMaker", "MpiExchange", "world_of"]

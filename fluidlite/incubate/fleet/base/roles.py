@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any
 
-from fluidlite.incubate.fleet.base.abstract import abstract
+from fluidlite.base.abstract import abstract
 
 __all__ = [
     "PaddleCloudRoleMaker",

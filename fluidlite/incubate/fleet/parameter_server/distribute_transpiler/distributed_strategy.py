@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import did_you_mean
-from fluidlite.incubate.fleet.base.abstract import abstract
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 

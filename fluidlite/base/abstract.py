@@ -1,5 +1,6 @@
-"""What a base class of Fleet raises where a class of its own has to say what is done.
-tests/house/test_house.py knows this file.
+"""The error of fluid's base classes: a method that a derived class has to define was called.
+
+Its type is fluid's, NotImplementedError, which tests/house/test_house.py allows in this file alone.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import io
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 from typing import Any
@@ -466,15 +465,3 @@ def test_paddle_is_fluidlite_only_inside() -> None:
         with pytest.raises(FluidError, match="would download"):
             paddle.dataset.mnist.train()()
     assert not [name for name in sys.modules if name.split(".")[0] == "paddle"]
-
-
-def test_the_manual_shows_what_happens() -> None:
-    """Each `$ command` of docs/COMMAND.md, run in examples/, prints what stands below it."""
-    text = (ROOT / "docs" / "COMMAND.md").read_text(encoding="utf8")
-    found = re.findall(r"^\$ fluidlite-transpile (.*)\n((?:(?!\$ |```).*\n)*)", text, re.M)
-    assert len(found) >= 5
-    for argv, expected in found:
-        ran = process(*shlex.split(argv), cwd=ROOT / "examples")
-        shown = [line for line in expected.splitlines() if line.strip() != "..."]
-        lines = [line.rstrip() for line in (ran.stdout + ran.stderr).splitlines()]
-        assert [line for line in shown if line.rstrip() not in lines] == [], argv

@@ -1,0 +1,187 @@
+"""Every code block of README, CONTRIBUTING and docs runs as written, and prints what the page shows."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import pages
+import pytest
+from pages import PAGES, ROOT, Block, Command, Page
+
+READ = [pages.read(path) for path in PAGES if path.exists()]
+SECONDS = 120  # the longest that a block may take
+LANGUAGES = {"python", "console", "text"}
+
+# beginnings of commands that are not run here, each with the reason
+NOT_RUN = {
+    "make ": "sets up an environment of its own; that the target exists is checked",
+    "pip install ": "changes the environment; that the extra exists is checked",
+    "git clone ": "needs the network",
+}
+
+
+def folder_of(page: Page, folder: pathlib.Path) -> pathlib.Path:
+    """Write the examples and the files that the page shows into a folder; return where its commands run."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for block in page.blocks:
+        if "file" in block.run:
+            (folder / block.run["file"]).write_text(block.text, encoding="utf8")
+    return folder / page.run.get("folder", ".")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """That of the tests, without roles of a job, and with this interpreter's commands found first."""
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PADDLE_", "TRAINING_"))
+    }
+    path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+    return {**clean, "PATH": path, "NO_COLOR": "1", "FLAGS_rpc_deadline": "60000", **variables}
+
+
+# ---------------------------------------------------------------------- Python
+@pytest.mark.parametrize("page", [page for page in READ if page.python()], ids=lambda page: page.name)
+def test_python_runs_and_prints_what_is_shown(page: Page, tmp_path: pathlib.Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, pages.__file__, str(ROOT / page.name)],
+        cwd=folder_of(page, tmp_path),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    printed = re.split("^" + pages.OUTPUT_OF.format(r"\d+") + "\n", ran.stdout, flags=re.M)[1:]
+    for block, output in zip(page.python(), printed, strict=True):
+        shown = page.shown_below(block)
+        assert shown is None or pages.matches(shown, output), f"{block.place} printed:\n{output}"
+
+
+JOBS = [block for page in READ for block in page.blocks if "processes" in block.run]
+
+
+@pytest.mark.parametrize("block", JOBS, ids=lambda block: block.place)
+def test_a_script_of_a_job_runs_as_its_processes(block: Block, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / block.run["file"]
+    script.write_text(block.text, encoding="utf8")
+    roles = block.run["processes"].split(",")
+    endpoints = [f"127.0.0.1:{free_port()}" for role in roles if role == "pserver"]
+    shared = {
+        "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(endpoints),
+        "PADDLE_TRAINERS_NUM": str(roles.count("trainer")),
+        "FLUIDLITE_JOB_KEY": "of this test",
+    }
+    started = []
+    for index, role in enumerate(roles):
+        number = roles[:index].count(role)
+        own = {"PADDLE_TRAINER_ID": str(number)}
+        if role == "pserver":
+            host, port = endpoints[number].split(":")
+            own = {"POD_IP": host, "PADDLE_PORT": port, "PADDLE_CURRENT_ENDPOINT": endpoints[number]}
+        variables = environment(TRAINING_ROLE=role.upper(), **shared, **own)
+        started.append(
+            subprocess.Popen(
+                [sys.executable, str(script)], cwd=tmp_path, env=variables, stderr=subprocess.PIPE, text=True
+            )
+        )
+    for process in started:
+        _, errors = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, errors
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+# ---------------------------------------------------------------------- commands
+def reason_not_to_run(command: Command) -> str | None:
+    return next((reason for start, reason in NOT_RUN.items() if command.text.startswith(start)), None)
+
+
+def console_blocks() -> list[object]:
+    found = []
+    for page in READ:
+        for block in page.blocks:
+            if block.language == "console" and not all(map(reason_not_to_run, pages.commands(block))):
+                marks = [pytest.mark.mpi] if "mpiexec" in block.text else []
+                found.append(pytest.param(page, block, marks=marks, id=block.place))
+    return found
+
+
+@pytest.mark.parametrize("page, block", console_blocks())
+def test_commands_print_what_is_shown(page: Page, block: Block, tmp_path: pathlib.Path) -> None:
+    """The commands of a block run in one shell, so that what one exports the next ones see."""
+    wanted = [command for command in pages.commands(block) if not reason_not_to_run(command)]
+    script = (
+        "".join(f"{command.text}\necho; echo '==== {i}' $?\n" for i, command in enumerate(wanted)) + "wait\n"
+    )
+    for port in set(re.findall(r"127\.0\.0\.1:(\d+)", script)) if "PADDLE_PSERVERS" in script else ():
+        script = script.replace(port, str(free_port()))  # the page's may be taken by another test
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder_of(page, tmp_path),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+    )
+    parts = re.split(r"\n==== \d+ (\d+)\n", ran.stdout)
+    for command, output, code in zip(wanted, parts[0::2], parts[1::2], strict=False):
+        assert int(code) == 0 or "error" in command.shown, f"{block.place} $ {command.text}\n{output}"
+        if command.shown:
+            assert pages.matches(command.shown, output), f"{block.place} $ {command.text}\n{output}"
+    assert len(parts) == 2 * len(wanted) + 1, ran.stdout
+
+
+COMMANDS = [
+    command
+    for page in READ
+    for block in page.blocks
+    if block.language == "console"
+    for command in pages.commands(block)
+]
+
+
+def test_commands_that_are_not_run_name_what_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf8")
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for command in COMMANDS:
+        if command.text.startswith("make "):
+            assert re.search(rf"^{command.text.split()[1]}:", makefile, re.M), command.text
+        for extra in re.findall(r"\[(\w+)\]", command.text) if command.text.startswith("pip ") else ():
+            assert extra in config["options.extras_require"], command.text
+
+
+# ---------------------------------------------------------------------- pages
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
+def test_blocks_have_a_language_and_a_way_to_run(page: Page) -> None:
+    assert {block.language for block in page.blocks} <= LANGUAGES
+    indented = [line for line in page.prose.splitlines() if re.match(r" {4,}(?![-*|])", line)]
+    assert not [line for line in indented if re.search(r"[=(]", line)], "code belongs in a fenced block"
+
+
+# what looks like a path of the repository: a folder of it, then names
+PATH = re.compile(r"`((?:fluidlite|executor|transpiler|tests|benchmarks|examples|docs)/[\w/.*-]*)`")
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
+def test_paths_exist(page: Page) -> None:
+    missing = [path for path in PATH.findall(page.prose) if not any(ROOT.glob(path.rstrip("/")))]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Page) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.prose)
+    here = (ROOT / page.name).parent
+    assert not [link for link in links if not (here / link).exists()]

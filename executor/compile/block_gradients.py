@@ -22,14 +22,8 @@ from fluidlite.executor.compile.blocks import (
 from fluidlite.executor.compile.emitter import Fresh
 from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.flow.control_flow import (
-    added,
-    array_result,
-    changed,
-    replaced_names,
-    wanted_gradients,
-    zeros_of,
-)
+from fluidlite.ops.flow.loops import array_result, changed, replaced_names
+from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, zeros_of
 from fluidlite.values.tensor import LoDTensorArray
 
 __all__ = ["Total", "combined", "finish", "zeros"]

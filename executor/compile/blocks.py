@@ -23,7 +23,7 @@ from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
-from fluidlite.ops.flow.control_flow import facts_of, has_elements, is_true
+from fluidlite.ops.flow.sub_blocks import facts_of, has_elements, is_true
 
 __all__ = [
     "Body",

@@ -11,7 +11,7 @@ from fluidlite.executor.compile.blocks import Body, CannotInline, Record, block_
 from fluidlite.executor.compile.emitter import Fresh
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.flow.control_flow import facts_of, wanted_gradients
+from fluidlite.ops.flow.sub_blocks import facts_of, wanted_gradients
 
 
 class Stack:

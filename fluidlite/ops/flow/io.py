@@ -221,3 +221,28 @@ read = Op(
 @read.kernel
 def _(xp: Any, Reader: Any) -> dict[str, list[Any]]:
     return {"Out": [WithLod(xp.asarray(host(tensor.array)), tensor._lod) for tensor in Reader.read_next()]}
+
+
+# ---------------------------------------------------------------------- what a run has
+delete_var = Op("delete_var", "X* ->", effect=True, lod=None)
+
+
+@delete_var.kernel
+def _(ctx: Any) -> dict[str, Any]:
+    ctx.scope.erase(ctx.op.input("X"))
+    for name in ctx.op.input("X"):
+        ctx.frame.values.pop(name, None)
+    return {}
+
+
+get_places = Op("get_places", "-> Out", attrs={"device_count": 0, "device_type": "AUTO"}, lod=None)
+
+
+@get_places.shape
+def _() -> Spec:
+    return Spec((), VarType.FP32, 0, VarType.PLACE_LIST)
+
+
+@get_places.kernel
+def _(ctx: Any, device_count: int) -> list[Any]:
+    return [ctx.place] * max(device_count, 1)

@@ -1,0 +1,162 @@
+"""Branches: a block that runs under a condition, and variables chosen by a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import BLOCK, GradContext, Lod, Op, Spec, grad_name
+from fluidlite.ir.operator import Operator
+from fluidlite.ops.flow.sub_blocks import (
+    SKIPPED,
+    facts_of,
+    gradient,
+    gradient_frame,
+    has_elements,
+    is_true,
+    own_copies,
+    snapshot,
+    wanted_gradients,
+)
+from fluidlite.ops.tensors.array import number
+
+
+def _taken(op: Operator, Cond: list[Any], Input: list[Any]) -> bool:
+    """Whether the branch runs: a scalar condition must hold, else every input must have elements."""
+    if op.attrs["is_scalar_condition"]:
+        return is_true(Cond[0])
+    return has_elements(Input)
+
+
+def _declare_branch(type: str) -> Op:
+    op = Op(
+        type,
+        "Cond* Input*? -> Out*? Scope?",
+        lod=None,
+        updates=("Out",),
+        attrs={"sub_block": BLOCK, "is_scalar_condition": False, **SKIPPED},
+    )
+
+    @op.kernel
+    def _(ctx: Any, Cond: list[Any], Input: list[Any]) -> dict[str, Any]:
+        if not _taken(ctx.op, Cond, Input):
+            return {}
+        facts = facts_of(ctx.op, "Input", "Scope")
+        if facts.keeps:
+            own_copies(ctx, facts.carried)
+        before = snapshot(ctx, facts.carried) if facts.keeps else {}
+        frame = ctx.frame.child(ctx.op.attrs["sub_block"])
+        ctx.interpreter.run_block(ctx.op.attrs["sub_block"], frame)
+        for name, (value, lod) in before.items():
+            frame.values[name], frame.lods[name] = value, lod
+        return {"Scope": frame} if facts.keeps else {}
+
+    return op
+
+
+conditional_block = _declare_branch("conditional_block")
+conditional_block_infer = _declare_branch("conditional_block_infer")
+
+
+@conditional_block.grad_rule("Input")
+def _(context: GradContext) -> None:
+    context.emit(
+        "conditional_block_grad",
+        {
+            "Cond": context.input("Cond"),
+            "Input": context.input("Input"),
+            "Out": context.output("Out"),
+            "Out@GRAD": context.out_grad("Out"),
+            "Scope": context.output("Scope"),
+        },
+        {"Input@GRAD": context.in_grad("Input")},
+        {"sub_block": context.grad_block, "is_scalar_condition": context.op.attrs["is_scalar_condition"]},
+    )
+
+
+conditional_block_grad = Op(
+    "conditional_block_grad",
+    "Cond* Input*? Out*? Out@GRAD*? Scope? -> Input@GRAD*?",
+    lod=None,
+    attrs={"sub_block": BLOCK, "is_scalar_condition": False},
+)
+
+
+@conditional_block_grad.kernel
+def _(
+    ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any
+) -> dict[str, Any]:
+    op, wanted = ctx.op, wanted_gradients(ctx.op, "Input")
+    incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
+    frame = gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
+    runs = Scope is not None and _taken(op, Cond, Input)
+    if runs:
+        ctx.interpreter.run_block(op.attrs["sub_block"], frame)
+    found: list[Any] = [None] * len(op.output("Input@GRAD"))
+    for index, name in wanted:
+        made = frame.values.get(name) if runs or name in incoming else None
+        found[index] = gradient(xp, made, Input[index], Input_lod[index])
+    return {"Input@GRAD": found}
+
+
+# ---------------------------------------------------------------------- choosing among variables
+select_input = Op("select_input", "X*? Mask -> Out", lod=None, dynamic=True)
+select_output = Op("select_output", "X? Mask -> Out*", lod=None, dynamic=True)
+
+
+@select_input.shape
+def _(X: list[Spec]) -> Spec:
+    return X[0]
+
+
+@select_input.kernel
+def _(ctx: Any, X: list[Any], Mask: Array) -> Any:
+    branch = number(Mask)
+    if not 0 <= branch < len(X) or X[branch] is None:
+        raise EnforceNotMet(
+            f"op 'select_input': Mask says {branch}, but X has {len(X)} inputs"
+            + (" and that one was not computed" if 0 <= branch < len(X) else "")
+        )
+    return X[branch]
+
+
+@select_input.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit(
+        "select_output",
+        {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+        {"Out": context.in_grad("X")},
+    )
+
+
+@select_output.kernel
+def _(ctx: Any, X: Any, Mask: Array) -> dict[str, list[Any]]:
+    branch, count = number(Mask), len(ctx.op.output("Out"))
+    if not 0 <= branch < count:
+        raise EnforceNotMet(f"op 'select_output': Mask says {branch}, but Out has {count} outputs")
+    return {"Out": [X if index == branch else None for index in range(count)]}
+
+
+@select_output.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit(
+        "select_input",
+        {"X": context.out_grad("Out"), "Mask": context.input("Mask")},
+        {"Out": context.in_grad("X")},
+    )
+
+
+# ---------------------------------------------------------------------- conditions
+is_empty = Op("is_empty", "X -> Out", lod=None)
+
+
+@is_empty.shape
+def _(X: Spec) -> Spec:
+    return Spec((1,), VarType.BOOL)
+
+
+@is_empty.kernel
+def _(xp: Any, X: Array) -> Array:
+    empty: Array = xp.array([X.size == 0])
+    return empty

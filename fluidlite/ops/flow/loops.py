@@ -1,0 +1,215 @@
+"""Loops: `while` with its gradient, and the counter that it goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, GradContext, Lod, Op, grad_name, same_as
+from fluidlite.ops.flow.sub_blocks import (
+    SKIPPED,
+    added,
+    facts_of,
+    gradient,
+    gradient_frame,
+    is_true,
+    own_copies,
+    snapshot,
+    wanted_gradients,
+    zeros_of,
+)
+from fluidlite.ops.tensors.array import entry
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray
+
+while_op = Op(
+    "while",
+    "X*? Condition* -> Out*? StepScopes?",
+    lod=None,
+    updates=("Out",),
+    attrs={"sub_block": BLOCK, "is_test": False, **SKIPPED},
+)
+
+
+@while_op.kernel
+def _(ctx: Any) -> dict[str, Any]:
+    op, body, facts = ctx.op, ctx.op.attrs["sub_block"], facts_of(ctx.op, "X", "StepScopes")
+    condition = op.input("Condition")[0]
+    if facts.keeps:
+        own_copies(ctx, facts.carried)
+    steps: list[Any] = []
+    while is_true(ctx.frame.find(condition)):
+        if condition not in facts.writes:
+            raise EnforceNotMet(
+                f"op 'while': the loop's body never writes its condition {condition!r}, so that it would "
+                f"run for ever\n  built at {op.where}"
+            )
+        before = snapshot(ctx, facts.carried) if facts.keeps else {}
+        step = ctx.frame.child(body)
+        ctx.interpreter.run_block(body, step)
+        if facts.keeps:
+            steps.append(step)
+        for name, (value, lod) in before.items():
+            step.values[name], step.lods[name] = value, lod
+    return {"StepScopes": steps}
+
+
+@while_op.grad_rule("X")
+def _(context: GradContext) -> None:
+    block, forward = context.grad_block, context.op.attrs["sub_block"]
+    made = {name for op in block.ops for name in op.output_arg_names}
+    wanted = [name if name in made else EMPTY_VAR for name in context.in_grad("X")]
+    known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
+    incoming: list[str] = []
+    for op in block.ops:
+        incoming += [
+            name
+            for name in op.input_arg_names
+            if name not in known and name not in incoming and forward._find_var_recursive(name) is None
+        ]
+        known.update(op.output_arg_names)
+    context.emit(
+        "while_grad",
+        {
+            "X": context.input("X"),
+            "Out": context.output("Out"),
+            "Out@GRAD": incoming,
+            "StepScopes": context.output("StepScopes"),
+        },
+        {"X@GRAD": wanted},
+        {**context.op.attrs, "sub_block": block, "original_output_grad": incoming},
+    )
+
+
+while_grad = Op(
+    "while_grad",
+    "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?",
+    lod=None,
+    attrs={"sub_block": BLOCK, "is_test": False, "original_output_grad": STRINGS(), **SKIPPED},
+)
+
+
+@while_grad.kernel
+def _(
+    ctx: Any,
+    xp: Any,
+    X: list[Any],
+    X_lod: list[Lod],
+    Out: list[Any],
+    dOut: list[Any],
+    StepScopes: list[Any],
+    original_output_grad: list[str],
+) -> dict[str, Any]:
+    op, wanted = ctx.op, wanted_gradients(ctx.op, "X")
+    results = dict(zip(map(grad_name, op.input("Out")), Out, strict=True))
+    incoming = {
+        name: value if value is not None else zeros_of(xp, results.get(name))
+        for name, value in zip(original_output_grad, dOut, strict=True)
+    }
+    loop = _LoopGradient(xp, incoming, replaced_names(op.attrs["sub_block"]))
+    inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
+    carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
+    for step in reversed(StepScopes):
+        frame = gradient_frame(ctx, step, [name for _, name in wanted], loop.incoming)
+        ctx.interpreter.run_block(op.attrs["sub_block"], frame)
+        loop.replace(frame, carried)
+        loop.accumulate(frame, [name for _, name in wanted if name not in carried])
+    found: list[Any] = [None] * len(op.output("X@GRAD"))
+    for index, name in wanted:
+        made = (
+            loop.result(name, nested=ctx.frame.forward is not None)
+            if name in carried
+            else loop.totals.get(name)
+        )
+        found[index] = gradient(xp, made, X[index], X_lod[index])
+    return {"X@GRAD": found}
+
+
+def replaced_names(grad_block: Any) -> set[str]:
+    """Gradients of what the forward block writes in every step, branches apart."""
+    forward = grad_block.program.blocks[grad_block.forward_block_idx]
+    return {grad_name(name) for op in forward.ops if not op.sub_blocks() for name in op.output_arg_names}
+
+
+class _LoopGradient:
+    """The gradients that go from one step of a loop to the step before it, and those that add up over all
+    steps.
+    """
+
+    def __init__(self, xp: Any, incoming: dict[str, Any], replaced: set[str]) -> None:
+        self.xp, self.replaced = xp, replaced
+        self.incoming, self.first = incoming, dict(incoming)
+        self.totals: dict[str, Any] = {}
+
+    def accumulate(self, frame: Any, names: Iterable[str]) -> None:
+        """Add what the step found for variables that the loop only reads."""
+        for name in names:
+            self.totals[name] = added(self.xp, self.totals.get(name), frame.values.get(name))
+
+    def replace(self, frame: Any, carried: set[str]) -> None:
+        """Give the step before what this step found for variables that the loop replaces; entries of
+        arrays add up.
+        """
+        for name, outer in self.incoming.items():
+            inner = frame.values.get(name)
+            if isinstance(inner, LoDTensorArray):
+                written = changed(outer, inner)
+                self.totals[name] = added(self.xp, self.totals.get(name), written)
+                self.incoming[name] = added(self.xp, outer, written)
+            elif name in carried:
+                self.incoming[name] = inner
+            elif (
+                inner is not None and name in self.replaced
+            ):  # not read: only what the last step wrote counts
+                self.incoming[name] = zeros_of(self.xp, inner)
+
+    def result(self, name: str, nested: bool) -> Any:
+        """The gradient before the first step. Inside another loop an array comes without what that loop
+        will add itself.
+        """
+        return (
+            array_result(self.incoming[name], self.totals.get(name), self.first[name])
+            if nested
+            else self.incoming[name]
+        )
+
+
+def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | None) -> Any:
+    """`value`; an array as the entries that a loop added, and those that came in where it added none."""
+    if not isinstance(value, LoDTensorArray):
+        return value
+    new, old = new or LoDTensorArray(), old or LoDTensorArray()
+    return LoDTensorArray(
+        new[index] if entry(new, index) is not None or index >= len(old) else old[index]
+        for index in range(max(len(new), len(old)))
+    )
+
+
+def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
+    """The entries of `inner` that are not simply those of `outer`."""
+    return LoDTensorArray(
+        LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
+        for index, item in enumerate(inner)
+    )
+
+
+# ---------------------------------------------------------------------- counters
+increment = Op("increment", "X -> Out", attrs={"step": 1.0})
+increment.shape(same_as("X"))
+
+
+@increment.kernel
+def _(xp: Any, X: Array, step: float) -> Array:
+    total: Array = X + xp.asarray(step).astype(X.dtype)
+    return total
+
+
+@increment.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit(
+        "increment",
+        {"X": context.output("Out")},
+        {"Out": context.input("X")},
+        {**context.op.attrs, "step": -context.op.attrs["step"]},
+    )  # the counter goes back to where it was

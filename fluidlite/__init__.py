@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from fluidlite.base import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
+from fluidlite.ir import views as _views
 
 __version__ = "0.1.0"
 
@@ -96,6 +97,22 @@ def __getattr__(name: str) -> Any:
         )
     globals()[name] = value
     return value
+
+
+def _describe(target: Any) -> Any:
+    from fluidlite.compat.desc import describe
+
+    return describe(target)
+
+
+def _notebook_html(program: Any) -> str:
+    from fluidlite.show.notebook import program_cell
+
+    return program_cell(program)
+
+
+# programs know their views by these, which open the rooms of the views at first use
+_views.provide(desc=_describe, html=_notebook_html)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
+from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
     CPUPlace,
     CUDAPinnedPlace,
@@ -18,7 +19,7 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
-from fluidlite.compat.kept_attrs import kept_attrs
+from fluidlite.ir.attributes import STAMPS
 from fluidlite.ir.operator import (
     CALLSTACK_ATTR,
     DEVICE_ATTR,
@@ -27,7 +28,6 @@ from fluidlite.ir.operator import (
     ROLE_VAR_ATTR,
     OpRole,
 )
-from fluidlite.ir.restore import STAMPS
 from fluidlite.values.scope import Scope
 from fluidlite.values.scope import ScopeVariable as Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows

@@ -11,8 +11,8 @@ from typing import Any
 from fluidlite.base import flags
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.printing import operator_text, variable_text
 from fluidlite.ir.program import Program
-from fluidlite.ir.text import operator_text, variable_text
 from fluidlite.ir.variable import Parameter
 
 __all__ = [

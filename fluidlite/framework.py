@@ -20,7 +20,7 @@ from fluidlite.base.place import (
     cuda_places,
     is_compiled_with_cuda,
 )
-from fluidlite.compat.kept_attrs import kept_attrs
+from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
 from fluidlite.ir.program import (

@@ -107,6 +107,4 @@ def parse_program(data: bytes) -> Program:
         from fluidlite.ir.text import parse
 
         return parse(text)
-    from fluidlite.ir.proto import parse_program as parse_bytes
-
-    return parse_bytes(data)
+    return Program.parse_from_string(data)

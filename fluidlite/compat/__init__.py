@@ -1,3 +1,3 @@
-"""Paddle's own views of programs and models: descriptions, kept attributes, the predictor, the steps of a
+"""Paddle's own views of programs and models: descriptions, the predictor, the steps of a
 backward pass.
 """

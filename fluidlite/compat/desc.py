@@ -20,7 +20,7 @@ from fluidlite.ir.program import Program, copy_operator
 from fluidlite.ir.proto import PROGRAM_VERSION
 from fluidlite.ir.variable import Variable
 
-__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc"]
+__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "describe"]
 
 
 _TENSORS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY)
@@ -474,3 +474,12 @@ class OpDesc(_View):
 
     def set_is_target(self, is_target: bool) -> None:
         """Pruning here takes its targets as arguments, so this mark says nothing."""
+
+
+def describe(target: Program | Block | Variable | Operator) -> ProgramDesc | BlockDesc | VarDesc | OpDesc:
+    """The view of a program or of one of its parts: `program.desc` and its like."""
+    if isinstance(target, Program):
+        return ProgramDesc(target)
+    if isinstance(target, Block):
+        return BlockDesc(target)
+    return VarDesc(target) if isinstance(target, Variable) else OpDesc(target)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType, to_vartype
 from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
+from fluidlite.ir import views
 from fluidlite.ir.operator import Operator
+from fluidlite.ir.printing import block_text
 from fluidlite.ir.variable import PARAMETER_FIELDS, Parameter, Variable, check_switches
 
 if TYPE_CHECKING:
@@ -40,9 +42,7 @@ class Block:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's BlockDesc."""
-        from fluidlite.compat.desc import BlockDesc
-
-        return BlockDesc(self)
+        return views.description(self)
 
     @property
     def parent(self) -> Block | None:
@@ -290,8 +290,6 @@ class Block:
         return repr(self)
 
     def __repr__(self) -> str:
-        from fluidlite.ir.text import block_text
-
         return block_text(self)
 
     __str__ = __repr__

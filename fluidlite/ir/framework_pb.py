@@ -8,13 +8,13 @@ wire does not tell apart: a call stack may hold source lines of any encoding, an
 
 from __future__ import annotations
 
-from typing import Any
-
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
+import functools
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "ATTR_TYPES",
     "BlockDesc",
+    "DecodeError",
     "OpDesc",
     "ProgramDesc",
     "TensorDesc",
@@ -89,6 +89,8 @@ def _add_field(message: Any, text: str, strings: str) -> None:
 
 
 def _file(strings: str) -> Any:
+    from google.protobuf import descriptor_pb2  # type: ignore[import-untyped]
+
     file = descriptor_pb2.FileDescriptorProto(
         name="fluidlite/framework.proto", package=_PACKAGE, syntax="proto2"
     )
@@ -113,6 +115,9 @@ def declared(strings: str = "bytes") -> dict[str, Any]:
     """Message name -> class, for the messages that stand for themselves; their text is of the protobuf
     type `strings`.
     """
+    # protobuf takes as long to import as all of fluidlite.ir, and most programs are neither saved nor loaded
+    from google.protobuf import descriptor_pool, message_factory  # type: ignore[import-untyped]
+
     pool = descriptor_pool.DescriptorPool()
     pool.Add(_file(strings))
     return {
@@ -122,10 +127,32 @@ def declared(strings: str = "bytes") -> dict[str, Any]:
     }
 
 
-_declared = declared()
-ProgramDesc = _declared["ProgramDesc"]
-"""A whole program."""
-BlockDesc, OpDesc, VarDesc = _declared["BlockDesc"], _declared["OpDesc"], _declared["VarDesc"]
-"""Its parts."""
-TensorDesc = _declared["VarType"].TensorDesc
-"""The element type and dimensions in front of a tensor's data in a file."""
+@functools.cache
+def _messages() -> dict[str, Any]:
+    """The messages by the names that this module has them under, and the error of bytes that are none."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    found = declared()
+    return {
+        "BlockDesc": found["BlockDesc"],
+        "DecodeError": DecodeError,
+        "OpDesc": found["OpDesc"],
+        "ProgramDesc": found["ProgramDesc"],
+        "TensorDesc": found["VarType"].TensorDesc,  # stands in front of a tensor's data in a file
+        "VarDesc": found["VarDesc"],
+    }
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _messages():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _messages()[name]
+
+
+if TYPE_CHECKING:  # made at first use, by `__getattr__`
+    BlockDesc: Any
+    DecodeError: Any
+    OpDesc: Any
+    ProgramDesc: Any
+    TensorDesc: Any
+    VarDesc: Any

@@ -2,97 +2,47 @@
 
 from __future__ import annotations
 
-import ctypes
-import enum
-import functools
-import linecache
-import pathlib
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import fluidlite
 from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
+from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.registry import AttrType, Op, Spec
-from fluidlite.compat.kept_attrs import kept_attrs
+from fluidlite.ir import views
+from fluidlite.ir.attributes import (
+    CALLSTACK_ATTR,
+    COMMON_TYPES,
+    DEVICE_ATTR,
+    NAMESCOPE_ATTR,
+    ROLE_ATTR,
+    ROLE_VAR_ATTR,
+    ROLES,
+    OpRole,
+    as_32_bits,
+    plain_value,
+    typed_value,
+)
+from fluidlite.ir.printing import operator_text
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.where import Where, user_location
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
 
-__all__ = ["COMMON_TYPES", "OpRole", "Operator", "ROLE_ATTR", "ROLE_VAR_ATTR", "Where", "user_location"]
-
-ROLE_ATTR = "op_role"
-ROLE_VAR_ATTR = "op_role_var"
-NAMESCOPE_ATTR = "op_namescope"
-CALLSTACK_ATTR = "op_callstack"
-DEVICE_ATTR = "op_device"
-_ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))  # the roles that 1.8.5 lets an op have
-COMMON_TYPES = {
-    ROLE_ATTR: AttrType.INT,
-    ROLE_VAR_ATTR: AttrType.STRINGS,
-    NAMESCOPE_ATTR: AttrType.STRING,
-    CALLSTACK_ATTR: AttrType.STRINGS,
-    DEVICE_ATTR: AttrType.STRING,
-}
-
-
-class OpRole(enum.IntFlag):
-    """What an op is there for; transpilers decide by it."""
-
-    Forward = 0
-    Backward = 1
-    Optimize = 2
-    RPC = 4
-    Dist = 8
-    LRSched = 16
-    Loss = 256
-    NotSpecified = 4096
-
-    def __str__(self) -> str:
-        return f"OpRole.{self.name}"
-
-    __repr__ = __str__
-
-
-class Where(NamedTuple):
-    """A place in the user's source."""
-
-    file: str
-    line: int
-    function: str = "<module>"
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-    def callstack(self) -> list[str]:
-        """The two lines of a traceback that Paddle keeps in `op_callstack`."""
-        source = linecache.getline(self.file, self.line).strip()
-        return [f'  File "{self.file}", line {self.line}, in {self.function}\n', f"    {source}\n"]
-
-
-@functools.cache
-def _package_folders() -> tuple[str, ...]:
-    roots = {str(pathlib.Path(path).resolve()) for path in fluidlite.__path__}
-    for name in ("fluidlite.executor", "fluidlite.transpiler", "fluidlite.layers"):
-        module = sys.modules.get(name)
-        roots.update(str(pathlib.Path(path).resolve()) for path in getattr(module, "__path__", ()))
-    return tuple(roots)
-
-
-@functools.cache
-def _is_ours(file: str) -> bool:
-    return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
-
-
-def user_location() -> Where | None:
-    """The innermost frame outside FluidLite."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+__all__ = [
+    "CALLSTACK_ATTR",
+    "COMMON_TYPES",
+    "DEVICE_ATTR",
+    "NAMESCOPE_ATTR",
+    "OpRole",
+    "Operator",
+    "ROLE_ATTR",
+    "ROLE_VAR_ATTR",
+    "Where",
+    "user_location",
+]
 
 
 def _names(value: Any) -> list[str]:
@@ -120,58 +70,6 @@ def _name(item: Any) -> str:
 def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """Slot -> names in the order that Paddle keeps slots in, which is the alphabet's."""
     return {slot: _names(value) for slot, value in sorted((given or {}).items()) if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """Attribute values as plain Python, so that NumPy scalars do not leak into programs."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (enum.IntEnum, enum.IntFlag)):
-        return int(value)
-    if isinstance(value, bytes):
-        return value.decode()
-    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    if hasattr(value, "tolist") and hasattr(value, "dtype") and not isinstance(value, Variable):
-        return value.tolist()
-    return value
-
-
-# attribute type -> what its values, or the items of its lists, may be given as, and what they become
-_SCALARS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
-    AttrType.INT: ((int,), int),
-    AttrType.LONG: ((int,), int),
-    AttrType.FLOAT: ((int, float), float),
-    AttrType.BOOLEAN: ((int, float), bool),
-    AttrType.STRING: ((str,), str),
-}
-_LISTS: dict[AttrType, tuple[tuple[type, ...], Any]] = {
-    AttrType.INTS: ((int,), int),
-    AttrType.LONGS: ((int, float), int),
-    AttrType.FLOATS: ((int, float), float),
-    AttrType.BOOLEANS: ((int, float), bool),
-    AttrType.STRINGS: ((str,), str),
-}
-
-
-def _typed(value: Any, attr_type: AttrType) -> Any:
-    """`value` as that type has it, 1 as 1.0 for FLOAT; TypeError for what Paddle does not take for one."""
-    if attr_type in (AttrType.BLOCK, AttrType.BLOCKS):
-        return value
-    items = value if attr_type in _LISTS else [value]
-    kinds, make = _LISTS.get(attr_type) or _SCALARS[attr_type]
-    if not isinstance(items, list) or not all(isinstance(item, kinds) for item in items):
-        raise TypeError(f"a value of type {attr_type} cannot be {value!r}")
-    if attr_type in (AttrType.INT, AttrType.INTS) and not all(-(2**31) <= item < 2**31 for item in items):
-        raise TypeError(f"{value!r} does not fit into 32 bits")
-    return [make(item) for item in items] if attr_type in _LISTS else make(value)
-
-
-def _as_32_bits(value: Any, attr_type: AttrType) -> Any:
-    """What a FLOAT holds: programs keep 0.1, and those who ask get 0.10000000149011612, as kernels do."""
-    if attr_type == AttrType.FLOAT:
-        return ctypes.c_float(value).value
-    return [ctypes.c_float(item).value for item in value] if attr_type == AttrType.FLOATS else value
 
 
 class Operator:
@@ -229,7 +127,7 @@ class Operator:
         self.inputs = _slots(inputs)
         self.outputs = _slots(outputs)
         self.attrs: dict[str, Any] = {
-            name: _plain(value) for name, value in (attrs or {}).items() if value is not None
+            name: plain_value(value) for name, value in (attrs or {}).items() if value is not None
         }
         self.definition: Op | None = registry.find(type)
 
@@ -281,12 +179,12 @@ class Operator:
         self.block.program.stamp(self)
         for name, value in self.attrs.items():
             try:
-                self.attrs[name] = _typed(value, self.attr_type(name))
+                self.attrs[name] = typed_value(value, self.attr_type(name))
             except TypeError as error:
                 raise SlotError(
                     f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
                 ) from None
-        if self.attrs[ROLE_ATTR] not in _ROLES:
+        if self.attrs[ROLE_ATTR] not in ROLES:
             raise SlotError(
                 f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}'
             )
@@ -348,9 +246,7 @@ class Operator:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's OpDesc."""
-        from fluidlite.compat.desc import OpDesc
-
-        return OpDesc(self)
+        return views.description(self)
 
     def input(self, name: str) -> list[str]:
         """Names in the input slot `name`; SlotError for a slot that the op neither has nor could have."""
@@ -419,7 +315,7 @@ class Operator:
         next to it.
         """
         if name in self.attrs:
-            return _as_32_bits(self.attrs[name], self.attr_type(name))
+            return as_32_bits(self.attrs[name], self.attr_type(name))
         if name == CALLSTACK_ATTR:
             return self.where.callstack() if self.where else []
         if name in kept_attrs(self.type):
@@ -453,12 +349,12 @@ class Operator:
         return {name: self.attr(name) for name in self.attr_names}
 
     def _set_attr(self, name: str, value: Any) -> None:
-        value = _plain(value)
+        value = plain_value(value)
         if self.attr_types.get(name) != AttrType.LONGS:
             self.attr_types.pop(name, None)
         declared = self._declared_type(name)
         try:
-            self.attrs[name] = _typed(
+            self.attrs[name] = typed_value(
                 value, registry.infer_attr_type(value) if declared is None else declared
             )
         except TypeError:  # as in Paddle, the type then is the value's
@@ -553,8 +449,6 @@ class Operator:
 
     def to_string(self, throw_on_error: bool = True) -> str:
         """This op, as it stands in the text of a program."""
-        from fluidlite.ir.text import operator_text
-
         return operator_text(self)
 
     def __repr__(self) -> str:

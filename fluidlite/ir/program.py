@@ -7,9 +7,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from fluidlite.ir import views
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.printing import program_text
+from fluidlite.ir.proto import PROGRAM_VERSION, read_program
+from fluidlite.ir.prune import inference_copy, prune, prune_backward, set_test_mode
 from fluidlite.ir.variable import Parameter, Variable, check_switches
+from fluidlite.ir.verify import verify
 
 __all__ = ["Program"]
 
@@ -115,6 +120,11 @@ class Program:
         """The number of blocks."""
         return len(self.blocks)
 
+    def make_blocks(self, count: int) -> None:
+        """Start anew with `count` empty blocks, as a reader of files fills them."""
+        self.blocks = [Block(self, index) for index in range(count)]
+        self.current_block_idx = 0
+
     def _create_block(self, parent_idx: int | None = None) -> Block:
         parent = self.current_block_idx if parent_idx is None else parent_idx
         self.blocks.append(Block(self, len(self.blocks), parent))
@@ -156,8 +166,6 @@ class Program:
         copy = Program()
         copy.adopt(self)
         if for_test:
-            from fluidlite.ir.prune import prune_backward, set_test_mode
-
             prune_backward(copy)
             set_test_mode(copy)
         return copy
@@ -201,8 +209,6 @@ class Program:
         return Program.parse_from_string(desc.serialize_to_string())
 
     def _version(self) -> int:
-        from fluidlite.ir.proto import PROGRAM_VERSION
-
         return PROGRAM_VERSION
 
     def _copy_param_info_from(self, other: Program) -> None:
@@ -238,38 +244,30 @@ class Program:
         return self._prune_with_input([], targets)
 
     def _prune_with_input(self, feeded_var_names: Sequence[str], targets: Any) -> Program:
-        from fluidlite.ir.prune import prune
-
         return prune(
             self, targets, [feeded_var_names] if isinstance(feeded_var_names, str) else feeded_var_names
         )
 
     def _inference_optimize(self, prune_read_op: bool = True) -> Program:
-        from fluidlite.ir.prune import inference_copy
-
         return inference_copy(self, prune_read_op)
 
     # ------------------------------------------------------------------ text and bytes
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's ProgramDesc, `serialize_to_string()` among them."""
-        from fluidlite.compat.desc import ProgramDesc
-
-        return ProgramDesc(self)
+        return views.description(self)
 
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program:
         """The program in Paddle's ProgramDesc bytes (a saved `__model__`); FormatError where they are
         none.
         """
-        from fluidlite.ir.proto import parse_program
-
-        return parse_program(binary_str)
+        program = Program()
+        read_program(program, binary_str)
+        return program
 
     def verify(self) -> None:
         """Infer every shape again and check definition before use; ProgramEditError names what is wrong."""
-        from fluidlite.ir.verify import verify
-
         verify(self)
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
@@ -278,13 +276,9 @@ class Program:
         return repr(self)
 
     def _repr_html_(self) -> str:
-        from fluidlite.show.notebook import program_cell
-
-        return program_cell(self)
+        return views.notebook_html(self)
 
     def __repr__(self) -> str:
-        from fluidlite.ir.text import program_text
-
         return program_text(self)
 
     __str__ = __repr__

@@ -9,34 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
 from fluidlite.base.registry import AttrType, Spec
-from fluidlite.ir.block import Block
-from fluidlite.ir.framework_pb import BlockDesc, OpDesc, ProgramDesc, VarDesc, attr_type_name
-from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
-from fluidlite.ir.program import Program
-from fluidlite.ir.restore import (
-    MAX_BLOCKS,
-    MAX_OPS,
-    MAX_VARS,
-    add_operator,
-    add_variable,
-    check_blocks,
-    check_parents,
-    exact_value,
-)
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir import framework_pb
+from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
+from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable
+from fluidlite.ir.structure import check_blocks, check_parents
+from fluidlite.ir.variable import Parameter
+from fluidlite.ir.where import Where
+
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+    from fluidlite.ir.operator import Operator
+    from fluidlite.ir.program import Program
+    from fluidlite.ir.variable import Variable
 
 __all__ = [
     "MAX_BYTES",
     "PROGRAM_VERSION",
-    "parse_program",
+    "read_program",
     "serialize_block",
     "serialize_operator",
     "serialize_program",
@@ -54,21 +50,13 @@ _PADDLE = re.compile(
 )
 
 
-def parse_program(data: bytes) -> Program:
-    """The program in ProgramDesc bytes; FormatError where they are none, or say what no program can say."""
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes are too many for a program (the limit is {MAX_BYTES})")
-    try:
-        desc = ProgramDesc.FromString(bytes(data))
-    except DecodeError as error:
-        raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
-    if not desc.IsInitialized():
-        raise FormatError(
-            f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing"
-        )
+def read_program(program: Program, data: bytes) -> None:
+    """Fill an empty program from ProgramDesc bytes; FormatError where they are none, or say what no program
+    can say.
+    """
+    desc = _message(data)
     _check_counts(desc)
-    program = Program()
-    program.blocks = [Block(program, index) for index in range(len(desc.blocks))]
+    program.make_blocks(len(desc.blocks))
     try:
         for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
             _read_block(block, block_desc)
@@ -80,7 +68,20 @@ def parse_program(data: bytes) -> Program:
         raise FormatError(f"a name is not UTF-8: {error.object[:80]!r}") from None
     check_blocks(program)
     _mark_feeds(program)
-    return program
+
+
+def _message(data: bytes) -> Any:
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"{len(data)} bytes are too many for a program (the limit is {MAX_BYTES})")
+    try:
+        desc = framework_pb.ProgramDesc.FromString(bytes(data))
+    except framework_pb.DecodeError as error:
+        raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
+    if not desc.IsInitialized():
+        raise FormatError(
+            f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing"
+        )
+    return desc
 
 
 def _check_counts(desc: Any) -> None:
@@ -253,7 +254,7 @@ _READERS: dict[str, tuple[AttrType, Callable[[Any], Any]]] = {
 
 def _read_attr(attr: Any, program: Program, what: str) -> tuple[AttrType, Any]:
     """Type and value of an attribute; a block index becomes the Block."""
-    kind = attr_type_name(attr.type)
+    kind = framework_pb.attr_type_name(attr.type)
     if kind in _READERS:
         attr_type, read = _READERS[kind]
         return attr_type, read(attr)
@@ -301,7 +302,7 @@ def _user_frame(callstack: Iterable[bytes]) -> Where | None:
 # ------------------------------------------------------------------------------------------------ writing
 def serialize_program(program: Program) -> bytes:
     """The bytes of a ProgramDesc, which PaddlePaddle 1.8.5 and 2.x read."""
-    desc = ProgramDesc()
+    desc = framework_pb.ProgramDesc()
     desc.version.version = PROGRAM_VERSION
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
@@ -311,17 +312,17 @@ def serialize_program(program: Program) -> bytes:
 
 def serialize_block(block: Block) -> bytes:
     """The bytes of a BlockDesc."""
-    return _bytes_of(BlockDesc(), _write_block, block)
+    return _bytes_of(framework_pb.BlockDesc(), _write_block, block)
 
 
 def serialize_variable(var: Variable) -> bytes:
     """The bytes of a VarDesc."""
-    return _bytes_of(VarDesc(), _write_variable, var)
+    return _bytes_of(framework_pb.VarDesc(), _write_variable, var)
 
 
 def serialize_operator(op: Operator) -> bytes:
     """The bytes of an OpDesc."""
-    return _bytes_of(OpDesc(), _write_op, op)
+    return _bytes_of(framework_pb.OpDesc(), _write_op, op)
 
 
 def _bytes_of(desc: Any, write: Callable[[Any, Any], None], source: Any) -> bytes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import NotFoundError, did_you_mean
-from fluidlite.ir.block import Block
-from fluidlite.ir.operator import Operator, OpRole
-from fluidlite.ir.program import Program
+from fluidlite.ir.attributes import OpRole
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
+
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+    from fluidlite.ir.program import Program
 
 __all__ = ["inference_copy", "prune", "prune_backward", "reads", "set_test_mode", "writes"]
 

@@ -5,28 +5,21 @@ checks of a layer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
 from fluidlite.base.registry import AttrType
-from fluidlite.ir.block import Block
-from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, Where
-from fluidlite.ir.program import Program
+from fluidlite.ir.attributes import STAMPS
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.where import Where
 
-__all__ = [
-    "MAX_BLOCKS",
-    "MAX_OPS",
-    "MAX_VARS",
-    "STAMPS",
-    "add_operator",
-    "add_variable",
-    "check_blocks",
-    "check_parents",
-    "exact_value",
-]
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+
+__all__ = ["MAX_BLOCKS", "MAX_OPS", "MAX_VARS", "add_operator", "add_variable"]
 
 # An op takes 5 bytes in a file and 2 KB in memory: without these limits a file of 60 MB would ask for 24 GB.
 MAX_BLOCKS = 1 << 16
@@ -34,34 +27,6 @@ MAX_OPS = 1 << 18
 MAX_VARS = 1 << 19
 MAX_DIM = 1 << 48
 MAX_RANK = 64
-MAX_NESTED_OPS = 1 << 22
-
-STAMPS: dict[str, Any] = {ROLE_ATTR: 0, ROLE_VAR_ATTR: [], NAMESCOPE_ATTR: "/", DEVICE_ATTR: ""}
-"""What every op carries, and what it means when a file leaves it out."""
-
-_LISTS = {
-    AttrType.INTS: int,
-    AttrType.LONGS: int,
-    AttrType.FLOATS: float,
-    AttrType.BOOLEANS: bool,
-    AttrType.STRINGS: str,
-}
-_SCALARS = {
-    AttrType.INT: int,
-    AttrType.LONG: int,
-    AttrType.FLOAT: float,
-    AttrType.BOOLEAN: bool,
-    AttrType.STRING: str,
-}
-
-
-def exact_value(value: Any, attr_type: AttrType) -> Any:
-    """An attribute's value as its type has it: 1 as 1.0 where the type is FLOAT, blocks as their numbers."""
-    if attr_type == AttrType.BLOCK:
-        return int(value.idx)
-    if attr_type == AttrType.BLOCKS:
-        return [int(block.idx) for block in value]
-    return [_LISTS[attr_type](item) for item in value] if attr_type in _LISTS else _SCALARS[attr_type](value)
 
 
 def add_variable(
@@ -126,53 +91,3 @@ def add_operator(
             op.attr_types[name] = attr_type
     block.adopt(len(block.ops), op)
     return op
-
-
-def check_parents(program: Program) -> None:
-    """FormatError where a block's parent or forward block is none of the program's, or the parents go in a
-    circle.
-    """
-    count = len(program.blocks)
-    rooted = {-1}
-    for block in program.blocks:
-        if not -1 <= block.parent_idx < count or not -1 <= block.forward_block_idx < count:
-            raise FormatError(
-                f"block {block.idx} of {count} names block {block.parent_idx} as its parent and block "
-                f"{block.forward_block_idx} as its forward block"
-            )
-    for block in program.blocks:
-        path: set[int] = set()
-        index = block.idx
-        while index not in rooted:
-            if index in path:
-                raise FormatError(f"block {index} is its own ancestor")
-            path.add(index)
-            index = program.blocks[index].parent_idx
-        rooted |= path
-
-
-def check_blocks(program: Program) -> None:
-    """FormatError where a block runs itself, directly or through others, or so many others that no walk would
-    end.
-
-    Ops that share a sub-block double the ops below them: 60 nested pairs would be 2**60 ops to whoever walks
-    them.
-    """
-    sizes: dict[int, int] = {}
-    entered: set[int] = set()
-    stack = [block.idx for block in program.blocks]
-    while stack:
-        index = stack.pop()
-        if index in sizes:
-            continue
-        kids = [kid.idx for op in program.blocks[index].ops for kid in op.sub_blocks()]
-        waiting = [kid for kid in set(kids) if kid not in sizes]
-        if index in entered and waiting:
-            raise FormatError(f"block {index} runs itself")
-        entered.add(index)
-        if waiting:
-            stack.extend([index, *waiting])
-            continue
-        sizes[index] = len(program.blocks[index].ops) + sum(sizes[kid] for kid in kids)
-        if sizes[index] > MAX_NESTED_OPS:
-            raise FormatError(f"block {index} unfolds into more than {MAX_NESTED_OPS} ops")

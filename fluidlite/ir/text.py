@@ -22,180 +22,356 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import FormatError
 from fluidlite.base.registry import AttrType, Spec, infer_attr_type
+from fluidlite.ir.attributes import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, OpRole, exact_value
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import (
-    CALLSTACK_ATTR,
-    DEVICE_ATTR,
-    NAMESCOPE_ATTR,
-    ROLE_ATTR,
-    ROLE_VAR_ATTR,
-    Operator,
-    OpRole,
-    Where,
-)
+from fluidlite.ir.printing import DTYPE_NAMES, WORD
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import STAMPS, exact_value
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.restore import add_operator, add_variable
+from fluidlite.ir.structure import check_blocks, check_parents
+from fluidlite.ir.where import Where
 
-__all__ = ["DTYPE_NAMES", "WORD", "block_text", "operator_text", "parse", "program_text", "variable_text"]
+__all__ = ["parse"]
 
-WORD = r"[\w@./$+-]+"
-_PLAIN = re.compile(WORD)
-_COMPACT = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BF16": "bfloat16"}
-DTYPE_NAMES = {kind: _COMPACT.get(kind.name, kind.name.lower()) for kind in VarType}
-_STAMP_WORDS = {ROLE_ATTR: "role", ROLE_VAR_ATTR: "role_var", NAMESCOPE_ATTR: "scope", DEVICE_ATTR: "device"}
-
-
-def program_text(program: Program) -> str:
-    """The whole program."""
-    header = f"program random_seed={program.random_seed}" if program.random_seed else "program"
-    return "\n".join([header, *(f"\n{block_text(block)}" for block in program.blocks)])
-
-
-def block_text(block: Block) -> str:
-    """One block: its variables in order of creation, then its ops."""
-    parent = f" parent={block.parent_idx}" if block.parent_idx >= 0 else ""
-    forward = f" forward={block.forward_block_idx}" if block.forward_block_idx >= 0 else ""
-    lines = [f"block {block.idx}{parent}{forward}"]
-    lines += [f"  {variable_text(var)}" for var in block.vars.values()]
-    lines += [f"  {operator_text(op)}" for op in block.ops]
-    return "\n".join(lines) + "\n"
-
-
-def variable_text(var: Variable) -> str:
-    """`data img: float32[-1, 784] lod_level=1`."""
-    keyword = "param" if isinstance(var, Parameter) else "data" if var.is_data else "var"
-    flags = "".join(
-        f" {key}" if value is True else f" {key}={json.dumps(value)}" for key, value in _flags(var, keyword)
+T = TypeVar("T")
+_TOKEN = re.compile(
+    rf'\s*(?:(?P<arrow>->)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>{WORD})|(?P<mark>[()\[\]{{}}=,:|])|(?P<end>$))'
+)
+_KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
+_STAMPS = {
+    "role": (ROLE_ATTR, AttrType.INT),
+    "role_var": (ROLE_VAR_ATTR, AttrType.STRINGS),
+    "scope": (NAMESCOPE_ATTR, AttrType.STRING),
+    "device": (DEVICE_ATTR, AttrType.STRING),
+}
+_VARIABLE_FLAGS = frozenset(
+    (
+        "lod_level",
+        "persistable",
+        "stop_gradient",
+        "is_data",
+        "need_check_feed",
+        "belong_to_optimizer",
+        "trainable",
+        "do_model_average",
+        "need_clip",
+        "is_distributed",
+        "learning_rate",
     )
-    return f"{keyword} {_name(var.name)}: {_declared_type(var)}{flags}"
+)
+_INTEGER = re.compile(r"[+-]?\d+")
+_MAX_DIGITS = 30
 
 
-def operator_text(op: Operator) -> str:
-    """`mul(X=img, Y=fc_0.w_0) -> Out=fc_0.tmp_0 {x_num_col_dims=1} role=Backward at "train.py":26`."""
-    outputs = f" -> {_slots(op.outputs)}" if op.outputs else ""
-    stamps = [stamp for stamp in STAMPS if stamp in op.attrs and _is_stamp(op, stamp)]
-    rest = [name for name in sorted(op.attrs) if name not in stamps and name != CALLSTACK_ATTR]
-    attrs = ", ".join(f"{_name(name)}={_attr(op.attrs[name], op.attr_type(name))}" for name in rest)
-    return (
-        f"{_name(op.type)}({_slots(op.inputs)}){outputs}{f' {{{attrs}}}' if attrs else ''}{_tail(op, stamps)}"
-    )
+def _integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > _MAX_DIGITS:
+        raise FormatError(f"wanted a whole number, found {text[:_MAX_DIGITS]!r}")
+    return int(text)
+
+
+class _Line:
+    """The tokens of one line and a position in them."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, str]] = []
+        position = 0
+        while True:
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise FormatError(f"cannot read {text[position : position + 20]!r}")
+            self.tokens.append((match.lastgroup or "", match[match.lastgroup or 0]))
+            position = match.end()
+            if match.lastgroup == "end":
+                break
+        self.at = 0
+
+    def next(self) -> tuple[str, str]:
+        """The next token, taken."""
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def has(self, text: str) -> bool:
+        """Take the mark or word `text` if it is next."""
+        kind, found = self.tokens[self.at]
+        if kind != "string" and found == text and kind != "end":
+            self.at += 1
+            return True
+        return False
+
+    def need(self, text: str) -> None:
+        """Take the mark or word `text`; FormatError where something else is next."""
+        if not self.has(text):
+            raise FormatError(f"wanted {text!r}, found {self.tokens[self.at][1] or 'the end of the line'!r}")
+
+    @property
+    def done(self) -> bool:
+        """Whether the line is used up."""
+        return self.tokens[self.at][0] == "end"
+
+    def name(self) -> str:
+        """A plain or quoted name."""
+        kind, text = self.next()
+        if kind == "string":
+            found: str = json.loads(text, strict=False)
+            return found
+        if kind != "word":
+            raise FormatError(f"wanted a name, found {text or 'the end of the line'!r}")
+        return text
+
+    def integer(self) -> int:
+        """A whole number."""
+        return _integer(self.name())
+
+    def many(self, item: Callable[[], T], end: str) -> list[T]:
+        """Items between commas, up to `end`."""
+        items: list[T] = []
+        while not self.has(end):
+            if items:
+                self.need(",")
+            items.append(item())
+        return items
+
+
+class _Reader:
+    """Fills a program line by line."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.block: Block | None = None
+
+    def header(self, line: _Line) -> None:
+        """`program random_seed=7`."""
+        line.need("program")
+        if line.has("random_seed"):
+            line.need("=")
+            self.program._seed = line.integer()
+
+    def start_block(self, line: _Line) -> None:
+        """`block 1 parent=0 forward=3`; the blocks themselves are there already."""
+        line.need("block")
+        index = line.integer()
+        if index != (0 if self.block is None else self.block.idx + 1):
+            raise FormatError(f"block {index} is out of order")
+        self.block = self.program.blocks[index]
+        for key, field in (("parent", "parent_idx"), ("forward", "forward_block_idx")):
+            if line.has(key):
+                line.need("=")
+                setattr(self.block, field, line.integer())
+
+    def content(self, line: _Line) -> None:
+        """A variable or an op of the current block."""
+        if self.block is None:
+            raise FormatError("this stands before the first block")
+        if line.tokens[0][1] in ("var", "data", "param") and line.tokens[1][0] in ("word", "string"):
+            self.variable(line, self.block)
+        else:
+            self.operator(line, self.block)
+
+    # ------------------------------------------------------------------ variables
+    def variable(self, line: _Line, block: Block) -> None:
+        """`data img: float32[-1, 784] lod_level=1`."""
+        keyword, name = line.name(), line.name()
+        line.need(":")
+        kind, dtype, shape, specs = self.declared_type(line)
+        flags = self.flags(line)
+        flags.setdefault("is_data", keyword == "data")
+        flags.setdefault("persistable", keyword == "param")
+        factor = flags.pop("learning_rate", None)
+        if factor is not None:
+            flags["optimize_attr"] = {"learning_rate": factor}
+        var = add_variable(
+            block,
+            name,
+            kind=kind,
+            dtype=dtype,
+            shape=shape,
+            parameter=keyword == "param",
+            reader_specs=specs,
+            **flags,
+        )
+        var._persistable = flags["persistable"]
+
+    def declared_type(self, line: _Line) -> tuple[VarType, VarType | None, tuple[int, ...], tuple[Spec, ...]]:
+        """`selected_rows float32[10, 3]`, `reader(float32[-1, 3], ...)`, `step_scopes`."""
+        word = line.name()
+        if line.has("["):
+            return VarType.LOD_TENSOR, self.dtype(word), self.shape(line), ()
+        kind = self.dtype(word)
+        if kind is None:
+            raise FormatError("wanted a kind of variable, found 'untyped'")
+        if line.has("("):
+            return kind, None, (), tuple(line.many(lambda: self.spec(line), ")"))
+        ahead, after = line.tokens[line.at : line.at + 2] if not line.done else (("", ""), ("", ""))
+        if ahead[0] != "word" or after[1] != "[":
+            return kind, None, (), ()
+        dtype = self.dtype(line.name())
+        line.need("[")
+        return kind, dtype, self.shape(line), ()
+
+    @staticmethod
+    def dtype(word: str) -> VarType | None:
+        """The dtype or kind that `word` names; None for `untyped`."""
+        if word != "untyped" and word not in _KINDS:
+            raise FormatError(f"{word!r} is no dtype and no kind of variable")
+        return _KINDS.get(word)
+
+    @staticmethod
+    def shape(line: _Line) -> tuple[int, ...]:
+        """The rest of `[-1, 784]`."""
+        return tuple(line.many(line.integer, "]"))
+
+    def spec(self, line: _Line) -> Spec:
+        """`float32[-1, 3] lod_level=1`."""
+        dtype = self.dtype(line.name())
+        line.need("[")
+        shape, level = self.shape(line), 0
+        if line.has("lod_level"):
+            line.need("=")
+            level = line.integer()
+        return Spec(shape, VarType.FP32 if dtype is None else dtype, level)
+
+    @staticmethod
+    def flags(line: _Line) -> dict[str, Any]:
+        """`persistable lod_level=1 need_clip=false`."""
+        found: dict[str, Any] = {}
+        while not line.done:
+            key = line.name()
+            if key not in _VARIABLE_FLAGS:
+                raise FormatError(f"{key!r} is no property of a variable")
+            found[key] = json.loads(line.name()) if line.has("=") else True
+            if isinstance(found[key], (str, list, dict)):
+                raise FormatError(f"{key} cannot be {found[key]!r}")
+        return found
+
+    # ------------------------------------------------------------------ ops
+    def operator(self, line: _Line, block: Block) -> None:
+        """`mul(X=img, Y=w) -> Out=tmp {x_num_col_dims=1} role=Backward at "train.py":26`."""
+        op_type = line.name()
+        line.need("(")
+        inputs = dict(line.many(lambda: self.slot(line), ")"))
+        outputs: dict[str, list[str]] = {}
+        if line.has("->"):
+            outputs = dict([self.slot(line)])
+            while line.has(","):
+                outputs.update([self.slot(line)])
+        attrs = dict(line.many(lambda: self.attribute(line), "}")) if line.has("{") else {}
+        where = None
+        while not line.done:
+            if line.has("at"):
+                where = self.where(line)
+                continue
+            name, value = self.stamp(line)
+            attrs[name] = value
+        add_operator(block, op_type, inputs, outputs, attrs, where, defaults=False)
+
+    def slot(self, line: _Line) -> tuple[str, list[str]]:
+        """`X=img` or `X=[a, b]`."""
+        slot = line.name()
+        line.need("=")
+        return slot, line.many(line.name, "]") if line.has("[") else [line.name()]
+
+    def attribute(self, line: _Line) -> tuple[str, tuple[AttrType, Any]]:
+        """`axis=1`, `shape=[2, 3]: longs`."""
+        name = line.name()
+        line.need("=")
+        value = line.many(lambda: self.scalar(line), "]") if line.has("[") else self.scalar(line)
+        if not line.has(":"):
+            return name, (infer_attr_type(value), value)
+        word = line.name()
+        if word.upper() not in AttrType.__members__:
+            raise FormatError(f"{word!r} is no type of an attribute")
+        kind = AttrType[word.upper()]
+        try:
+            if isinstance(value, list) != kind.name.endswith("S"):
+                raise TypeError(f"a {type(value).__name__}")
+            exact_value(value, kind)
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            raise FormatError(f"{name} cannot be {value!r}, which is no value of type {word}") from None
+        return name, (kind, value)
+
+    def scalar(self, line: _Line) -> Any:
+        """A string, number, True, False, or `block 3`."""
+        kind, text = line.tokens[line.at]
+        word = line.name()
+        if kind == "string":
+            return word
+        if word == "block":
+            index = line.integer()
+            if not 0 <= index < len(self.program.blocks):
+                raise FormatError(f"there is no block {index}")
+            return self.program.blocks[index]
+        if word in ("True", "False"):
+            return word == "True"
+        return _integer(text) if _INTEGER.fullmatch(text) else float(text)
+
+    def stamp(self, line: _Line) -> tuple[str, tuple[AttrType, Any]]:
+        """`role=Backward|Loss`, `role_var=[w, w@GRAD]`, `scope="/s1/"`, `device="gpu:0"`."""
+        key = line.name()
+        if key not in _STAMPS:
+            raise FormatError(f"wanted role, role_var, scope, device or at, found {key!r}")
+        line.need("=")
+        value: Any
+        if key == "role":
+            value = self.role(line)
+        elif key == "role_var":
+            line.need("[")
+            value = line.many(line.name, "]")
+        else:
+            value = line.name()
+        name, attr_type = _STAMPS[key]
+        return name, (attr_type, value)
+
+    @staticmethod
+    def role(line: _Line) -> int:
+        """`Backward|Loss`, or a number."""
+        words = [line.name()]
+        while line.has("|"):
+            words.append(line.name())
+        if len(words) == 1 and _INTEGER.fullmatch(words[0]):
+            return _integer(words[0])
+        return sum(int(OpRole[word]) for word in words)
+
+    @staticmethod
+    def where(line: _Line) -> Where:
+        """`"train.py":26 in net`."""
+        file = line.name()
+        line.need(":")
+        number = line.integer()
+        return Where(file, number, line.name()) if line.has("in") else Where(file, number)
 
 
 def parse(text: str) -> Program:
     """The program that `text` describes; FormatError names the line that cannot be read."""
-    from fluidlite.ir.text_parser import parse_text
-
-    return parse_text(text)
-
-
-# ------------------------------------------------------------------------------------------------ variables
-def _declared_type(var: Variable) -> str:
-    kind = "" if var.type == VarType.LOD_TENSOR else DTYPE_NAMES[var.type]
-    if var.reader_specs and var.type == VarType.READER:
-        return f"{kind}({', '.join(map(_spec, var.reader_specs))})"
-    if var._dtype is None and not var.shape:
-        return kind or "untyped[]"
-    dtype = "untyped" if var._dtype is None else DTYPE_NAMES[var._dtype]
-    return f"{kind}{' ' if kind else ''}{dtype}[{', '.join(map(str, var.shape))}]"
-
-
-def _spec(spec: Spec) -> str:
-    level = f" lod_level={spec.lod_level}" if spec.lod_level else ""
-    return f"{DTYPE_NAMES[spec.dtype]}[{', '.join(map(str, spec.shape))}]{level}"
-
-
-def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
-    """What the declaration says beyond the usual."""
-    usual: dict[str, Any] = {
-        "lod_level": 0,
-        "persistable": keyword == "param",
-        "stop_gradient": False,
-        "is_data": keyword == "data",
-        "need_check_feed": False,
-        "belong_to_optimizer": False,
-    }
-    if isinstance(var, Parameter):
-        usual.update(trainable=True, do_model_average=True, need_clip=True, is_distributed=False)
-    for key, value in usual.items():
-        found = getattr(var, key)
-        if found is not None and found != value:
-            yield key, found if isinstance(found, int) else bool(found)
-    factor = var.optimize_attr.get("learning_rate", 1.0) if isinstance(var, Parameter) else 1.0
-    if isinstance(factor, (int, float)) and factor != 1.0:
-        yield "learning_rate", factor
-
-
-# ------------------------------------------------------------------------------------------------ ops
-def _name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=not text.isprintable())
-
-
-def _slots(slots: dict[str, list[str]]) -> str:
-    return ", ".join(
-        f"{_name(slot)}={_name(names[0]) if len(names) == 1 else _list(map(_name, names))}"
-        for slot, names in slots.items()
-    )
-
-
-def _list(items: Iterable[str]) -> str:
-    return f"[{', '.join(items)}]"
-
-
-def _attr(value: Any, attr_type: AttrType) -> str:
-    exact = exact_value(value, attr_type)
-    if attr_type == AttrType.BLOCK:
-        return f"block {exact}"
-    if attr_type == AttrType.BLOCKS:
-        return _list(f"block {index}" for index in exact) + ("" if exact else ": blocks")
-    shown = _list(map(_scalar, exact)) if isinstance(exact, list) else _scalar(exact)
-    return shown if infer_attr_type(exact) == attr_type else f"{shown}: {attr_type.name.lower()}"
-
-
-def _scalar(value: Any) -> str:
-    return _quoted(value) if isinstance(value, str) else repr(value)
-
-
-def _is_stamp(op: Operator, name: str) -> bool:
-    """Whether the attribute has the type that every program gives it, so that it needs no braces."""
-    default = STAMPS[name]
-    return (
-        isinstance(op.attrs[name], type(default))
-        and not isinstance(op.attrs[name], bool)
-        and (op.attr_type(name) == (AttrType.STRINGS if name == ROLE_VAR_ATTR else infer_attr_type(default)))
-    )
-
-
-def _tail(op: Operator, stamps: list[str]) -> str:
-    parts = [
-        f" {_STAMP_WORDS[stamp]}={_stamp(stamp, op.attrs[stamp])}"
-        for stamp in stamps
-        if op.attrs[stamp] != STAMPS[stamp]
+    reader = _Reader()
+    numbered = enumerate(text.split("\n"), 1)
+    lines = [
+        (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
     ]
-    return "".join(parts) + (_where(op.where) if op.where else "")
-
-
-def _stamp(name: str, value: Any) -> str:
-    if name == ROLE_ATTR:
-        return role_text(value)
-    return _list(map(_name, value)) if name == ROLE_VAR_ATTR else _quoted(value)
-
-
-def role_text(role: int) -> str:
-    """`Backward|Loss`; the number where it has bits without a name."""
-    flags = [flag for flag in OpRole if flag and flag & role]
-    return "|".join(str(flag.name) for flag in flags) if flags and sum(flags) == role else str(role)
-
-
-def _where(where: Where) -> str:
-    function = "" if where.function == "<module>" else f" in {_name(where.function)}"
-    return f" at {_quoted(where.file)}:{where.line}{function}"
+    blocks = sum(line.startswith("block ") for _, line in lines)
+    reader.program.make_blocks(max(blocks, 1))
+    for position, (number, line) in enumerate(lines):
+        handle = (
+            reader.header
+            if position == 0
+            else reader.start_block
+            if line.startswith("block ")
+            else reader.content
+        )
+        try:
+            tokens = _Line(line)
+            handle(tokens)
+            if not tokens.done:
+                raise FormatError(f"{tokens.tokens[tokens.at][1]!r} is left over")
+        except (FormatError, ValueError, TypeError, KeyError) as error:
+            raise FormatError(f"line {number}: {error}\n  {line.strip()[:200]}") from None
+    if not lines or not blocks:
+        raise FormatError("this is no program's text: it has no blocks")
+    check_parents(reader.program)
+    check_blocks(reader.program)
+    return reader.program

@@ -10,6 +10,8 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.registry import Spec
+from fluidlite.ir import views
+from fluidlite.ir.printing import variable_text
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
@@ -60,6 +62,8 @@ class Variable:
 
     Made by `Block.create_var`; arithmetic on Variables appends ops (see `fluidlite.layers.math_op_patch`).
     """
+
+    is_parameter = False
 
     def __init__(
         self,
@@ -152,9 +156,7 @@ class Variable:
     @property
     def desc(self) -> Any:
         """A view with the methods of Paddle's VarDesc."""
-        from fluidlite.compat.desc import VarDesc
-
-        return VarDesc(self)
+        return views.description(self)
 
     @property
     def grad_name(self) -> str:
@@ -203,8 +205,6 @@ class Variable:
         return repr(self)
 
     def __repr__(self) -> str:
-        from fluidlite.ir.text import variable_text
-
         return variable_text(self)
 
     def __str__(self) -> str:
@@ -243,6 +243,8 @@ class Parameter(Variable):
     `optimize_attr` holds {"learning_rate": factor}; `regularizer`, `gradient_clip_attr` and
     `do_model_average` come from the `ParamAttr` that made it.
     """
+
+    is_parameter = True
 
     def __init__(
         self,

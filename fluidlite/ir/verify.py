@@ -5,15 +5,18 @@ inferred again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.errors import EnforceNotMet, FormatError, ProgramEditError, did_you_mean
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Op, Spec, known_types
-from fluidlite.ir.block import Block
-from fluidlite.ir.operator import Operator
-from fluidlite.ir.program import Program
-from fluidlite.ir.restore import check_blocks, check_parents
-from fluidlite.ir.variable import Variable
+from fluidlite.ir.structure import check_blocks, check_parents
+
+if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+    from fluidlite.ir.operator import Operator
+    from fluidlite.ir.program import Program
+    from fluidlite.ir.variable import Variable
 
 __all__ = ["verify"]
 

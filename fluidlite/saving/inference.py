@@ -12,7 +12,7 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.ir.program import Program, program_guard
-from fluidlite.ir.proto import parse_program, serialize_program
+from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.distributed import servers_of
@@ -178,7 +178,7 @@ def load_inference_model(
     combined parameters. ValueError where there is no such folder, MissingFileError for a file, FormatError
     for what is no model.
     """
-    program = parse_program(_model_bytes(dirname, model_filename, params_filename))
+    program = Program.parse_from_string(_model_bytes(dirname, model_filename, params_filename))
     load_persistables(
         executor,
         dirname,

@@ -20,11 +20,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import FormatError
-from fluidlite.ir.framework_pb import TensorDesc
+from fluidlite.ir import framework_pb
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
 __all__ = ["FileSet", "Source", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
@@ -36,7 +35,8 @@ _MAX_LEVELS = 64
 # ------------------------------------------------------------------------------------------------ writing
 def _plain_bytes(array: Array) -> bytes:
     """A tensor without level of detail."""
-    desc = TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape)).SerializeToString()
+    tensor = framework_pb.TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape))
+    desc = tensor.SerializeToString()
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return struct.pack("<Ii", 0, len(desc)) + desc + little.tobytes("C")
 
@@ -121,8 +121,8 @@ class Source:
         if not 0 < size <= _MAX_DESC:
             raise self.bad(f"the description of a tensor takes {size} bytes")
         try:
-            desc = TensorDesc.FromString(self.take(size, "the description of a tensor"))
-        except DecodeError as error:
+            desc = framework_pb.TensorDesc.FromString(self.take(size, "the description of a tensor"))
+        except framework_pb.DecodeError as error:
             raise self.bad(f"a tensor has no description: {error}") from None
         if not desc.IsInitialized():
             raise self.bad("the description of a tensor names no type")

@@ -20,7 +20,7 @@ class Format(NamedTuple):
 
 
 def _text(program: Program) -> bytes:
-    from fluidlite.ir.text import program_text
+    from fluidlite.ir.printing import program_text
 
     return program_text(program).encode()
 

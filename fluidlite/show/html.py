@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
+from fluidlite.ir.printing import variable_text
 from fluidlite.ir.program import Program
-from fluidlite.ir.text import variable_text
 from fluidlite.show.diff import Baseline
 
 __all__ = ["JobLike", "job_page", "program_page"]

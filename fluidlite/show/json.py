@@ -24,19 +24,13 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
 from fluidlite.base.registry import AttrType, Spec
+from fluidlite.ir.attributes import STAMPS, exact_value
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator, Where
+from fluidlite.ir.printing import DTYPE_NAMES
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import (
-    MAX_BLOCKS,
-    STAMPS,
-    add_operator,
-    add_variable,
-    check_blocks,
-    check_parents,
-    exact_value,
-)
-from fluidlite.ir.text import DTYPE_NAMES
+from fluidlite.ir.restore import MAX_BLOCKS, add_operator, add_variable
+from fluidlite.ir.structure import check_blocks, check_parents
 from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["FORMAT", "VERSION", "parse", "program_data", "program_json"]
@@ -166,7 +160,7 @@ def parse(text: str | bytes) -> Program:
     blocks = _get(data, "blocks", list)
     if not 0 < len(blocks) <= MAX_BLOCKS:
         raise FormatError(f"a program has 1 to {MAX_BLOCKS} blocks, not {len(blocks)}")
-    program.blocks = [Block(program, index) for index in range(len(blocks))]
+    program.make_blocks(len(blocks))
     try:
         for block, item in zip(program.blocks, blocks, strict=True):
             _read_block(block, item)

@@ -6,8 +6,8 @@ import html
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.printing import role_text
 from fluidlite.ir.program import Program
-from fluidlite.ir.text import role_text
 from fluidlite.ir.variable import Parameter
 
 __all__ = ["program_cell"]

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+import fluidlite as fluid
 from fluidlite.errors import FormatError
-from fluidlite.ir.proto import parse_program, serialize_program
+from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse
 from fluidlite.saving.pickles import load_arrays
 from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes
@@ -75,7 +76,7 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _read_program(data: bytes) -> None:
-    program = parse_program(data)
+    program = fluid.Program.parse_from_string(data)
     serialize_program(program)
     str(program)
     program.clone()
@@ -102,7 +103,7 @@ def kinds() -> Iterator[tuple[str, Callable[[bytes], object], list[bytes]]]:
         for path in (*sorted(MODELS.glob("*/inference/__model__")), *sorted(MODELS.glob("*/saved.pdmodel")))
     ]
     yield "program", _read_program, programs
-    yield "text", _read_text, [str(parse_program(data)).encode() for data in programs[:3]]
+    yield "text", _read_text, [str(fluid.Program.parse_from_string(data)).encode() for data in programs[:3]]
     yield "pickle", load_arrays, [path.read_bytes() for path in sorted(MODELS.glob("*/saved.pdparams"))]
     lod = tensor_bytes(LoDTensor(np.arange(6, dtype="float32").reshape(3, 2), ((0, 1, 2), (0, 2, 3))))
     yield (

@@ -20,12 +20,12 @@ import fluidlite as fluid
 from fluidlite.errors import FormatError
 from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc, TensorDesc
-from fluidlite.ir.proto import parse_program
 from fluidlite.saving import pickles
 from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
+parse_program = fluid.Program.parse_from_string
 MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
 
 

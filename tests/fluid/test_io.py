@@ -20,7 +20,6 @@ from fluidlite import io
 from fluidlite.base.registry import find
 from fluidlite.core import EnforceNotMet
 from fluidlite.errors import FormatError
-from fluidlite.ir.proto import parse_program
 from fluidlite.saving import serialize
 from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
@@ -50,7 +49,7 @@ class Golden:
         with np.load(self.folder / "example.npz") as arrays:
             self.arrays = {key: arrays[key] for key in arrays.files}
         self.meta = json.loads(self.arrays["meta"].tobytes())
-        self.program = parse_program(self.arrays["program"].tobytes())
+        self.program = fluid.Program.parse_from_string(self.arrays["program"].tobytes())
 
     @property
     def persistables(self) -> dict[str, np.ndarray]:
@@ -70,7 +69,7 @@ class Golden:
         }
 
     def can_run(self) -> bool:
-        program = parse_program((self.folder / "inference" / "__model__").read_bytes())
+        program = fluid.Program.parse_from_string((self.folder / "inference" / "__model__").read_bytes())
         return all(find(op.type) is not None for op in program.global_block().ops)
 
 
@@ -126,7 +125,7 @@ def test_what_fluid_save_of_paddle_wrote_loads(golden: Golden) -> None:
     assert_same(fluid.load_program_state(prefix), golden.persistables)
     fluid.load(golden.program, prefix)
     assert_same(held(golden.persistables), golden.persistables)
-    program = parse_program((golden.folder / "saved.pdmodel").read_bytes())
+    program = fluid.Program.parse_from_string((golden.folder / "saved.pdmodel").read_bytes())
     assert {var.name for var in program.list_vars() if var.persistable} == golden.persistables.keys()
 
 

@@ -16,7 +16,7 @@ import fluidlite as fluid
 from fluidlite.cli.capture import capture_script
 from fluidlite.distributed.feeds import data_variables, random_feeds
 from fluidlite.errors import TranspilerError
-from fluidlite.ir.text import program_text
+from fluidlite.ir.printing import program_text
 
 LOOP = """
 import numpy as np

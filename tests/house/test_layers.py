@@ -15,12 +15,13 @@ from modules import ROOT, Import, circles, imports, modules
 TABLE = ROOT / "docs" / "ARCHITECTURE.md"
 
 # (importer, imported) patterns of imports inside functions -> the reason; third-party packages do not count
-LAZY: dict[tuple[str, str], str] = {}
+LAZY: dict[tuple[str, str], str] = {
+    ("fluidlite", "*"): "start-up time: `import fluidlite` opens no room before a name of it is used"
+}
 
 # What is still to be mended. A line that is no longer true must go, so that these only get shorter.
 # modules with imports inside functions that no line of LAZY gives a reason for
 STILL_LAZY: set[str] = {
-    "fluidlite",
     "fluidlite.cli.capture",
     "fluidlite.cli.imports",
     "fluidlite.cli.sources",
@@ -39,11 +40,6 @@ STILL_LAZY: set[str] = {
     "fluidlite.executor.compile.builder",
     "fluidlite.executor.compile.emitter",
     "fluidlite.executor.executor",
-    "fluidlite.ir.block",
-    "fluidlite.ir.operator",
-    "fluidlite.ir.program",
-    "fluidlite.ir.text",
-    "fluidlite.ir.variable",
     "fluidlite.op",
     "fluidlite.parallel_executor",
     "fluidlite.profiler",
@@ -57,7 +53,6 @@ STILL_LAZY: set[str] = {
 }
 # modules in circles of imports
 STILL_CIRCULAR: set[str] = {
-    "fluidlite.compat.desc",
     "fluidlite.executor.comm.local.network",
     "fluidlite.executor.comm.mpi.session",
     "fluidlite.executor.comm.session",
@@ -65,17 +60,6 @@ STILL_CIRCULAR: set[str] = {
     "fluidlite.executor.compile.block_gradients",
     "fluidlite.executor.compile.blocks",
     "fluidlite.executor.compile.recurrences",
-    "fluidlite.ir.block",
-    "fluidlite.ir.operator",
-    "fluidlite.ir.program",
-    "fluidlite.ir.proto",
-    "fluidlite.ir.prune",
-    "fluidlite.ir.restore",
-    "fluidlite.ir.text",
-    "fluidlite.ir.text_parser",
-    "fluidlite.ir.variable",
-    "fluidlite.ir.verify",
-    "fluidlite.show.notebook",
     "fluidlite.transpiler.cost.modes",
     "fluidlite.transpiler.cost.plan",
     "fluidlite.transpiler.modes",
@@ -93,12 +77,6 @@ STILL_UPWARDS: set[tuple[str, str]] = {
     ("fluidlite.executor.comm.server.loop", "saving"),
     ("fluidlite.executor.comm.server.state", "saving"),
     ("fluidlite.executor.comm.tcp.listener", "saving"),
-    ("fluidlite.ir.block", "compat"),
-    ("fluidlite.ir.operator", "commands"),
-    ("fluidlite.ir.operator", "compat"),
-    ("fluidlite.ir.program", "compat"),
-    ("fluidlite.ir.program", "show"),
-    ("fluidlite.ir.variable", "compat"),
     ("fluidlite.ops.flow.io", "saving"),
     ("fluidlite.saving.inference", "layers"),
 }

@@ -12,7 +12,7 @@ from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError, UnknownOpError
 from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc
-from fluidlite.ir.proto import parse_program, serialize_program
+from fluidlite.ir.proto import serialize_program
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 FILES = [*sorted(GOLDEN.glob("models/*/inference/__model__")), *sorted(GOLDEN.glob("models/*/saved.pdmodel"))]
@@ -74,10 +74,10 @@ def assert_keeps(before: bytes, after: bytes) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "-".join(path.parts[-3:]))
 def test_saved_models_survive(path: pathlib.Path) -> None:
     data = path.read_bytes()
-    program = parse_program(data)
+    program = fluid.Program.parse_from_string(data)
     written = serialize_program(program)
     assert_keeps(data, written)
-    assert serialize_program(parse_program(written)) == written
+    assert serialize_program(fluid.Program.parse_from_string(written)) == written
     assert serialize_program(program.clone()) == written
 
 
@@ -86,7 +86,7 @@ def test_recorded_programs_survive() -> None:
         for data in run_programs(path):
             if ProgramDesc.FromString(data).version.version > proto.PROGRAM_VERSION:
                 continue  # 2.x has types of attributes that fluid has not
-            assert_keeps(data, serialize_program(parse_program(data)))
+            assert_keeps(data, serialize_program(fluid.Program.parse_from_string(data)))
 
 
 def block(program: fluid.Program) -> fluid.framework.Block:
@@ -142,7 +142,7 @@ def test_attributes_keep_values_and_types() -> None:
     inner = program._create_block()
     op._set_attr("sub", inner)
     op._set_attr("subs", [inner])
-    again = block(parse_program(serialize_program(program))).ops[0]
+    again = block(fluid.Program.parse_from_string(serialize_program(program))).ops[0]
     assert {name: again.attrs[name] for name in values} == values
     assert again.attr("f") == float(np.float32(0.1))
     assert {name: again.attr_type(name) for name in values} == {name: op.attr_type(name) for name in values}
@@ -155,14 +155,14 @@ def test_float_attributes_are_the_shortest_decimals() -> None:
     program = fluid.Program()
     block(program).create_var(name="x", shape=[2], is_data=True)
     block(program).append_op(type="scale", inputs={"X": ["x"]}, outputs={"Out": ["x"]}, attrs={"scale": 0.1})
-    assert block(parse_program(serialize_program(program))).ops[0].attrs["scale"] == 0.1
+    assert block(fluid.Program.parse_from_string(serialize_program(program))).ops[0].attrs["scale"] == 0.1
 
 
 def test_user_location_comes_back() -> None:
     program = fluid.Program()
     block(program).create_var(name="x", shape=[2], is_data=True)
     op = block(program).append_op(type="relu", inputs={"X": ["x"]}, outputs={"Out": ["x"]})
-    again = block(parse_program(serialize_program(program))).ops[0]
+    again = block(fluid.Program.parse_from_string(serialize_program(program))).ops[0]
     assert again.where == op.where and again.where is not None and again.where.file == __file__
 
 
@@ -178,7 +178,7 @@ def test_call_stack_of_paddle_names_the_innermost_user_frame() -> None:
             b'  File "train.py", line 9, in <module>\n',
         ]
     )
-    where = block(parse_program(desc.SerializeToString())).ops[0].where
+    where = block(fluid.Program.parse_from_string(desc.SerializeToString())).ops[0].where
     assert where == ("/home/someone/train.py", 4, "net")
 
 
@@ -189,7 +189,7 @@ def test_unknown_op_is_kept_and_fails_only_when_run() -> None:
     made = first.ops.add(type=b"a_new_op")
     made.outputs.add(parameter=b"Out", arguments=[b"out"])
     made.attrs.add(name=b"size", type=9).l = 7
-    program = parse_program(desc.SerializeToString())
+    program = fluid.Program.parse_from_string(desc.SerializeToString())
     op = block(program).ops[0]
     assert op.attr("size") == 7 and op.attr_type("size") == AttrType.LONG
     assert_keeps(desc.SerializeToString(), serialize_program(program))
@@ -201,7 +201,7 @@ def test_missing_attributes_get_their_defaults() -> None:
     desc = ProgramDesc()
     first = desc.blocks.add(idx=0, parent_idx=-1)
     first.ops.add(type=b"mul").inputs.add(parameter=b"X", arguments=[b"x"])
-    op = block(parse_program(desc.SerializeToString())).ops[0]
+    op = block(fluid.Program.parse_from_string(desc.SerializeToString())).ops[0]
     assert op.attr("x_num_col_dims") == 1
     assert (op.attr("op_role"), op.attr("op_role_var"), op.attr("op_namescope"), op.attr("op_device")) == (
         0,
@@ -222,7 +222,7 @@ def test_attribute_types_of_2x_become_the_nearest() -> None:
     scalar.type, scalar.i = 2, 5
     one = made.attrs.add(name=b"ns", type=17).scalars.add()
     one.type, one.r = 3, 1.5
-    op = block(parse_program(desc.SerializeToString())).ops[0]
+    op = block(fluid.Program.parse_from_string(desc.SerializeToString())).ops[0]
     assert {name: op.attr(name) for name in ("d", "ds", "v", "vs", "n", "ns")} == {
         "d": 0.25,
         "ds": [0.25, 2.0],
@@ -234,9 +234,9 @@ def test_attribute_types_of_2x_become_the_nearest() -> None:
 
 
 def test_variables_that_nothing_writes_are_feeds() -> None:
-    program = parse_program((GOLDEN / "models/mlp/saved.pdmodel").read_bytes())
+    program = fluid.Program.parse_from_string((GOLDEN / "models/mlp/saved.pdmodel").read_bytes())
     assert {var.name for var in program.list_vars() if var.is_data} == {"x", "y"}
-    program = parse_program((GOLDEN / "models/convnet/inference/__model__").read_bytes())
+    program = fluid.Program.parse_from_string((GOLDEN / "models/convnet/inference/__model__").read_bytes())
     assert [var.name for var in program.list_vars() if var.is_data] == ["image"]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fluidlite as fluid
 from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError
-from fluidlite.ir.proto import parse_program, serialize_program
+from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -32,7 +32,7 @@ def test_golden_programs_read_back() -> None:
         with np.load(path) as arrays:
             for name in arrays.files:
                 if name.startswith(("program", "startup")):
-                    assert_reads_back(parse_program(arrays[name].tobytes()))
+                    assert_reads_back(fluid.Program.parse_from_string(arrays[name].tobytes()))
 
 
 def small_program() -> fluid.Program:

@@ -10,7 +10,6 @@ import pytest
 import fluidlite as fluid
 from fluidlite.base.registry import find
 from fluidlite.errors import ProgramEditError
-from fluidlite.ir.proto import parse_program
 from fluidlite.ir.text import parse
 from fluidlite.ir.verify import verify
 
@@ -26,7 +25,7 @@ def test_programs_of_1_8_5_are_right(path: pathlib.Path) -> None:
             arrays[name].tobytes() for name in arrays.files if name.startswith(("program", "startup"))
         ]
     for data in programs:
-        program = parse_program(data)
+        program = fluid.Program.parse_from_string(data)
         unknown = sorted({op.type for block in program.blocks for op in block.ops if find(op.type) is None})
         if unknown:
             pytest.skip(f"no op {unknown[0]}")

@@ -11,6 +11,7 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
+from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
     CPUPlace,
     CUDAPlace,
@@ -20,7 +21,6 @@ from fluidlite.base.place import (
     cuda_places,
     is_compiled_with_cuda,
 )
-from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
 from fluidlite.ir.program import (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
@@ -18,32 +16,9 @@ __all__ = [
     "places",
     "resolve_pads",
     "unturned",
-    "with_attrs",
 ]
 
 Pads: TypeAlias = "tuple[tuple[int, int], ...]"
-
-
-def with_attrs(names: Iterable[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Lets a rule or kernel take the attributes `names` as one mapping, its parameter `attrs`."""
-    names = tuple(names)
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def gather(**arguments: Any) -> Any:
-            return function(attrs={name: arguments.pop(name) for name in names}, **arguments)
-
-        own = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in inspect.signature(function).parameters.items()
-            if name != "attrs"
-        ]
-        gather.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            own + [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-        )
-        return gather
-
-    return decorate
 
 
 def is_channels_last(data_format: str) -> bool:

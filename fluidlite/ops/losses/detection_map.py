@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,20 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
 
+_ATTRS = {
+    "class_num": required(AttrType.INT),
+    "background_label": 0,
+    "overlap_threshold": 0.5,
+    "evaluate_difficult": True,
+    "ap_type": "integral",
+}
 detection_map = Op(
     "detection_map",
     "DetectRes Label HasState? PosCount? TruePos? FalsePos? -> AccumPosCount AccumTruePos AccumFalsePos MAP",
-    attrs={
-        "class_num": required(AttrType.INT),
-        "background_label": 0,
-        "overlap_threshold": 0.5,
-        "evaluate_difficult": True,
-        "ap_type": "integral",
-    },
+    attrs=_ATTRS,
     lod=None,
 )
 
@@ -95,7 +97,23 @@ def _before(
     ]
 
 
+def _count_image(
+    found: Array, objects: Array, counts: Array, marks: list[Any], attrs: Mapping[str, Any]
+) -> None:
+    """Add one image to the objects counted and to the (score, right) rows, both by class."""
+    difficult = attrs["evaluate_difficult"]
+    counted = objects if difficult or objects.shape[1] == 5 else objects[objects[:, 1] == 0]
+    counts += np.bincount(counted[:, 0].astype(np.int64), minlength=len(counts)).astype(counts.dtype)
+    if found.shape[1] != 6:  # nothing was found: one row that holds -1
+        return
+    for label in np.unique(found[:, 0]).astype(int):
+        same_found, same_objects = (rows[rows[:, 0] == label] for rows in (found, objects))
+        new = list(_marks(same_found, same_objects, attrs["overlap_threshold"], difficult))
+        marks[label] = np.concatenate((marks[label], np.array(new, np.float32).reshape(-1, 2)))
+
+
 @detection_map.kernel
+@with_attrs(_ATTRS)
 def _(
     xp: Any,
     DetectRes: Array,
@@ -106,37 +124,20 @@ def _(
     PosCount: Array | None,
     TruePos: Array | None,
     TruePos_lod: Lod,
-    class_num: int,
-    background_label: int,
-    overlap_threshold: float,
-    evaluate_difficult: bool,
-    ap_type: str,
+    attrs: dict[str, Any],
 ) -> dict[str, Any]:
-    found, objects = host(DetectRes), host(Label)
-    has_state = HasState is not None and bool(host(HasState).any())
-    counts, marks = (
-        _before(class_num, PosCount, TruePos, TruePos_lod)
-        if has_state
-        else _before(class_num, None, None, ())
-    )
+    found, objects, classes = host(DetectRes), host(Label), attrs["class_num"]
+    if HasState is None or not host(HasState).any():
+        PosCount = TruePos = None
+    counts, marks = _before(classes, PosCount, TruePos, TruePos_lod)
     for image in range(len(Label_lod[0]) - 1):
         here, there = _rows(found, DetectRes_lod, image), _rows(objects, Label_lod, image)
-        counted = there if evaluate_difficult or there.shape[1] == 5 else there[there[:, 1] == 0]
-        counts += np.bincount(counted[:, 0].astype(np.int64), minlength=class_num).astype(counts.dtype)
-        for label in np.unique(here[:, 0]).astype(int) if here.shape[1] == 6 else ():
-            new = list(
-                _marks(
-                    here[here[:, 0] == label],
-                    there[there[:, 0] == label],
-                    overlap_threshold,
-                    evaluate_difficult,
-                )
-            )
-            marks[label] = np.concatenate((marks[label], np.array(new, np.float32).reshape(-1, 2)))
+        _count_image(here, there, counts, marks, attrs)
     # classes without objects do not count, nor, as in 1.8.5, those with as many objects as the background's
-    # number
-    kept = [label for label in range(class_num) if counts[label] and counts[label] != background_label]
-    total = sum(average_precision(marks[label], int(counts[label]), ap_type) for label in kept)
+    # label says
+    background = attrs["background_label"]
+    kept = [label for label in range(classes) if counts[label] and counts[label] != background]
+    total = sum(average_precision(marks[label], int(counts[label]), attrs["ap_type"]) for label in kept)
     right = np.concatenate(marks).astype(np.float32)
     lod = ((0, *(int(end) for end in np.cumsum([len(rows) for rows in marks]))),)
     wrong = right * (1, 0) + (1 - right) * (0, 1)

@@ -6,13 +6,14 @@ channels are last or there are no places.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 
@@ -103,31 +104,35 @@ def _normalise(
     Bias: Array,
     Mean: Array,
     Variance: Array,
-    momentum: Any,
-    epsilon: float,
-    data_layout: str,
-    frozen: bool,
+    MomentumTensor: Maybe,
+    attrs: Mapping[str, Any],
     ctx: Any = None,
 ) -> tuple[Array, ...]:
-    """Y, MeanOut, VarianceOut, SavedMean, SavedVariance; `frozen` takes the running statistics as they are.
+    """Y, MeanOut, VarianceOut, SavedMean, SavedVariance.
 
     With a context, the statistics are those of all ranks that run the program together.
     """
-    x = by_channel(X, data_layout)
-    kind = Scale.dtype.type
-    if frozen:
-        mean, inverse, running = Mean, 1 / xp.sqrt(Variance + kind(epsilon)), (Mean, Variance)
+    x = by_channel(X, attrs["data_layout"])
+    epsilon = Scale.dtype.type(attrs["epsilon"])
+    if _frozen(attrs):
+        mean, inverse, running = Mean, 1 / xp.sqrt(Variance + epsilon), (Mean, Variance)
     else:
+        momentum = _momentum(attrs["momentum"], MomentumTensor, Scale.dtype)
         mean, variance = (
             item.astype(Scale.dtype, copy=False)
             for item in (_statistics(xp, x) if ctx is None else _shared_statistics(xp, ctx, x))
         )
-        inverse = 1 / xp.sqrt(variance + kind(epsilon))
+        inverse = 1 / xp.sqrt(variance + epsilon)
         running = (Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum))
     scale = inverse * Scale
     y = x * spread(x, scale.astype(x.dtype, copy=False))
     y += spread(x, (Bias - mean * scale).astype(x.dtype, copy=False))
     return (y.reshape(X.shape), *running, mean, inverse)
+
+
+def _frozen(attrs: Mapping[str, Any]) -> bool:
+    """True if the running statistics are taken as they are."""
+    return attrs["use_global_stats"] or (attrs["is_test"] and not attrs["trainable_statistics"])
 
 
 def _momentum(momentum: float, MomentumTensor: Maybe, dtype: Any) -> Any:
@@ -177,6 +182,7 @@ def _declare(type: str, synchronised: bool) -> None:
     op.shape(_shape_rule(type))
 
     @op.kernel
+    @with_attrs(_ATTRS)
     def _(
         xp: Any,
         ctx: Any,
@@ -186,31 +192,15 @@ def _declare(type: str, synchronised: bool) -> None:
         Mean: Array,
         Variance: Array,
         MomentumTensor: Maybe,
-        is_test: bool,
-        momentum: float,
-        epsilon: float,
-        data_layout: str,
-        use_global_stats: bool,
-        trainable_statistics: bool,
+        attrs: dict[str, Any],
     ) -> tuple[Array, ...]:
-        frozen = use_global_stats or (is_test and not trainable_statistics)
-        return _normalise(
-            xp,
-            X,
-            Scale,
-            Bias,
-            Mean,
-            Variance,
-            _momentum(momentum, MomentumTensor, Scale.dtype),
-            epsilon,
-            data_layout,
-            frozen,
-            ctx if synchronised else None,
-        )
+        ranks = ctx if synchronised else None
+        return _normalise(xp, X, Scale, Bias, Mean, Variance, MomentumTensor, attrs, ranks)
 
     op.grad_rule("X Scale Bias")(_gradient_rule(type))
 
     @op.grad("X Scale Bias")
+    @with_attrs(_ATTRS)
     def _(
         xp: Any,
         ctx: Any,
@@ -222,26 +212,15 @@ def _declare(type: str, synchronised: bool) -> None:
         SavedMean: Maybe,
         SavedVariance: Maybe,
         dY: Array,
-        is_test: bool,
-        use_global_stats: bool,
-        trainable_statistics: bool,
-        epsilon: float,
-        data_layout: str,
+        attrs: dict[str, Any],
     ) -> tuple[Array, Array, Array]:
-        x, frozen = by_channel(X, data_layout), use_global_stats or (is_test and not trainable_statistics)
+        layout, frozen = attrs["data_layout"], _frozen(attrs)
         mean, inverse = SavedMean, SavedVariance
         if frozen and Mean is not None and Variance is not None:
-            mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(epsilon))
+            mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(attrs["epsilon"]))
         assert mean is not None and inverse is not None
-        dx, weight, bias = gradients(
-            xp,
-            x - spread(x, mean),
-            by_channel(dY, data_layout),
-            Scale,
-            inverse,
-            frozen,
-            ctx if synchronised else None,
-        )
+        x, d, ranks = by_channel(X, layout), by_channel(dY, layout), ctx if synchronised else None
+        dx, weight, bias = gradients(xp, x - spread(x, mean), d, Scale, inverse, frozen, ranks)
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
@@ -250,9 +229,8 @@ _declare("sync_batch_norm", synchronised=True)
 
 
 # ------------------------------------------------------------------ with an activation, in place
-inplace_abn = Op(
-    "inplace_abn", _SLOTS, attrs={**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
-)
+_ABN_ATTRS = {**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
+inplace_abn = Op("inplace_abn", _SLOTS, attrs=_ABN_ATTRS)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 
@@ -275,6 +253,7 @@ def _before_activation(xp: Any, y: Array, d: Array, activation: str, alpha: floa
 
 
 @inplace_abn.kernel
+@with_attrs(_ABN_ATTRS)
 def _(
     xp: Any,
     X: Array,
@@ -283,29 +262,10 @@ def _(
     Mean: Array,
     Variance: Array,
     MomentumTensor: Maybe,
-    is_test: bool,
-    momentum: float,
-    epsilon: float,
-    data_layout: str,
-    use_global_stats: bool,
-    trainable_statistics: bool,
-    activation: str,
-    alpha: float,
+    attrs: dict[str, Any],
 ) -> tuple[Array, ...]:
-    frozen = use_global_stats or (is_test and not trainable_statistics)
-    y, *rest = _normalise(
-        xp,
-        X,
-        Scale,
-        Bias,
-        Mean,
-        Variance,
-        _momentum(momentum, MomentumTensor, Scale.dtype),
-        epsilon,
-        data_layout,
-        frozen,
-    )
-    return (_activated(xp, y, activation, alpha), *rest)
+    y, *rest = _normalise(xp, X, Scale, Bias, Mean, Variance, MomentumTensor, attrs)
+    return (_activated(xp, y, attrs["activation"], attrs["alpha"]), *rest)
 
 
 def _abn_rule(context: GradContext) -> None:

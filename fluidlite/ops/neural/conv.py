@@ -17,9 +17,9 @@ from fluidlite.ops.kernels.conv_geometry import (
     places,
     resolve_pads,
     unturned,
-    with_attrs,
 )
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
+from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 
@@ -196,28 +196,17 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         DDFilter: Maybe,
         wants: frozenset[str],
         attrs: dict[str, Any],
-    ) -> tuple[Maybe, Maybe, Maybe]:
+    ) -> tuple[Array, Array, Array]:
         conv = Conv.of(xp, Input, Filter, attrs)
-        terms = [
-            conv.forward(x, w)
-            for x, w in ((DDInput, Filter), (Input, DDFilter))
-            if x is not None and w is not None
-        ]
-        dx = (
-            xp.zeros_like(Input)
-            if DDFilter is None
-            else conv.grad_input(DOutput, DDFilter)
-            if "DInput" in wants
-            else None
-        )
-        dw = (
-            xp.zeros_like(Filter)
-            if DDInput is None
-            else conv.grad_filter(DDInput, DOutput)
-            if "DFilter" in wants
-            else None
-        )
-        return sum(terms[1:], terms[0]) if terms else xp.zeros_like(DOutput), dx, dw
+        pairs = ((DDInput, Filter), (Input, DDFilter))
+        terms = [conv.forward(x, w) for x, w in pairs if x is not None and w is not None]
+        ddout = sum(terms[1:], terms[0]) if terms else xp.zeros_like(DOutput)
+        dx, dw = xp.zeros_like(Input), xp.zeros_like(Filter)
+        if DDFilter is not None and "DInput" in wants:
+            dx = conv.grad_input(DOutput, DDFilter)
+        if DDInput is not None and "DFilter" in wants:
+            dw = conv.grad_filter(DDInput, DOutput)
+        return ddout, dx, dw
 
 
 _declare("conv2d", 2, "Input Filter Bias? ResidualData? -> Output", "NCHW")

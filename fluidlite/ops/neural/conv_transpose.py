@@ -12,16 +12,10 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.kernels.conv_geometry import (
-    Pads,
-    is_channels_last,
-    places,
-    resolve_pads,
-    unturned,
-    with_attrs,
-)
+from fluidlite.ops.kernels.conv_geometry import Pads, is_channels_last, places, resolve_pads, unturned
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.neural.conv import Conv, check_ranks, conv_attrs
+from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 

@@ -20,8 +20,8 @@ from fluidlite.ops.kernels.conv_geometry import (
     is_channels_last,
     places,
     unturned,
-    with_attrs,
 )
+from fluidlite.ops.signatures import with_attrs
 
 _ATTRS = {
     "data_layout": "NCHW",
@@ -46,19 +46,14 @@ def taps(method: str, size: int, out: int, align_corners: bool, align_mode: int)
     """
     ratio = np.float32(0)
     if out > 1:
-        ratio = (
-            np.float32(size - 1) / np.float32(out - 1)
-            if align_corners
-            else np.float32(size) / np.float32(out)
-        )
+        ratio = np.float32(size - align_corners) / np.float32(out - align_corners)
     at = np.arange(out, dtype=np.float32)
     if method == "nearest":
         index = (ratio * at + 0.5 * align_corners).astype(np.int64)
         return [(np.minimum(index, size - 1), np.ones(out, np.float32))]
     if method == "bicubic":
-        return _cubic_taps(
-            ratio * at if align_corners else ratio * (at + np.float32(0.5)) - np.float32(0.5), size
-        )
+        half = np.float32(0.5)
+        return _cubic_taps(ratio * at if align_corners else ratio * (at + half) - half, size)
     if align_mode == 0 and not align_corners:
         place = np.maximum((np.float64(ratio) * (at + 0.5) - 0.5).astype(np.float32), 0)
     else:
@@ -158,17 +153,19 @@ def _shape(
 
 
 # ------------------------------------------------------------------ ops
+def _axes_and_taps(
+    method: str, x: Array, out: Sequence[int], attrs: Mapping[str, Any]
+) -> list[tuple[int, list[tuple[Array, Array]]]]:
+    """Each dimension of `x` (channels first) that gets another size, with the taps along it."""
+    return [
+        (axis, taps(method, x.shape[axis], size, attrs["align_corners"], attrs["align_mode"]))
+        for axis, size in enumerate(out, start=2)
+        if size != x.shape[axis]
+    ]
+
+
 def _declare(type: str, dims: int, method: str) -> None:
     op = Op(type, _SLOTS, attrs=_ATTRS)
-
-    def axes_and_taps(
-        x: Array, out: Sequence[int], attrs: Mapping[str, Any]
-    ) -> list[tuple[int, list[tuple[Array, Array]]]]:
-        return [
-            (i + 2, taps(method, x.shape[i + 2], size, attrs["align_corners"], attrs["align_mode"]))
-            for i, size in enumerate(out)
-            if size != x.shape[i + 2]
-        ]
 
     @op.shape
     @with_attrs(_ATTRS)
@@ -189,7 +186,7 @@ def _declare(type: str, dims: int, method: str) -> None:
     ) -> Array:
         x = channels_first(xp, X, attrs["data_layout"])
         out = _out_places(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        for axis, found in axes_and_taps(x, out, attrs):
+        for axis, found in _axes_and_taps(method, x, out, attrs):
             x = _resample(xp, x, axis, found)
         return channels_last(xp, x, attrs["data_layout"])
 
@@ -205,7 +202,7 @@ def _declare(type: str, dims: int, method: str) -> None:
         attrs: dict[str, Any],
     ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
-        for axis, found in axes_and_taps(x, d.shape[2:], attrs):
+        for axis, found in _axes_and_taps(method, x, d.shape[2:], attrs):
             d = _resample_gradient(xp, d, axis, x.shape[axis], found)
         return channels_last(xp, d, attrs["data_layout"])
 

@@ -8,13 +8,17 @@ product and a few element-wise calls, and the weights' gradients are one product
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.recurrence import Activation, Step, Steps, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
+from fluidlite.ops.signatures import with_attrs
+
+Maybe: TypeAlias = "Array | None"
 
 _ATTRS = {
     "use_peepholes": True,
@@ -55,7 +59,7 @@ class LstmCell(NamedTuple):
     peepholes: tuple[Array, Array, Array] | None
     clip: float = 0.0
 
-    def run(self, gates: Array, earlier: Array | None, cells: Array, active: Array) -> None:
+    def run(self, gates: Array, earlier: Maybe, cells: Array, active: Array) -> None:
         """Activate the gates [n, 4 size] in place; write the cells, and the cells activated."""
         xp, size = self.xp, self.size
         candidate, entry, forget, output = (gates[:, k * size : (k + 1) * size] for k in range(4))
@@ -78,7 +82,7 @@ class LstmCell(NamedTuple):
         active[...] = cells
         self.state.apply(xp, active)
 
-    def inside(self, cells: Array) -> Array | None:
+    def inside(self, cells: Array) -> Maybe:
         """Where the bound was not reached, so that gradients pass; None without a bound."""
         return abs(cells) < self.clip if self.clip > 0 else None
 
@@ -96,13 +100,7 @@ class LstmCell(NamedTuple):
         return out, output * self.state.slope(active)
 
     def back(
-        self,
-        d: Array,
-        carried: Array | None,
-        factors: Array,
-        share: Array,
-        forget: Array,
-        inside: Array | None,
+        self, d: Array, carried: Maybe, factors: Array, share: Array, forget: Array, inside: Maybe
     ) -> Array:
         """One step back: `factors` become the gates' gradients; gives what goes on to the earlier cells."""
         factors[:, 3] *= d
@@ -121,22 +119,14 @@ class LstmCell(NamedTuple):
         return earlier
 
 
-def _cell(
-    op: str,
-    xp: Any,
-    size: int,
-    Bias: Array,
-    use_peepholes: bool,
-    gate: str,
-    state: str,
-    candidate: str,
-    clip: float = 0.0,
-) -> LstmCell:
+def _cell(op: str, xp: Any, size: int, Bias: Array, attrs: Mapping[str, Any]) -> LstmCell:
+    """The cell of an op, from its attributes and from what its bias holds beyond the gates'."""
     tail = Bias.reshape(-1)[4 * size :]
-    peepholes = (tail[:size], tail[size : 2 * size], tail[2 * size :]) if use_peepholes else None
-    return LstmCell(
-        xp, size, activation(op, gate), activation(op, state), activation(op, candidate), peepholes, clip
-    )
+    with_peepholes = attrs["use_peepholes"]
+    peepholes = (tail[:size], tail[size : 2 * size], tail[2 * size :]) if with_peepholes else None
+    kinds = (attrs[f"{part}_activation"] for part in ("gate", "cell", "candidate"))
+    gate, state, candidate = (activation(op, kind) for kind in kinds)
+    return LstmCell(xp, size, gate, state, candidate, peepholes, attrs.get("cell_clip", 0.0))
 
 
 class _Projection(NamedTuple):
@@ -171,7 +161,7 @@ class Tape(NamedTuple):
     state: Array
 
 
-def _earlier(step: Step, X: Array, initial: Array | None) -> Array | None:
+def _earlier(step: Step, X: Array, initial: Maybe) -> Maybe:
     """The rows of X one step before; at the first step the initial ones."""
     if step.before is None:
         return None if initial is None else initial[: step.width]
@@ -183,8 +173,8 @@ def run(
     steps: Steps,
     gates: Array,
     Weight: Array,
-    H0: Array | None,
-    C0: Array | None,
+    H0: Maybe,
+    C0: Maybe,
     projection: _Projection | None = None,
 ) -> Tape:
     """All steps; `gates` [rows, 4 size] hold the inputs with their bias and are overwritten. H0 and C0:
@@ -219,11 +209,11 @@ def run_back(
     cell: LstmCell,
     steps: Steps,
     tape: Tape,
-    C0: Array | None,
+    C0: Maybe,
     Weight: Array,
     d: Array,
     projection: _Projection | None = None,
-    last_cells: Array | None = None,
+    last_cells: Maybe = None,
 ) -> Gradients:
     """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells`
     comes on top of it.
@@ -248,7 +238,7 @@ def run_back(
     return Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
 
-def _bias_gradient(cell: LstmCell, steps: Steps, tape: Tape, C0: Array | None, dgates: Array) -> Array:
+def _bias_gradient(cell: LstmCell, steps: Steps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
     """[1, 4 size], or [1, 7 size] with the peephole weights'."""
     parts = [dgates.sum(axis=0)]
     if cell.peepholes is not None:
@@ -276,24 +266,20 @@ def _(
 
 
 @lstm.kernel
+@with_attrs(_ATTRS)
 def _(
     xp: Any,
     Input: Array,
     Input_lod: Lod,
-    H0: Array | None,
-    C0: Array | None,
+    H0: Maybe,
+    C0: Maybe,
     Weight: Array,
     Bias: Array,
-    use_peepholes: bool,
-    is_reverse: bool,
-    gate_activation: str,
-    cell_activation: str,
-    candidate_activation: str,
+    attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    steps = Steps(xp, offsets_of_level("lstm", "Input", Input_lod, 0, len(Input)), is_reverse)
-    cell = _cell(
-        "lstm", xp, len(Weight), Bias, use_peepholes, gate_activation, cell_activation, candidate_activation
-    )
+    offsets = offsets_of_level("lstm", "Input", Input_lod, 0, len(Input))
+    steps = Steps(xp, offsets, attrs["is_reverse"])
+    cell = _cell("lstm", xp, len(Weight), Bias, attrs)
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[: 4 * len(Weight)]
     tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0))
@@ -306,12 +292,13 @@ def _(
 
 
 @lstm.grad("Input H0 C0 Weight Bias")
+@with_attrs(_ATTRS)
 def _(
     xp: Any,
     Input: Array,
     Input_lod: Lod,
-    H0: Array | None,
-    C0: Array | None,
+    H0: Maybe,
+    C0: Maybe,
     Weight: Array,
     Bias: Array,
     Hidden: Array,
@@ -319,24 +306,12 @@ def _(
     BatchGate: Array,
     BatchCellPreAct: Array,
     dHidden: Array,
-    use_peepholes: bool,
-    is_reverse: bool,
-    gate_activation: str,
-    cell_activation: str,
-    candidate_activation: str,
     wants: frozenset[str],
-) -> tuple[Array | None, ...]:
-    steps = Steps(xp, offsets_of_level("lstm_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
-    cell = _cell(
-        "lstm_grad",
-        xp,
-        len(Weight),
-        Bias,
-        use_peepholes,
-        gate_activation,
-        cell_activation,
-        candidate_activation,
-    )
+    attrs: dict[str, Any],
+) -> tuple[Maybe, ...]:
+    offsets = offsets_of_level("lstm_grad", "Input", Input_lod, 0, len(Input))
+    steps = Steps(xp, offsets, attrs["is_reverse"])
+    cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
     hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
     found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dHidden))
@@ -350,10 +325,11 @@ def _(
 
 
 # ---------------------------------------------------------------------- lstmp
+_LSTMP_ATTRS = {**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"}
 lstmp = Op(
     "lstmp",
     "Input H0? C0? Weight ProjWeight Bias -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
-    attrs={**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"},
+    attrs=_LSTMP_ATTRS,
     dynamic=True,
 )
 
@@ -385,43 +361,29 @@ def _(
     )
 
 
+def _projection(op: str, ProjWeight: Array, attrs: Mapping[str, Any]) -> _Projection:
+    return _Projection(ProjWeight, activation(op, attrs["proj_activation"]), attrs["proj_clip"])
+
+
 @lstmp.kernel
+@with_attrs(_LSTMP_ATTRS)
 def _(
     xp: Any,
     Input: Array,
     Input_lod: Lod,
-    H0: Array | None,
-    C0: Array | None,
+    H0: Maybe,
+    C0: Maybe,
     Weight: Array,
     ProjWeight: Array,
     Bias: Array,
-    use_peepholes: bool,
-    is_reverse: bool,
-    cell_clip: float,
-    proj_clip: float,
-    gate_activation: str,
-    cell_activation: str,
-    candidate_activation: str,
-    proj_activation: str,
+    attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    steps, size = (
-        Steps(xp, offsets_of_level("lstmp", "Input", Input_lod, 0, len(Input)), is_reverse),
-        len(ProjWeight),
-    )
-    cell = _cell(
-        "lstmp",
-        xp,
-        size,
-        Bias,
-        use_peepholes,
-        gate_activation,
-        cell_activation,
-        candidate_activation,
-        cell_clip,
-    )
+    size = len(ProjWeight)
+    offsets = offsets_of_level("lstmp", "Input", Input_lod, 0, len(Input))
+    steps = Steps(xp, offsets, attrs["is_reverse"])
+    cell, projection = _cell("lstmp", xp, size, Bias, attrs), _projection("lstmp", ProjWeight, attrs)
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[: 4 * size]
-    projection = _Projection(ProjWeight, activation("lstmp", proj_activation), proj_clip)
     tape = run(cell, steps, gates, Weight, steps.initial(H0), steps.initial(C0), projection)
     return (
         WithLod(steps.by_sequence(tape.state), Input_lod),
@@ -436,10 +398,11 @@ def _(
     "Input H0 C0 Weight ProjWeight Bias",
     shape=lambda BatchGate, H0, C0, Weight, ProjWeight, Bias: (BatchGate, H0, C0, Weight, ProjWeight, Bias),
 )
+@with_attrs(_LSTMP_ATTRS)
 def _(
     xp: Any,
-    H0: Array | None,
-    C0: Array | None,
+    H0: Maybe,
+    C0: Maybe,
     Weight: Array,
     ProjWeight: Array,
     Bias: Array,
@@ -450,31 +413,13 @@ def _(
     BatchCellPreAct: Array,
     BatchHidden: Array,
     dProjection: Array,
-    use_peepholes: bool,
-    is_reverse: bool,
-    gate_activation: str,
-    cell_activation: str,
-    candidate_activation: str,
-    proj_activation: str,
-    cell_clip: float,
-    proj_clip: float,
     wants: frozenset[str],
+    attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    steps = Steps(
-        xp, offsets_of_level("lstmp_grad", "Projection", Projection_lod, 0, len(Projection)), is_reverse
-    )
-    cell = _cell(
-        "lstmp_grad",
-        xp,
-        len(ProjWeight),
-        Bias,
-        use_peepholes,
-        gate_activation,
-        cell_activation,
-        candidate_activation,
-        cell_clip,
-    )
-    projection = _Projection(ProjWeight, activation("lstmp_grad", proj_activation), proj_clip)
+    offsets = offsets_of_level("lstmp_grad", "Projection", Projection_lod, 0, len(Projection))
+    steps = Steps(xp, offsets, attrs["is_reverse"])
+    cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, attrs)
+    projection = _projection("lstmp_grad", ProjWeight, attrs)
     state, c0 = steps.by_step(Projection), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
     found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dProjection), projection)

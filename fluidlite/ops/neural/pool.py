@@ -16,9 +16,9 @@ from fluidlite.ops.kernels.conv_geometry import (
     places,
     resolve_pads,
     unturned,
-    with_attrs,
 )
 from fluidlite.ops.kernels.pooling import PoolPlan, Windows, out_size, window_grid
+from fluidlite.ops.signatures import with_attrs
 
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 

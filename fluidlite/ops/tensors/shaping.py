@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, WithLod, get, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import first_ints, ints
+from fluidlite.ops.signatures import takes
 
 Shape = tuple[int, ...]
 
@@ -48,19 +48,22 @@ def _declare_reshape(
 ) -> None:
     tensors = [slot for slot in op.inputs if slot != "X"]
 
-    def infer(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
+    names = [*shape_arguments, *tensors]
+
+    @op.shape
+    @takes(["X", *names])
+    def _(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
         shape = rule(X.shape, **given)
         out = Spec(shape, X.dtype, X.lod_level if same_rows(X.shape, shape) else 0)
         return (out, _memory(X)) if second else out
 
-    def compute(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
+    @op.kernel
+    @takes(["xp", "X", "X_lod", *names])
+    def _(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
         shape = rule(X.shape, **given)
         out = WithLod(X.reshape(shape), X_lod) if X_lod and same_rows(X.shape, shape) else X.reshape(shape)
         return (out, remembered(xp, X)) if second else out
 
-    names = [*shape_arguments, *tensors]
-    op.shape(_named(infer, ["X", *names]))
-    op.kernel(_named(compute, ["xp", "X", "X_lod", *names]))
     if second:
         op.grad("X", shape=_shape_from_memory)(_grad_from_memory)
     else:
@@ -75,18 +78,6 @@ def same_rows(old: Sequence[int], new: Sequence[int]) -> bool:
 def _memory(X: Spec) -> Spec:
     """XShape's declaration."""
     return Spec((0, *X.shape), X.dtype, X.lod_level)
-
-
-def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """Give `function` the signature that the registry reads."""
-
-    def call(**given: Any) -> Any:
-        return function(**given)
-
-    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    )
-    return call
 
 
 def _shape_from_memory(XShape: Spec, dOut: Spec) -> Spec:

@@ -11,7 +11,6 @@ and attributes. From the steps come the kernels for dense gradients and for Sele
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +21,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.kernels.scalar import function_of, parse
+from fluidlite.ops.signatures import takes
 from fluidlite.ops.tensors.random import minstd_normal
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
@@ -84,7 +84,9 @@ def same_targets(op: Op) -> None:
     """
     needed = list(dict.fromkeys(["Param", "Grad", *map(target_of, op.outputs)]))
 
-    def rule(**specs: Spec) -> dict[str, Spec]:
+    @op.shape
+    @takes(needed)
+    def _(**specs: Spec) -> dict[str, Spec]:
         param, grad = specs["Param"], specs["Grad"]
         if grad.static and param.static and grad.shape != param.shape:
             raise ShapeError(
@@ -95,13 +97,6 @@ def same_targets(op: Op) -> None:
             for output in op.outputs
             if specs[target_of(output)] is not None
         }
-
-    rule.__signature__ = _signature(needed)  # type: ignore[attr-defined]
-    op.shape(rule)
-
-
-def _signature(names: list[str]) -> inspect.Signature:
-    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names])
 
 
 def update(
@@ -118,14 +113,14 @@ def update(
     same_targets(op)
     entry = UPDATES[type] = Update(op, steps, variants, rows, aliased)
 
-    def kernel(xp: Any, ctx: KernelContext, wants: frozenset[str], **values: Any) -> dict[str, Any]:
+    @op.kernel
+    @takes(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])
+    def _(xp: Any, ctx: KernelContext, wants: frozenset[str], **values: Any) -> dict[str, Any]:
         found = _apply(xp, entry, ctx.op, _single_precision(op, values))
         if ctx.op.attrs.get("use_global_beta_pow"):
             wants = wants - {"Beta1PowOut", "Beta2PowOut"}
         return {name: found.get(name, values[target_of(name)]) for name in op.outputs if name in wants}
 
-    kernel.__signature__ = _signature(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])  # type: ignore[attr-defined]
-    op.kernel(kernel)
     return op
 
 

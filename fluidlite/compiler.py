@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -9,15 +10,19 @@ from typing import Any
 
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
-from fluidlite.ir.program import Program
-from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.devices.strategies import (
+from fluidlite.base.strategies import (
     BuildStrategy,
     ExecutionStrategy,
     GradientScaleStrategy,
     ReduceStrategy,
     ignored,
 )
+from fluidlite.debugger import draw_block_graphviz
+from fluidlite.executor.devices.data_parallel import Runner, RunOptions
+from fluidlite.executor.executor import split_fetches
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.transpiler.devices.programs import for_devices, has_backward, loss_gradients, needs_all
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]
 
@@ -44,7 +49,7 @@ class CompiledProgram:
         self._scope: Any = None  # scope and place of the first run, to which it is bound
         self._place: Any = None
         self._known: tuple[Any, frozenset[str]] | None = None
-        self._runner: Any = None  # what runs it on several devices
+        self._runner: Runner | None = None  # what runs it on several devices
 
     def with_data_parallel(
         self,
@@ -60,8 +65,6 @@ class CompiledProgram:
         AssertionError for a program compiled already, and for one that makes gradients when there is no
         `loss_name`.
         """
-        from fluidlite.transpiler.devices.programs import has_backward
-
         assert not self._is_data_parallel, "Already compiled with parallel, cannot be recompiled."
         assert not self._is_inference, "Cannot compile with both data parallel and inference."
         self._is_data_parallel = True
@@ -105,14 +108,11 @@ class CompiledProgram:
             return result if return_merged else [[value] for value in result]
         if self._runner is None:
             self._runner = self._make_runner(executor, scope)
-        found: list[Any] = self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
-        return found
+        return self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
 
     def _run_alone(
         self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool
     ) -> list[Any]:
-        from fluidlite.executor.executor import split_fetches
-
         names = split_fetches(fetch_list)[0] if self._is_inference else []
         if not names:
             result: list[Any] = executor.run(
@@ -147,20 +147,25 @@ class CompiledProgram:
             self._known = version, frozenset(var.name for var in self._program.list_vars() if var.persistable)
         return self._known[1]
 
-    def _make_runner(self, executor: Any, scope: Any) -> Any:
-        from fluidlite.executor.devices.data_parallel import Runner
-
+    def _make_runner(self, executor: Any, scope: Any) -> Runner:
         build, execution = self._build_strategy or BuildStrategy(), self._exec_strategy or ExecutionStrategy()
         places = self.devices(executor.place)
         _check_places(places)
         tell(build, execution)
         for path in build.drawings():
             draw(self._program, path)
-        runner = Runner(self._program, build, execution, places, scope, self._shared_runner(len(places)))
+        runner = Runner(
+            self._program,
+            functools.partial(for_devices, self._program, build),
+            _run_options(self._program, build, execution),
+            places,
+            scope,
+            self._shared_runner(len(places)),
+        )
         executor.companions.add(runner)
         return runner
 
-    def _shared_runner(self, count: int) -> Any:
+    def _shared_runner(self, count: int) -> Runner | None:
         """What runs the program with which this one shares its variables; None where that runs on its own."""
         runner = self._share_vars_from._runner if self._share_vars_from is not None else None
         if runner is not None and len(runner.devices.places) != count:
@@ -196,6 +201,18 @@ class CompiledProgram:
         return scope
 
 
+def _run_options(program: Program, build: BuildStrategy, execution: ExecutionStrategy) -> RunOptions:
+    customized = build.gradient_scale_strategy == GradientScaleStrategy.Customized
+    return RunOptions(
+        steps=max(1, execution.num_iteration_per_run),
+        dry=execution._dry_run,
+        trains=needs_all(program, build),
+        starts=tuple(loss_gradients(program)) if customized else (),
+        trainer=build.trainer_id,
+        trainers=build.num_trainers,
+    )
+
+
 def _check_places(places: Sequence[Any]) -> None:
     assert places, "No places for execution."
     for place in places:
@@ -218,8 +235,6 @@ def draw(program: Program, path: str) -> None:
     """Write the program as a graph for Graphviz; who reads the file meanwhile finds the old one or the new
     one, whole.
     """
-    from fluidlite.debugger import draw_block_graphviz
-
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(target.name + ".tmp")

@@ -6,9 +6,10 @@ import warnings
 from typing import Any
 
 from fluidlite.base.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
+from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.compiler import CompiledProgram
+from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, default_main_program
-from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.values.scope import global_scope
 
 __all__ = ["BuildStrategy", "ExecutionStrategy", "ParallelExecutor"]
@@ -29,8 +30,6 @@ class ParallelExecutor:
         trainer_id: int = 0,
         scope: Any = None,
     ) -> None:
-        from fluidlite.executor.executor import Executor
-
         if use_cuda and not is_compiled_with_cuda():
             raise RuntimeError("ParallelExecutor(use_cuda=True), but there is no CUDA device")
         strategy = build_strategy or BuildStrategy()

@@ -1,12 +1,11 @@
-"""What a `CompiledProgram` with several devices is made of: the devices' programs and scopes, and the way
-of a batch through them.
-"""
+"""Runs of a program on several devices: their programs and scopes, and the way of a batch through them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,20 +23,61 @@ from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
 from fluidlite.executor.executor import as_numpy, present, split_fetches
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.devices.programs import (
-    Division,
-    divide,
-    kept_apart,
-    loss_gradients,
-    needs_all,
-    readers_of,
-    split_readers,
-)
-from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy, GradientScaleStrategy
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
-__all__ = ["Runner", "persistable_feeds"]
+__all__ = ["DevicePrograms", "Divide", "RunOptions", "Runner"]
+
+
+class DevicePrograms(Protocol):
+    """Programs for the devices of one process, made from one version of a program."""
+
+    @property
+    def makers(self) -> Program | None:
+        """The ops that make readers, which the devices share: they run once, on the first device."""
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Persistable variables that all devices use in one place, each written by one of them."""
+
+    @property
+    def own(self) -> Sequence[Sequence[str]]:
+        """For each device the persistable variables of which it has its own."""
+
+    @property
+    def readers(self) -> Sequence[str]:
+        """The variables that `read` ops take batches from."""
+
+    def programs_for(self, fetches: Iterable[str]) -> Sequence[Program]:
+        """The program of each device, for a run that fetches these variables."""
+
+
+class Divide(Protocol):
+    """Division of the user's program, as it is now, among devices."""
+
+    def __call__(self, devices: int, one_memory: bool) -> DevicePrograms:
+        """The programs of so many devices, which may have one memory."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The part of a build and an execution strategy that a run depends on.
+
+    Attributes
+    ----------
+    steps: steps that one call takes, all with the same batch.
+    dry: nothing is run; fetches are None.
+    trains: the devices wait for each other, so that none of them can be left out of a batch.
+    starts: gradients of losses that every device is fed, because the program has no op that makes them.
+    trainer, trainers: the number of this process among those that train together, and how many these are.
+    """
+
+    steps: int
+    dry: bool
+    trains: bool
+    starts: tuple[str, ...] = ()
+    trainer: int = 0
+    trainers: int = 1
 
 
 class _NextBatch:
@@ -59,22 +99,20 @@ class Runner:
     def __init__(
         self,
         program: Program,
-        build: BuildStrategy,
-        execution: ExecutionStrategy,
+        divide: Divide,
+        options: RunOptions,
         places: Sequence[Place],
         scope: Scope,
         shared: Runner | None,
     ) -> None:
         self.shared = shared
-        self.program, self.build, self.scope = program, build, scope
-        self.steps, self.dry = max(1, execution.num_iteration_per_run), execution._dry_run
-        self.trains = needs_all(program, build)
+        self.program, self.divide, self.options, self.scope = program, divide, options, scope
         scopes = [
             Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))
         ]
         self.devices: Devices = Devices(places, scopes)
         self.one_memory = len(set(places)) == 1  # CPU places, or the same CUDA device again and again
-        self.division = Division((program,))
+        self.division: DevicePrograms | None = None
         self.own: list[list[str]] = []  # for each device the variables of which it has its own
         self.readers: dict[str, list[_NextBatch]] = {}
         self.version = -1
@@ -88,17 +126,17 @@ class Runner:
     def run(
         self, executor: Any, feed: Any, fetch_list: Any, return_numpy: bool, return_merged: bool
     ) -> list[Any]:
-        """A step (or as many as the strategy says, all with this batch); the fetches of the last."""
+        """A step (or as many as the options say, all with this batch); the fetches of the last."""
         names, _ = split_fetches(fetch_list)
         self._check(names, feed)
-        feeds = share_out(self.program.global_block(), feed, self.devices.places, self.trains)
-        if self.dry:
+        feeds = share_out(self.program.global_block(), feed, self.devices.places, self.options.trains)
+        if self.options.dry:
             return [None] * len(names)
-        self.prepare()
+        division = self.prepare()
         feeds = self._keep(feeds)
-        for _ in range(self.steps):
+        for _ in range(self.options.steps):
             self._read(len(feeds))
-            found = self.devices.run(self.division.programs_for(names), feeds, names, executor.naive)
+            found = self.devices.run(division.programs_for(names), feeds, names, executor.naive)
             self._note()
         if return_merged:
             return [_presented(value, return_numpy) for value in merged(names, found)]
@@ -106,9 +144,8 @@ class Runner:
 
     def _check(self, names: Iterable[str], feed: Any) -> None:
         block = self.program.global_block()
-        customized = self.build.gradient_scale_strategy == GradientScaleStrategy.Customized
         parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
-        for name in loss_gradients(self.program) if customized else ():
+        for name in self.options.starts:
             if not all(isinstance(part, Mapping) and name in part for part in parts):
                 raise UninitializedError(
                     f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device "
@@ -127,7 +164,7 @@ class Runner:
         """Put what was fed to persistable variables where they live, for this run and later ones; the
         other feeds.
         """
-        kept = persistable_feeds(self.program, feeds)
+        kept = _persistable_feeds(self.program, feeds)
         for index, feed in enumerate(feeds):
             for name in kept & feed.keys():
                 if index == 0 or name in self.own[index]:
@@ -151,30 +188,34 @@ class Runner:
                 batch.batch = held.value.read_next()
 
     # ------------------------------------------------------------------ getting ready
-    def prepare(self) -> None:
+    def prepare(self) -> DevicePrograms:
         """Make the devices' programs and scopes, again where the program has changed; give them what the
         user has changed.
         """
         if self.shared is not None:
             self.shared.prepare()
-        if self.version != self.program.version:
-            makers, program = split_readers(self.program)
-            if makers is not None:
-                self.devices.executors[0].run(makers, scope=self.scope)
-            self.division = divide(program, self.build, len(self.devices.places), self.one_memory)
-            self.own = [
-                [name for name in names if not self._shares(index, name)]
-                for index, names in enumerate(kept_apart(self.division, self.one_memory))
-            ]
-            self.readers = {
-                name: [_NextBatch() for _ in self.devices.places] for name in readers_of(self.program)
-            }
+        division = self.division
+        if division is None or self.version != self.program.version:
+            division = self.division = self._divided()
             self.version = self.program.version
-            self._declare()
-            self._join()
+            self._declare(division)
+            self._join(division)
         if self.seen != self._state():
             self._hand_out()
             self._note()
+        return division
+
+    def _divided(self) -> DevicePrograms:
+        """The program as it is now, divided among the devices; readers that it makes are made."""
+        division = self.divide(len(self.devices.places), self.one_memory)
+        if division.makers is not None:
+            self.devices.executors[0].run(division.makers, scope=self.scope)
+        self.own = [
+            [name for name in names if not self._shares(index, name)]
+            for index, names in enumerate(division.own)
+        ]
+        self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in division.readers}
+        return division
 
     def _shares(self, index: int, name: str) -> bool:
         """Whether the program with which this one shares its variables has one of this name for device
@@ -185,9 +226,9 @@ class Runner:
     def _state(self) -> tuple[int, int, int]:
         return rebinds.count, rebinds.sets, self.scope.runs
 
-    def _declare(self) -> None:
+    def _declare(self, division: DevicePrograms) -> None:
         """A place for each variable: device 0's, and those that all devices see, are the user's."""
-        for name in self.division.shared:
+        for name in division.shared:
             if self.scope.find_var(name) is None:
                 self.scope.var(name)
         for index, scope in enumerate(self.devices.scopes):
@@ -199,21 +240,21 @@ class Runner:
             for name, batches in self.readers.items():
                 scope.var(name).set(batches[index])
 
-    def _join(self) -> None:
+    def _join(self, division: DevicePrograms) -> None:
         """Meet the other processes, where there are several, and take the variables of the first."""
-        if self.build.num_trainers == 1:
+        if self.options.trainers == 1:
             return
         outer = current() or of_process(served=False)
         if outer is None:
             raise CommunicatorError(
-                f"num_trainers is {self.build.num_trainers}, but this process is connected to no others: "
+                f"num_trainers is {self.options.trainers}, but this process is connected to no others: "
                 f"start the job "
                 "with mpirun, or as roles of a local cluster"
             )
         if 0 not in outer.rings:
-            outer.join(0, self.build.trainer_id, self.build.num_trainers)
+            outer.join(0, self.options.trainer, self.options.trainers)
         ring = outer.ring(0)
-        for name in sorted({*self.own[0], *self.division.shared}):
+        for name in sorted({*self.own[0], *division.shared}):
             held = self.scope.find_var(name)
             if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
                 held.value.set(ring.broadcast(host(held.value.array), 0))
@@ -242,7 +283,7 @@ class Runner:
             self.seen = state
 
 
-def persistable_feeds(program: Program, feeds: Iterable[Mapping[str, Any]]) -> set[str]:
+def _persistable_feeds(program: Program, feeds: Iterable[Mapping[str, Any]]) -> set[str]:
     """The persistable dense variables that are fed."""
     block = program.global_block()
     fed = {name for feed in feeds for name in feed}

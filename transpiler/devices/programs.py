@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
 from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
-from fluidlite.transpiler.devices.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
 from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
 from fluidlite.transpiler.insertions import Insertions
 
-__all__ = [
-    "Division",
-    "divide",
-    "has_backward",
-    "kept_apart",
-    "loss_gradients",
-    "needs_all",
-    "readers_of",
-    "split_readers",
-]
+__all__ = ["Division", "for_devices", "has_backward", "loss_gradients", "needs_all"]
 
 BUCKET_BYTES = (
     32 << 20
@@ -54,20 +45,40 @@ def loss_gradients(program: Program) -> list[str]:
 
 @dataclass(frozen=True)
 class Division:
-    """How devices divide the training of a program among themselves."""
+    """Division of the training of a program among devices.
 
-    programs: tuple[Program, ...]  # what each runs
-    shared: frozenset[str] = (
-        frozenset()
-    )  # persistable variables that all use in one place, each written by one device
-    closing: tuple[Program, ...] = ()  # the same programs, at whose end all `shared` variables are written
+    Attributes
+    ----------
+    programs: the program of each device.
+    shared: persistable variables that all use in one place, each written by one device.
+    closing: the same programs, at whose end all `shared` variables are written.
+    own: for each device the persistable variables of which it has its own.
+    readers: the variables that `read` ops take batches from.
+    makers: the ops that make these readers, which the devices share; None where the program makes none.
+    """
+
+    programs: tuple[Program, ...]
+    shared: frozenset[str] = frozenset()
+    closing: tuple[Program, ...] = ()
+    own: tuple[tuple[str, ...], ...] = ()
+    readers: tuple[str, ...] = ()
+    makers: Program | None = None
 
     def programs_for(self, fetches: Iterable[str]) -> tuple[Program, ...]:
-        """What each device runs when these variables are fetched."""
+        """The program of each device for a run that fetches these variables."""
         return self.programs if self.shared.isdisjoint(fetches) else self.closing
 
 
-def divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
+def for_devices(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
+    """Divide a program among devices; say what each of them keeps, and where batches come from."""
+    makers, rest = _split_readers(program)
+    division = _divide(rest, strategy, devices, one_memory)
+    return replace(
+        division, own=_kept_apart(division, one_memory), readers=_readers_of(program), makers=makers
+    )
+
+
+def _divide(program: Program, strategy: BuildStrategy, devices: int, one_memory: bool) -> Division:
     """Divide a program among devices, which may have `one_memory`.
 
     Every device has a part of each batch, and all get the same gradients. With ReduceStrategy.Reduce, each
@@ -354,7 +365,7 @@ def _used(program: Program) -> tuple[set[str], set[str]]:
     )
 
 
-def kept_apart(division: Division, one_memory: bool) -> list[list[str]]:
+def _kept_apart(division: Division, one_memory: bool) -> tuple[tuple[str, ...], ...]:
     """For each device the persistable variables of which it has its own: those that it writes and another one
     uses too.
 
@@ -362,19 +373,17 @@ def kept_apart(division: Division, one_memory: bool) -> list[list[str]]:
     """
     used = [_used(program) for program in division.programs]
     if not one_memory:
-        return [sorted(read | written) for read, written in used]
-    return [
-        sorted(
-            name
-            for name in written - division.shared
-            if any(name in read | wrote for other, (read, wrote) in enumerate(used) if other != device)
-            or len(used) == 1
-        )
-        for device, (_, written) in enumerate(used)
-    ]
+        return tuple(tuple(sorted(read | written)) for read, written in used)
+    found = []
+    for device, (_, written) in enumerate(used):
+        others = used[:device] + used[device + 1 :]
+        elsewhere = {name for read, wrote in others for name in read | wrote}
+        mine = written - division.shared
+        found.append(tuple(sorted(mine & elsewhere if others else mine)))
+    return tuple(found)
 
 
-def split_readers(program: Program) -> tuple[Program | None, Program]:
+def _split_readers(program: Program) -> tuple[Program | None, Program]:
     """The part of a program that makes readers (None where it makes none), and the rest: the devices share
     the readers.
     """
@@ -394,10 +403,7 @@ def _makes_reader(program: Program, op: Operator) -> bool:
     return bool(variables) and all(var is not None and var.type == VarType.READER for var in variables)
 
 
-def readers_of(program: Program) -> list[str]:
+def _readers_of(program: Program) -> tuple[str, ...]:
     """The variables that `read` ops of a program take batches from."""
-    return list(
-        dict.fromkeys(
-            name for op in program.global_block().ops if op.type == "read" for name in op.input("Reader")
-        )
-    )
+    reads = [op for op in program.global_block().ops if op.type == "read"]
+    return tuple(dict.fromkeys(name for op in reads for name in op.input("Reader")))

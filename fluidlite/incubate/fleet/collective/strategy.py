@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 
 __all__ = ["DistFCConfig", "DistributedStrategy", "LambConfig", "TrainStatus"]
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import did_you_mean
+from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.devices.strategies import BuildStrategy, ExecutionStrategy
 
 __all__ = [
     "AsyncStrategy",

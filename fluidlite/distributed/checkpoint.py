@@ -27,9 +27,9 @@ from fluidlite.executor.comm.server.state import (
 )
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
-from fluidlite.saving.serialize import value_bytes
 from fluidlite.saving.variables import check_shape, get_program_persistable_vars, put_values, valid_program
 from fluidlite.values.scope import Scope, global_scope
+from fluidlite.values.serialize import value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]

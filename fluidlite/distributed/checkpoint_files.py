@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
-from fluidlite.saving.serialize import inside
+from fluidlite.values.serialize import inside
 
 __all__ = ["Checkpoint", "Writer", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
 

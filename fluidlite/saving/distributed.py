@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
 from fluidlite.ir.program import Program
-from fluidlite.saving.serialize import Source, inside
+from fluidlite.values.serialize import Source, inside
 from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = [

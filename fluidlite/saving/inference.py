@@ -16,7 +16,6 @@ from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.distributed import servers_of
-from fluidlite.saving.serialize import write_folder
 from fluidlite.saving.variables import (
     get_program_persistable_vars,
     load_persistables,
@@ -25,6 +24,7 @@ from fluidlite.saving.variables import (
     valid_program,
     value_of,
 )
+from fluidlite.values.serialize import write_folder
 
 __all__ = ["append_fetch_ops", "load_inference_model", "prepend_feed_ops", "save_inference_model"]
 

@@ -18,7 +18,6 @@ from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.distributed import only_tensor, servers_of
 from fluidlite.saving.pickles import dump_arrays, load_arrays
-from fluidlite.saving.serialize import Source, replace_file
 from fluidlite.saving.variables import (
     check_shape,
     get_program_persistable_vars,
@@ -29,6 +28,7 @@ from fluidlite.saving.variables import (
     value_of,
 )
 from fluidlite.values.scope import global_scope
+from fluidlite.values.serialize import Source, replace_file
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]

@@ -23,7 +23,8 @@ from fluidlite.saving.distributed import (
     read_whole,
     servers_of,
 )
-from fluidlite.saving.serialize import (
+from fluidlite.values.scope import Scope, global_scope
+from fluidlite.values.serialize import (
     FileSet,
     Source,
     inside,
@@ -32,7 +33,6 @@ from fluidlite.saving.serialize import (
     value_bytes,
     write_folder,
 )
-from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = [

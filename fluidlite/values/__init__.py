@@ -1,3 +1,1 @@
-"""Values while a program runs: tensors with levels of detail, scopes that hold them, arrays as they are
-fetched.
-"""
+"""Values while a program runs: tensors with levels of detail, scopes that hold them, their bytes in files."""

@@ -19,7 +19,7 @@ from fluidlite.errors import FormatError
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse
 from fluidlite.saving.pickles import load_arrays
-from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes
+from fluidlite.values.serialize import Source, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models"

@@ -22,7 +22,7 @@ from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc, TensorDesc
 from fluidlite.saving import pickles
 from fluidlite.saving.pickles import dump_arrays, load_arrays
-from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes, write_folder
+from fluidlite.values.serialize import Source, tensor_bytes, value_bytes, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 parse_program = fluid.Program.parse_from_string

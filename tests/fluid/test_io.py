@@ -20,8 +20,8 @@ from fluidlite import io
 from fluidlite.base.registry import find
 from fluidlite.core import EnforceNotMet
 from fluidlite.errors import FormatError
-from fluidlite.saving import serialize
 from fluidlite.saving.pickles import dump_arrays, load_arrays
+from fluidlite.values import serialize
 from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models"

@@ -17,7 +17,7 @@ from properties import EXAMPLES, seeds, values
 import fluidlite as fluid
 from fluidlite import io, layers
 from fluidlite.saving.pickles import dump_arrays, load_arrays
-from fluidlite.saving.serialize import Source, tensor_bytes, value_bytes
+from fluidlite.values.serialize import Source, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows, lengths_of, offsets_of
 
 PLACE = fluid.CPUPlace()

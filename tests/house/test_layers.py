@@ -72,10 +72,6 @@ STILL_CIRCULAR: set[str] = {
 # (importer, room) against the table
 STILL_UPWARDS: set[tuple[str, str]] = {
     ("fluidlite.distributed.cluster", "commands"),
-    ("fluidlite.executor.comm.server.loop", "saving"),
-    ("fluidlite.executor.comm.server.state", "saving"),
-    ("fluidlite.executor.comm.tcp.listener", "saving"),
-    ("fluidlite.ops.flow.io", "saving"),
     ("fluidlite.saving.inference", "layers"),
 }
 

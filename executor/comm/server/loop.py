@@ -28,7 +28,7 @@ from fluidlite.executor.comm.session import Link
 from fluidlite.executor.comm.terms import Form, Terms, fits, form_of
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.block import Block
-from fluidlite.saving.serialize import replace_file, value_bytes
+from fluidlite.values.serialize import replace_file, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["ParameterServer"]

@@ -16,8 +16,8 @@ from fluidlite.executor.comm.server.program import ServerProgram, listening_op
 from fluidlite.executor.comm.server.rendezvous import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
-from fluidlite.saving.serialize import Source, value_bytes
 from fluidlite.values.scope import Scope
+from fluidlite.values.serialize import Source, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = [

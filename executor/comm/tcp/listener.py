@@ -19,7 +19,7 @@ from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import Guard, Welcome
 from fluidlite.executor.comm.tcp.stream import Gone, Stream, address_of
 from fluidlite.executor.comm.wire import Incoming
-from fluidlite.saving.serialize import replace_file
+from fluidlite.values.serialize import replace_file
 
 __all__ = ["Listener"]
 

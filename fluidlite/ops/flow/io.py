@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.reading.queues import BlockingQueue, QueueReader
-from fluidlite.saving.serialize import Source, replace_file, tensor_bytes, value_bytes
+from fluidlite.values.serialize import Source, replace_file, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _INT, _INTS, _STRING = required(AttrType.INT), required(AttrType.INTS), required(AttrType.STRING)

@@ -69,6 +69,14 @@ def simple_img_conv_pool(
     )
 
 
+def _one_for_each(value: Any, count: int) -> list[Any]:
+    """A list with one entry for each of `count` convolutions; what is no list or tuple stands for all."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    assert len(value) == count, f"{value!r} must have an entry for each of the {count} convolutions"
+    return list(value)
+
+
 def img_conv_group(
     input: Variable,
     conv_num_filter: Sequence[int],
@@ -92,25 +100,10 @@ def img_conv_group(
         f"conv_num_filter must be a list, but is {conv_num_filter!r}"
     )
 
-    def each(value: Any) -> list[Any]:
-        if not hasattr(value, "__len__"):
-            return [value] * len(conv_num_filter)
-        assert len(value) == len(conv_num_filter), (
-            f"{value!r} must have an entry for each of the {len(conv_num_filter)} convolutions"
-        )
-        return list(value)
-
+    described = (conv_padding, conv_filter_size, param_attr, conv_with_batchnorm, conv_batchnorm_drop_rate)
+    columns = [_one_for_each(value, len(conv_num_filter)) for value in described]
     hidden = input
-    attrs = [param_attr] * len(conv_num_filter) if isinstance(param_attr, str) else each(param_attr)
-    for filters, padding, size, attr, normal, rate in zip(
-        conv_num_filter,
-        each(conv_padding),
-        each(conv_filter_size),
-        attrs,
-        each(conv_with_batchnorm),
-        each(conv_batchnorm_drop_rate),
-        strict=True,
-    ):
+    for filters, padding, size, attr, normal, rate in zip(conv_num_filter, *columns, strict=True):
         hidden = conv2d(
             input=hidden,
             num_filters=filters,

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["one_op"]
+__all__ = ["one_op", "temporaries"]
 
 
 def one_op(
@@ -43,3 +43,12 @@ def one_op(
     if stop_gradient:
         result.stop_gradient = True
     return result
+
+
+def temporaries(
+    helper: LayerHelper, count: int, dtype: DTypeLike, stop_gradient: bool = False
+) -> list[Variable]:
+    """`count` variables of the layer for the outputs of an op, named in this order."""
+    return [
+        helper.create_variable_for_type_inference(dtype, stop_gradient=stop_gradient) for _ in range(count)
+    ]

@@ -157,21 +157,14 @@ def _conv(type: str, dims: int, given: dict[str, Any]) -> Variable:
     )
     if given["param_attr"] is False:
         raise AssertionError("param_attr should not be False here.")
-    channels = _channels(input, data_format)
-    if channels < 0:
-        raise ValueError(
-            f"the channels of the input must be known, but its shape is {input.shape} ({data_format})"
-        )
-    if groups is not None and channels % groups:
-        raise ValueError(f"the {channels} channels of the input do not divide into {groups} groups")
+    channels = _known_channels(input, groups, data_format)
     helper = LayerHelper(type, **_layer_arguments(given))
     dtype = helper.input_dtype()
     size = numbers(given["filter_size"], dims, "filter_size")
-    strides, dilations = (
-        numbers(given["stride"], dims, "stride"),
-        numbers(given["dilation"], dims, "dilation"),
-    )
+    strides = numbers(given["stride"], dims, "stride")
+    dilations = numbers(given["dilation"], dims, "dilation")
     paddings, algorithm = _padding(given["padding"], dims, data_format)
+    # He's initialisation: with relu after it the variance stays the same from layer to layer
     deviation = math.sqrt(2.0 / (math.prod(size) * channels))
     weight = helper.create_parameter(
         attr=helper.param_attr,
@@ -196,6 +189,18 @@ def _conv(type: str, dims: int, given: dict[str, Any]) -> Variable:
         type=type, inputs={"Input": input, "Filter": weight}, outputs={"Output": out}, attrs=attrs
     )
     return _finish(helper, out, data_format)
+
+
+def _known_channels(input: Variable, groups: int | None, data_format: str) -> int:
+    """The channels of the input; ValueError where they are not known or do not divide into the groups."""
+    channels = _channels(input, data_format)
+    if channels < 0:
+        raise ValueError(
+            f"the channels of the input must be known, but its shape is {input.shape} ({data_format})"
+        )
+    if groups is not None and channels % groups:
+        raise ValueError(f"the {channels} channels of the input do not divide into {groups} groups")
+    return channels
 
 
 def _layer_arguments(given: dict[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.base.dtypes import DTypeLike, VarType
+from fluidlite.base.dtypes import VarType
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant, Normal
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import temporaries
 from fluidlite.param_attr import ParamAttr
 
 __all__ = [
@@ -38,6 +39,18 @@ def _layout(name: str, value: str, caller: str) -> None:
 def _statistics_dtype(dtype: VarType) -> VarType:
     """Scales, biases and running statistics of half precision inputs are float32."""
     return VarType.FP32 if dtype == VarType.FP16 else dtype
+
+
+def _scale(helper: LayerHelper, shape: list[int], dtype: Any) -> Any:
+    """The factors of a normalisation, ones at first."""
+    return helper.create_parameter(
+        attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
+    )
+
+
+def _bias(helper: LayerHelper, shape: list[int], dtype: Any) -> Any:
+    """What a normalisation adds, zeros at first."""
+    return helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True)
 
 
 # ------------------------------------------------------------------ batch_norm
@@ -108,44 +121,23 @@ def _batch_norm(type: str, given: dict[str, Any], attrs: dict[str, Any]) -> Vari
         raise ValueError(f"unsupported data layout:{layout}")
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1 if layout == "NCHW" else -1]]
-    inputs = {
-        "X": input,
-        "Scale": helper.create_parameter(
-            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
-        ),
-        "Bias": helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True),
-    }
-    running = [
+    inputs = {"X": input, "Scale": _scale(helper, shape, dtype), "Bias": _bias(helper, shape, dtype)}
+    mean, variance = (
         _running(helper, given[key], value, given, shape, dtype)
         for key, value in (("moving_mean_name", 0.0), ("moving_variance_name", 1.0))
-    ]
-    inputs |= {"Mean": running[0], "Variance": running[1]}
-    saved = [helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)]
+    )
+    inputs |= {"Mean": mean, "Variance": variance}
+    saved_mean, saved_variance = temporaries(helper, 2, dtype, stop_gradient=True)
     out = input if given["in_place"] else helper.create_variable_for_type_inference(input.dtype)
-    attrs = attrs | {
-        "epsilon": given["epsilon"],
-        "is_test": given["is_test"],
-        "data_layout": layout,
-        "use_mkldnn": False,
-        "fuse_with_relu": False,
-        "use_global_stats": given["use_global_stats"],
-    }
+    attrs = attrs | {name: given[name] for name in ("epsilon", "is_test", "data_layout", "use_global_stats")}
+    attrs |= {"use_mkldnn": False, "fuse_with_relu": False}
     if isinstance(momentum, Variable):
         inputs["MomentumTensor"] = momentum
     else:
         attrs["momentum"] = momentum
-    helper.append_op(
-        type=type,
-        inputs=inputs,
-        attrs=attrs,
-        outputs={
-            "Y": out,
-            "MeanOut": running[0],
-            "VarianceOut": running[1],
-            "SavedMean": saved[0],
-            "SavedVariance": saved[1],
-        },
-    )
+    outputs = {"Y": out, "MeanOut": mean, "VarianceOut": variance}
+    outputs |= {"SavedMean": saved_mean, "SavedVariance": saved_variance}
+    helper.append_op(type=type, inputs=inputs, attrs=attrs, outputs=outputs)
     return out if type == "inplace_abn" else helper.append_activation(out)
 
 
@@ -187,19 +179,14 @@ def instance_norm(
     helper = LayerHelper("instance_norm", input=input, name=name, param_attr=param_attr, bias_attr=bias_attr)
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1]]
-    scale = helper.create_parameter(
-        attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
-    )
-    bias = helper.create_parameter(
-        attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True, default_initializer=Constant(0.0)
-    )
-    saved = [helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)]
+    scale, bias = _scale(helper, shape, dtype), _bias(helper, shape, dtype)
+    mean, variance = temporaries(helper, 2, dtype, stop_gradient=True)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(
         type="instance_norm",
         inputs={"X": input, "Scale": scale, "Bias": bias},
         attrs={"epsilon": epsilon},
-        outputs={"Y": out, "SavedMean": saved[0], "SavedVariance": saved[1]},
+        outputs={"Y": out, "SavedMean": mean, "SavedVariance": variance},
     )
     return out
 
@@ -228,18 +215,12 @@ def layer_norm(
     if scale:
         if param_attr is False:
             raise AssertionError("param_attr should not be False when using scale.")
-        inputs["Scale"] = helper.create_parameter(
-            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
-        )
+        inputs["Scale"] = _scale(helper, shape, dtype)
     if shift:
         if bias_attr is False:
             raise AssertionError("bias_attr should not be False when using shift.")
-        inputs["Bias"] = helper.create_parameter(
-            attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True
-        )
-    mean, variance = (
-        helper.create_variable_for_type_inference(dtype=dtype, stop_gradient=True) for _ in range(2)
-    )
+        inputs["Bias"] = _bias(helper, shape, dtype)
+    mean, variance = temporaries(helper, 2, dtype, stop_gradient=True)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(
         type="layer_norm",
@@ -272,13 +253,9 @@ def group_norm(
     inputs: dict[str, Any] = {"X": input}
     shape = [input.shape[1 if data_layout == "NCHW" else -1]]
     if param_attr:
-        inputs["Scale"] = helper.create_parameter(
-            attr=helper.param_attr, shape=shape, dtype=dtype, default_initializer=Constant(1.0)
-        )
+        inputs["Scale"] = _scale(helper, shape, dtype)
     if bias_attr:
-        inputs["Bias"] = helper.create_parameter(
-            attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True
-        )
+        inputs["Bias"] = _bias(helper, shape, dtype)
     mean, variance = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = helper.create_variable(dtype=dtype)
     helper.append_op(
@@ -288,6 +265,15 @@ def group_norm(
         attrs={"epsilon": epsilon, "groups": groups, "data_layout": data_layout},
     )
     return helper.append_activation(out)
+
+
+# slot, suffix of the parameter's name, key in `param_attr`, value where that has none
+_FACTORS = (("scale_w", "scale_w", "scale_w", 1.0), ("bias", "bias", "bias", 0.0))
+_SUMMARIES = (
+    ("BatchSize", "batch_size", "batch_size", 1e4),
+    ("BatchSum", "batch_sum", "batch_sum", 0.0),
+    ("BatchSquareSum", "batch_square_sum", "batch_square", 1e4),
+)
 
 
 def data_norm(
@@ -315,18 +301,12 @@ def data_norm(
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
     dtype = helper.input_dtype()
     shape = [input.shape[1 if data_layout == "NCHW" else -1]]
-    given: Mapping[str, Any] = param_attr if isinstance(param_attr, Mapping) else {}
-    prefix = name or "dn"
+    initial: Mapping[str, Any] = param_attr if isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}
-    if enable_scale_and_shift:
-        for slot, value in (("scale_w", 1.0), ("bias", 0.0)):
-            inputs[slot] = _summary(helper, f"{prefix}.{slot}", given.get(slot, value), shape, input.dtype)
-    for slot, suffix, key, value in (
-        ("BatchSize", "batch_size", "batch_size", 1e4),
-        ("BatchSum", "batch_sum", "batch_sum", 0.0),
-        ("BatchSquareSum", "batch_square_sum", "batch_square", 1e4),
-    ):
-        inputs[slot] = _summary(helper, f"{prefix}.{suffix}", given.get(key, value), shape, input.dtype)
+    for slot, suffix, key, value in (*(_FACTORS if enable_scale_and_shift else ()), *_SUMMARIES):
+        start = Constant(float(initial.get(key, value)))
+        attr = ParamAttr(name=f"{name or 'dn'}.{suffix}", initializer=start, trainable=True)
+        inputs[slot] = helper.create_parameter(attr=attr, shape=shape, dtype=input.dtype)
     means, scales = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = input if in_place else helper.create_variable(dtype=dtype)
     helper.append_op(
@@ -342,14 +322,6 @@ def data_norm(
         },
     )
     return helper.append_activation(out)
-
-
-def _summary(helper: LayerHelper, name: str, value: float, shape: list[int], dtype: DTypeLike) -> Any:
-    return helper.create_parameter(
-        attr=ParamAttr(name=name, initializer=Constant(float(value)), trainable=True),
-        shape=shape,
-        dtype=dtype,
-    )
 
 
 def lrn(

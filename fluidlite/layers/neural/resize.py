@@ -46,9 +46,7 @@ def image_resize(
     _check_layout(len(input.shape), data_format)
     inputs: dict[str, Any] = {"X": input}
     attrs: dict[str, Any] = {
-        "out_d": -1,
-        "out_h": -1,
-        "out_w": -1,
+        **dict.fromkeys(_NAMES, -1),
         "interp_method": method,
         "align_corners": align_corners,
         "align_mode": align_mode,
@@ -58,11 +56,7 @@ def image_resize(
         _take_out_shape(helper, out_shape, len(input.shape) - 2, inputs, attrs)
     else:
         _take_scale(scale, inputs, attrs)
-    if isinstance(actual_shape, Variable):
-        actual_shape.stop_gradient = True
-        inputs["OutSize"] = actual_shape
-    elif actual_shape is not None:
-        raise TypeError(f"actual_shape should either be Variable or None, but is {actual_shape!r}")
+    _take_actual_shape(actual_shape, inputs)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(type=f"{method}_interp", inputs=inputs, outputs={"Out": out}, attrs=attrs)
     return out
@@ -129,6 +123,15 @@ def _as_tensor(helper: LayerHelper, size: Any) -> Variable:
         },
     )
     return out
+
+
+def _take_actual_shape(actual_shape: Any, inputs: dict[str, Any]) -> None:
+    """The shape that goes before the others at run time."""
+    if isinstance(actual_shape, Variable):
+        actual_shape.stop_gradient = True
+        inputs["OutSize"] = actual_shape
+    elif actual_shape is not None:
+        raise TypeError(f"actual_shape should either be Variable or None, but is {actual_shape!r}")
 
 
 def _take_scale(scale: Any, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:

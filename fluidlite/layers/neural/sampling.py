@@ -12,6 +12,7 @@ from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import NumpyArrayInitializer
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import temporaries
 from fluidlite.param_attr import ParamAttr
 
 __all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
@@ -48,21 +49,29 @@ def hsigmoid(
     out = helper.create_variable_for_type_inference(input.dtype)
     scores = helper.create_variable_for_type_inference(input.dtype)
     nodes = num_classes if is_custom else num_classes - 1
-    weights = helper.create_parameter(
-        attr=helper.param_attr, shape=[nodes, input.shape[1]], is_bias=False, dtype=input.dtype
-    )
-    inputs = {"X": input, "W": weights, "PathTable": path_table, "PathCode": path_code, "Label": label}
-    if helper.bias_attr:
-        inputs["Bias"] = helper.create_parameter(
-            attr=helper.bias_attr, shape=[nodes, 1], is_bias=True, dtype=input.dtype
-        )
+    parameters = _class_parameters(helper, nodes, input, "W")
+    inputs = {"X": input, "PathTable": path_table, "PathCode": path_code, "Label": label, **parameters}
     helper.append_op(
         type="hierarchical_sigmoid",
         inputs=inputs,
-        outputs={"Out": out, "PreOut": scores, "W_Out": weights},
+        outputs={"Out": out, "PreOut": scores, "W_Out": parameters["W"]},
         attrs={"num_classes": num_classes, "is_sparse": is_sparse, "remote_prefetch": is_sparse},
     )
     return out
+
+
+def _class_parameters(helper: LayerHelper, rows: int, input: Variable, slot: str) -> dict[str, Any]:
+    """A weight [rows, columns of the input] for `slot`, and a bias unless the layer goes without one."""
+    found = {
+        slot: helper.create_parameter(
+            attr=helper.param_attr, shape=[rows, input.shape[1]], is_bias=False, dtype=input.dtype
+        )
+    }
+    if helper.bias_attr:
+        found["Bias"] = helper.create_parameter(
+            attr=helper.bias_attr, shape=[rows, 1], is_bias=True, dtype=input.dtype
+        )
+    return found
 
 
 def _check_tree(
@@ -104,33 +113,21 @@ def nce(
     check_variable_and_dtype(label, "label", ["int64"], "nce")
     if sampler not in _SAMPLERS:
         raise Exception("Unsupported sampler type.")
-    weight = helper.create_parameter(
-        attr=helper.param_attr, shape=[num_total_classes, input.shape[1]], is_bias=False, dtype=input.dtype
-    )
-    inputs: dict[str, Any] = {"Input": input, "Label": label, "Weight": weight, "SampleWeight": sample_weight}
-    if helper.bias_attr:
-        inputs["Bias"] = helper.create_parameter(
-            attr=helper.bias_attr, shape=[num_total_classes, 1], is_bias=True, dtype=input.dtype
-        )
-    cost = helper.create_variable_for_type_inference(dtype=input.dtype)
-    logits = helper.create_variable_for_type_inference(dtype=input.dtype)
+    parameters = _class_parameters(helper, num_total_classes, input, "Weight")
+    inputs = {"Input": input, "Label": label, "SampleWeight": sample_weight, **parameters}
+    cost, logits = temporaries(helper, 2, input.dtype)
     labels = helper.create_variable_for_type_inference(dtype=label.dtype)
     if sampler == "custom_dist":
-        assert custom_dist is not None
+        assert custom_dist is not None, "the sampler 'custom_dist' needs probabilities"
         inputs.update(_alias_tables(helper, custom_dist))
     negatives = 10 if num_neg_samples is None else int(num_neg_samples)
+    counts = {"num_total_classes": int(num_total_classes), "num_neg_samples": negatives}
+    sampling = {"seed": seed, "sampler": _SAMPLERS[sampler]}
     helper.append_op(
         type="nce",
         inputs=inputs,
         outputs={"Cost": cost, "SampleLogits": logits, "SampleLabels": labels},
-        attrs={
-            "num_total_classes": int(num_total_classes),
-            "num_neg_samples": negatives,
-            "seed": seed,
-            "sampler": _SAMPLERS[sampler],
-            "is_sparse": is_sparse,
-            "remote_prefetch": is_sparse,
-        },
+        attrs={**counts, **sampling, "is_sparse": is_sparse, "remote_prefetch": is_sparse},
     )
     scaled: Variable = cost / (negatives + 1)  # type: ignore[operator,assignment]
     return scaled
@@ -201,27 +198,17 @@ def sampled_softmax_with_cross_entropy(
     else:
         samples = helper.create_variable_for_type_inference(dtype="int64")
         probabilities = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    sampled_logits = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    sampled_label = helper.create_variable_for_type_inference(dtype="int64")
-    one_hot = helper.create_variable_for_type_inference(dtype="float32")
-    logits_dim = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    labels_dim = helper.create_variable_for_type_inference(dtype=label.dtype)
+    dtypes = (logits.dtype, "int64", "float32", logits.dtype, label.dtype)
+    sampled_logits, sampled_label, one_hot, logits_dim, labels_dim = (
+        helper.create_variable_for_type_inference(dtype=dtype) for dtype in dtypes
+    )
+    custom = {"CustomizedSamples": customized_samples, "CustomizedProbabilities": customized_probabilities}
+    drawn = {"Samples": samples, "Probabilities": probabilities, "SampledLabels": sampled_label}
+    scores = {"SampledLogits": sampled_logits, "LogitsDim": logits_dim, "LabelsDim": labels_dim}
     helper.append_op(
         type="sample_logits",
-        inputs={
-            "Logits": logits,
-            "Labels": label,
-            "CustomizedSamples": customized_samples,
-            "CustomizedProbabilities": customized_probabilities,
-        },
-        outputs={
-            "Samples": samples,
-            "Probabilities": probabilities,
-            "SampledLabels": sampled_label,
-            "SampledLogits": sampled_logits,
-            "LogitsDim": logits_dim,
-            "LabelsDim": labels_dim,
-        },
+        inputs={"Logits": logits, "Labels": label, **custom},
+        outputs=drawn | scores,
         attrs={
             "use_customized_samples": use_customized_samples,
             "uniq": True,
@@ -230,19 +217,21 @@ def sampled_softmax_with_cross_entropy(
             "seed": seed,
         },
     )
-    loss = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    softmax = helper.create_variable_for_type_inference(dtype=logits.dtype)
-    helper.append_op(
-        type="one_hot",
-        inputs={"X": sampled_label},
-        attrs={"depth": num_samples + 1},
-        outputs={"Out": one_hot},
-    )
+    loss = _cross_entropy(helper, sampled_logits, sampled_label, one_hot, num_samples + 1, logits.dtype)
+    scaled: Variable = loss / num_true  # type: ignore[operator,assignment]
+    return scaled
+
+
+def _cross_entropy(
+    helper: LayerHelper, logits: Variable, label: Variable, one_hot: Variable, classes: int, dtype: Any
+) -> Variable:
+    """The cross entropy of `logits` and the labels, which are written to `one_hot` on the way."""
+    loss, softmax = temporaries(helper, 2, dtype)
+    helper.append_op(type="one_hot", inputs={"X": label}, attrs={"depth": classes}, outputs={"Out": one_hot})
     helper.append_op(
         type="softmax_with_cross_entropy",
-        inputs={"Logits": sampled_logits, "Label": one_hot},
+        inputs={"Logits": logits, "Label": one_hot},
         outputs={"Softmax": softmax, "Loss": loss},
         attrs={"soft_label": True, "ignore_index": 0, "numeric_stable_mode": False},
     )
-    scaled: Variable = loss / num_true  # type: ignore[operator,assignment]
-    return scaled
+    return loss

@@ -11,6 +11,7 @@ from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.products import fc
+from fluidlite.layers.build import temporaries
 from fluidlite.layers.tensors.variables import concat
 
 __all__ = [
@@ -41,32 +42,39 @@ def dynamic_lstm(
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
     """Hidden states and cells [rows, size / 4] of an LSTM over sequences of projected inputs [rows, size]."""
-    if bias_attr is False:
-        raise AssertionError("bias_attr should not be False in dynamic_lstm.")
-    check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstm")
-    helper = LayerHelper(
-        "lstm", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name
-    )
+    given = locals()
+    helper = _lstm_helper("lstm", "dynamic_lstm", given)
     width = size // 4
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 4 * width], dtype=dtype)
-    bias = helper.create_parameter(
-        attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True
-    )
-    hidden, cell, gate, pre_act = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
-    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0, width, width)}
+    bias = _lstm_bias(helper, width, given)
+    hidden, cell, gate, pre_act = temporaries(helper, 4, dtype)
     helper.append_op(
         type="lstm",
-        inputs=inputs,
+        inputs={"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0, width, width)},
         outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
-        attrs={
-            "use_peepholes": use_peepholes,
-            "is_reverse": is_reverse,
-            "gate_activation": gate_activation,
-            "cell_activation": cell_activation,
-            "candidate_activation": candidate_activation,
-        },
+        attrs={name: given[name] for name in _LSTM_ATTRS},
     )
     return hidden, cell
+
+
+_LSTM_ATTRS = ("use_peepholes", "is_reverse", "gate_activation", "cell_activation", "candidate_activation")
+
+
+def _lstm_helper(type: str, layer: str, given: dict[str, Any]) -> LayerHelper:
+    """The helper of an LSTM over sequences; AssertionError where it is told to go without a bias."""
+    if given["bias_attr"] is False:
+        raise AssertionError(f"bias_attr should not be False in {layer}.")
+    check_variable_and_dtype(given["input"], "input", ["float32", "float64"], layer)
+    kept = ("input", "size", "param_attr", "bias_attr", "dtype", "name")
+    return LayerHelper(type, **{name: given[name] for name in kept})
+
+
+def _lstm_bias(helper: LayerHelper, width: int, given: dict[str, Any]) -> Any:
+    """The bias of the four gates, followed by the weights of three peepholes where there are any."""
+    parts = 7 if given["use_peepholes"] else 4
+    return helper.create_parameter(
+        attr=helper.bias_attr, shape=[1, parts * width], dtype=given["dtype"], is_bias=True
+    )
 
 
 def _initial(h_0: Variable | None, c_0: Variable | None, h_size: int, c_size: int) -> dict[str, Variable]:
@@ -105,48 +113,22 @@ def dynamic_lstmp(
     proj_clip: float | None = None,
 ) -> tuple[Variable, Variable]:
     """An LSTM whose hidden state is projected to `proj_size`: projections and cells."""
-    if bias_attr is False:
-        raise AssertionError("bias_attr should not be False in dynamic_lstmp.")
-    check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_lstmp")
-    helper = LayerHelper(
-        "lstmp", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr, dtype=dtype, name=name
-    )
+    given = locals()
+    helper = _lstm_helper("lstmp", "dynamic_lstmp", given)
     width = size // 4
     weight = helper.create_parameter(attr=helper.param_attr, shape=[proj_size, 4 * width], dtype=dtype)
-    projection_weight = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
-    bias = helper.create_parameter(
-        attr=helper.bias_attr, shape=[1, (7 if use_peepholes else 4) * width], dtype=dtype, is_bias=True
-    )
-    projection, cell, _, hidden, gate, pre_act = (
-        helper.create_variable_for_type_inference(dtype) for _ in range(6)
-    )
-    inputs = {
-        "Input": input,
-        "Weight": weight,
-        "ProjWeight": projection_weight,
-        "Bias": bias,
-        **_initial(h_0, c_0, proj_size, width),
-    }
-    clips = {key: value for key, value in (("cell_clip", cell_clip), ("proj_clip", proj_clip)) if value}
+    to_state = helper.create_parameter(attr=helper.param_attr, shape=[width, proj_size], dtype=dtype)
+    bias = _lstm_bias(helper, width, given)
+    # fluid makes a variable that nothing uses: the names after it count on it
+    projection, cell, _, hidden, gate, pre_act = temporaries(helper, 6, dtype)
+    inputs = {"Input": input, "Weight": weight, "ProjWeight": to_state, "Bias": bias}
+    outputs = {"Projection": projection, "Cell": cell, "BatchHidden": hidden, "BatchGate": gate}
+    attrs = {name: given[name] for name in (*_LSTM_ATTRS, "proj_activation")}
     helper.append_op(
         type="lstmp",
-        inputs=inputs,
-        outputs={
-            "Projection": projection,
-            "Cell": cell,
-            "BatchHidden": hidden,
-            "BatchGate": gate,
-            "BatchCellPreAct": pre_act,
-        },
-        attrs={
-            "use_peepholes": use_peepholes,
-            "is_reverse": is_reverse,
-            "gate_activation": gate_activation,
-            "cell_activation": cell_activation,
-            "candidate_activation": candidate_activation,
-            "proj_activation": proj_activation,
-            **clips,
-        },
+        inputs=inputs | _initial(h_0, c_0, proj_size, width),
+        outputs={**outputs, "BatchCellPreAct": pre_act},
+        attrs=attrs | {name: given[name] for name in ("cell_clip", "proj_clip") if given[name]},
     )
     return projection, cell
 
@@ -169,7 +151,7 @@ def dynamic_gru(
     weight = helper.create_parameter(attr=helper.param_attr, shape=[size, 3 * size], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * size], dtype=dtype, is_bias=True)
     inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None, size, size)}
-    hidden, gate, reset, batch_hidden = (helper.create_variable_for_type_inference(dtype) for _ in range(4))
+    hidden, gate, reset, batch_hidden = temporaries(helper, 4, dtype)
     helper.append_op(
         type="gru",
         inputs=inputs,
@@ -210,9 +192,9 @@ def lstm(
     in cuDNN's order (see `fluidlite.ops.neural.cudnn_lstm`). Between layers elements are dropped with
     `dropout_prob` and the rest is scaled up.
     """
-    check_variable_and_dtype(input, "input", ["float32", "float64"], "lstm")
-    check_variable_and_dtype(init_h, "init_h", ["float32", "float64"], "lstm")
-    check_variable_and_dtype(init_c, "init_c", ["float32", "float64"], "lstm")
+    given = locals()
+    for what in ("input", "init_h", "init_c"):
+        check_variable_and_dtype(given[what], what, ["float32", "float64"], "lstm")
     helper = LayerHelper("cudnn_lstm", name=name)
     dtype, features, directions = input.dtype, input.shape[-1], 2 if is_bidirec else 1
     sizes = [features] + [directions * hidden_size] * (num_layers - 1)
@@ -220,26 +202,18 @@ def lstm(
     weight = helper.create_parameter(
         attr=helper.param_attr, shape=[count], dtype=dtype, default_initializer=default_initializer
     )
-    out, last_h, last_c = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
+    out, last_h, last_c = temporaries(helper, 3, dtype)
     cache = helper.create_variable(persistable=True, type=VarType.RAW, stop_gradient=True)
     helper.append_op(
         type="cudnn_lstm",
         inputs={"Input": input, "InitH": init_h, "InitC": init_c, "W": weight, "Cache": cache},
         outputs={"Out": out, "last_h": last_h, "last_c": last_c},
-        attrs={
-            "max_len": max_len,
-            "is_bidirec": is_bidirec,
-            "input_size": features,
-            "hidden_size": hidden_size,
-            "num_layers": num_layers,
-            "is_test": is_test,
-            "dropout_prob": dropout_prob,
-            "seed": seed,
-        },
+        attrs={"input_size": features, **{name: given[name] for name in _CUDNN_ATTRS}},
     )
     return out, last_h, last_c
 
 
+_CUDNN_ATTRS = ("max_len", "is_bidirec", "hidden_size", "num_layers", "is_test", "dropout_prob", "seed")
 _ACTIVATIONS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}  # how the op gru_unit numbers them
 
 
@@ -267,7 +241,7 @@ def gru_unit(
     )
     dtype, width = helper.input_dtype(), size // 3
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 3 * width], dtype=dtype)
-    gate, reset, updated = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
+    gate, reset, updated = temporaries(helper, 3, dtype)
     inputs: dict[str, Any] = {"Input": input, "HiddenPrev": hidden, "Weight": weight}
     if helper.bias_attr:
         inputs["Bias"] = helper.create_parameter(

@@ -198,7 +198,10 @@ def _declare(type: str, synchronised: bool) -> None:
         return _normalise(xp, X, Scale, Bias, Mean, Variance, MomentumTensor, attrs, ranks)
 
     op.grad_rule("X Scale Bias")(_gradient_rule(type))
+    _declare_gradient(op, synchronised)
 
+
+def _declare_gradient(op: Op, synchronised: bool) -> None:
     @op.grad("X Scale Bias")
     @with_attrs(_ATTRS)
     def _(

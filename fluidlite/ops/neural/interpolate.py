@@ -6,7 +6,7 @@ x[index[t, i]].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,21 +135,25 @@ def _attr_places(dims: int, attrs: Mapping[str, Any]) -> list[int]:
     return [attrs[name] for name in ("out_d", "out_h", "out_w")[-dims:]]
 
 
-def _shape(
-    type: str, dims: int, X: Spec, tensors: bool, Scale: Spec | None, attrs: Mapping[str, Any]
-) -> Spec:
-    layout = attrs["data_layout"]
-    if len(X.shape) != dims + 2:
-        raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
-    spatial = places(X.shape, layout)
-    channels = X.shape[-1 if is_channels_last(layout) else 1]
-    if not tensors and Scale is None and attrs["scale"] > 0:
-        found = [-1 if size < 0 else int(size * np.float32(attrs["scale"])) for size in spatial]
-    elif Scale is None or tensors:
-        found = [size if size > 0 else -1 for size in _attr_places(dims, attrs)]
-    else:
-        found = [-1] * dims
-    return X.with_shape(unturned(X.shape[0], channels, found, layout))
+def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
+    @with_attrs(_ATTRS)
+    def rule(
+        X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]
+    ) -> Spec:
+        if len(X.shape) != dims + 2:
+            raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
+        layout, tensors = attrs["data_layout"], bool(SizeTensor) or OutSize is not None
+        spatial = places(X.shape, layout)
+        channels = X.shape[-1 if is_channels_last(layout) else 1]
+        if not tensors and Scale is None and attrs["scale"] > 0:
+            found = [-1 if size < 0 else int(size * np.float32(attrs["scale"])) for size in spatial]
+        elif Scale is None or tensors:
+            found = [size if size > 0 else -1 for size in _attr_places(dims, attrs)]
+        else:
+            found = [-1] * dims
+        return X.with_shape(unturned(X.shape[0], channels, found, layout))
+
+    return rule
 
 
 # ------------------------------------------------------------------ ops
@@ -167,12 +171,7 @@ def _axes_and_taps(
 def _declare(type: str, dims: int, method: str) -> None:
     op = Op(type, _SLOTS, attrs=_ATTRS)
 
-    @op.shape
-    @with_attrs(_ATTRS)
-    def _(
-        X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]
-    ) -> Spec:
-        return _shape(type, dims, X, bool(SizeTensor) or OutSize is not None, Scale, attrs)
+    op.shape(_shape_rule(type, dims))
 
     @op.kernel
     @with_attrs(_ATTRS)

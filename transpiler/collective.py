@@ -22,10 +22,10 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.buckets import all_reduce, make_buckets, wait, waves
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.endpoints import parse_endpoints, rank_of
-from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.parts.endpoints import parse_endpoints, rank_of
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.rings.buckets import all_reduce, make_buckets, wait, waves
 
 __all__ = [
     "COLLECTIVE_MODES",
@@ -202,7 +202,7 @@ def startup_of_devices(startup: Program, nrings: int = 1) -> Program:
 
 # ---------------------------------------------------------------------- gradients are reduced
 def reduce_gradients(main: Program, nranks: int, nrings: int = 1, bucket_bytes: int = 0) -> Program:
-    """The main program with its gradients averaged over `nranks` ranks; see `fluidlite.transpiler.buckets`
+    """The main program with its gradients averaged over `nranks` ranks; see `fluidlite.transpiler.rings.buckets`
     for `bucket_bytes`.
     """
     new = main.clone()

@@ -13,15 +13,15 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
-from fluidlite.transpiler.endpoints import parse_endpoints
+from fluidlite.transpiler.parts.endpoints import parse_endpoints
+from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
-from fluidlite.transpiler.pserver.layout import Layout, distributed_tables, place
 from fluidlite.transpiler.pserver.overview import overview
+from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, place
 from fluidlite.transpiler.pserver.server import make_server, make_server_startup
 from fluidlite.transpiler.pserver.slices import VarBlock, slice_variable
 from fluidlite.transpiler.pserver.trainer import make_trainer
 from fluidlite.transpiler.pserver.training import read_training
-from fluidlite.transpiler.roles import Programs
 
 __all__ = [
     "DistributeTranspiler",
@@ -152,7 +152,7 @@ class DistributeTranspiler:
         main._parameters_on_pservers = self.vars_overview
 
     def _to_nccl2(self, pservers: str, current_endpoint: str) -> None:
-        from fluidlite.transpiler.nccl2 import transpile_nccl2
+        from fluidlite.transpiler.rings.nccl2 import transpile_nccl2
 
         transpile_nccl2(
             self.origin_program,
@@ -184,7 +184,7 @@ class DistributeTranspiler:
         wait_port: bool = True,
     ) -> None:
         """The mode "nccl2", whatever the configuration says."""
-        from fluidlite.transpiler.nccl2 import transpile_nccl2
+        from fluidlite.transpiler.rings.nccl2 import transpile_nccl2
 
         startup = default_startup_program() if startup_program is None else startup_program
         transpile_nccl2(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)

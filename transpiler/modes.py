@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed
-from fluidlite.transpiler.nccl2 import describe_nccl2, rewrite_nccl2
+from fluidlite.transpiler.parts.roles import Job, Programs, Role, Slice
 from fluidlite.transpiler.pserver.geo_sgd import geo_layout, make_geo_server, make_geo_trainer
-from fluidlite.transpiler.pserver.layout import Layout, distributed_tables, place
 from fluidlite.transpiler.pserver.overview import add_parameters, overview
+from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, place
 from fluidlite.transpiler.pserver.server import make_server, make_server_startup
 from fluidlite.transpiler.pserver.trainer import make_trainer
 from fluidlite.transpiler.pserver.training import read_training
-from fluidlite.transpiler.roles import Job, Programs, Role, Slice
+from fluidlite.transpiler.rings.nccl2 import describe_nccl2, rewrite_nccl2
 
 __all__ = ["layout_of", "make_programs", "slices_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fluidlite.cli.options import SHELLS, parser
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.roles import MODES
+from fluidlite.transpiler.parts.roles import MODES
 
 __all__ = ["completion"]
 

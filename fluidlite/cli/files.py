@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fluidlite.cli.errors import UsageError
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page
-from fluidlite.transpiler.roles import Job, Role
+from fluidlite.transpiler.parts.roles import Job, Role
 
 __all__ = ["write_job"]
 

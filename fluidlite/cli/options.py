@@ -11,8 +11,8 @@ from fluidlite.base.errors import FluidError, did_you_mean
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.parts.roles import MODES, SERVER_MODES
 from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
-from fluidlite.transpiler.roles import MODES, SERVER_MODES
 
 __all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "parser"]
 

@@ -10,7 +10,7 @@ from fluidlite.base.errors import CommunicatorError, FluidError
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.distributed.cluster import Proof, verify_job
 from fluidlite.distributed.feeds import random_feeds
-from fluidlite.transpiler.roles import Job
+from fluidlite.transpiler.parts.roles import Job
 
 __all__ = ["proof_json", "prove"]
 

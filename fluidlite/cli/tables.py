@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fluidlite.transpiler.cost.plan import Plan
-from fluidlite.transpiler.roles import Job
+from fluidlite.transpiler.cost.estimate import Plan
+from fluidlite.transpiler.parts.roles import Job
 
 __all__ = ["amount", "plan_text", "roles_text", "seconds", "table"]
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import FluidError
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.transpiler.roles import Job, Role
+from fluidlite.transpiler.parts.roles import Job, Role
 
 if TYPE_CHECKING:
-    from fluidlite.transpiler.cost.plan import Plan
+    from fluidlite.transpiler.cost.estimate import Plan
 
 __all__ = ["main"]
 
@@ -65,7 +65,7 @@ def _run(argv: Sequence[str]) -> int:
 def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
     from fluidlite.cli.capture import Captured
     from fluidlite.cli.options import config_of, endpoints_of
-    from fluidlite.transpiler.roles import make_job
+    from fluidlite.transpiler.parts.roles import make_job
 
     assert isinstance(captured, Captured)
     trainers, endpoints = endpoints_of(options)
@@ -142,7 +142,7 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
 
 def _plan(job: Job, options: argparse.Namespace) -> Plan:
     """The plan for the machines that were described."""
-    from fluidlite.transpiler.cost.plan import Link, plan
+    from fluidlite.transpiler.cost.estimate import Link, plan
 
     usual = Link()
     link = Link(

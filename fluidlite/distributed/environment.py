@@ -120,7 +120,7 @@ def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
         raise TranspilerError(
             "TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?"
         )
-    from fluidlite.transpiler.endpoints import parse_endpoints
+    from fluidlite.transpiler.parts.endpoints import parse_endpoints
 
     return parse_endpoints(given)
 

@@ -25,8 +25,8 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import Job
 from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.training import Training, Update, is_scheduling, is_updating, read_training
-from fluidlite.transpiler.roles import Slice
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 

@@ -21,10 +21,10 @@ from fluidlite.executor.comm.local.network import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.transpiler import Job
-from fluidlite.transpiler.cost.plan import geo_steps
+from fluidlite.transpiler.cost.estimate import geo_steps
 from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.geo_sgd import DELTA, is_sparse
-from fluidlite.transpiler.roles import Slice
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["GeoReplay"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fluidlite.transpiler import Job
-from fluidlite.transpiler.cost.plan import Plan, plan
+from fluidlite.transpiler.cost.estimate import Plan, plan
 
 __all__ = ["SLACK_BYTES", "SLACK_SHARE", "LinkCount", "compare_with_plan"]
 

@@ -16,7 +16,7 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import Job, Role
 from fluidlite.transpiler.config import DistributedMode
-from fluidlite.transpiler.cost.plan import geo_steps
+from fluidlite.transpiler.cost.estimate import geo_steps
 from fluidlite.values.scope import Scope
 
 __all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
@@ -117,7 +117,7 @@ def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
     programs = job.trainer(index)
     if job.mode != "nccl2":
         return programs.main, [programs.startup]
-    from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
+    from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
 
     config = job.config
     group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0

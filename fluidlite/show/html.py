@@ -78,7 +78,7 @@ class ProgramsLike(Protocol):
 
 
 class JobLike(Protocol):
-    """What the page needs to know of a job: see `fluidlite.transpiler.roles.Job`."""
+    """What the page needs to know of a job: see `fluidlite.transpiler.parts.roles.Job`."""
 
     main: Program
     startup: Program

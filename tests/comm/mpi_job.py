@@ -12,7 +12,7 @@ from mpi4py import MPI
 
 import fluidlite as fluid
 from fluidlite.transpiler import Programs, make_job
-from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
+from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
 
 STEPS, ROWS = 4, 12
 

@@ -16,7 +16,7 @@ import fluidlite as fluid
 from fluidlite.errors import CommunicatorError, FluidError
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.transpiler import make_job
-from fluidlite.transpiler.devices.reductions import Trainers, reduce_over_trainers
+from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
 
 
 def together(size: int, work: Callable[[int], Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from fluidlite.errors import FluidError
 from fluidlite.ir.text import parse
 from fluidlite.show import FORMATS
 from fluidlite.show.json import parse as parse_json
-from fluidlite.transpiler.roles import MODES
+from fluidlite.transpiler.parts.roles import MODES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(

@@ -24,7 +24,7 @@ from fluidlite.show.diff import diff, diff_text, summary
 from fluidlite.show.html import job_page, program_page
 from fluidlite.show.json import parse as parse_json
 from fluidlite.show.json import program_data, program_json
-from fluidlite.transpiler.roles import MODES, Job, make_job
+from fluidlite.transpiler.parts.roles import MODES, Job, make_job
 
 HOSTILE = "</script><b>\"x\" & 'y'\\"
 

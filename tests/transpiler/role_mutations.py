@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import copy_operator
-from fluidlite.transpiler.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import Programs, Role
 
 Roles = dict[Role, Programs]
 Edit = Callable[[], Any]

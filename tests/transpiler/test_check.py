@@ -22,7 +22,7 @@ import fluidlite as fluid
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import collective
 from fluidlite.transpiler.check.report import RULES, check
-from fluidlite.transpiler.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import Programs, Role
 
 FOLDER = pathlib.Path(__file__).parent / "transpiled"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.zip") if path.stem in CASES)

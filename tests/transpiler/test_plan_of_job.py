@@ -16,9 +16,9 @@ import fluidlite as fluid
 from fluidlite.errors import TranspilerError
 from fluidlite.transpiler.check.facts import read_trainer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.cost.estimate import Link, Plan, Row, plan
 from fluidlite.transpiler.cost.facts import Sizes, flops_of, peak_activations
-from fluidlite.transpiler.cost.plan import Link, Plan, Row, plan
-from fluidlite.transpiler.roles import Job, make_job
+from fluidlite.transpiler.parts.roles import Job, make_job
 
 LINK = Link(latency_s=1e-4, bytes_per_s=1e9)
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "PLAN.md"
@@ -308,8 +308,8 @@ def test_ten_thousand_trainers_and_a_thousand_servers() -> None:
     code = """
 import resource, time
 import fluidlite as fluid
-from fluidlite.transpiler.cost.plan import plan
-from fluidlite.transpiler.roles import make_job
+from fluidlite.transpiler.cost.estimate import plan
+from fluidlite.transpiler.parts.roles import make_job
 x = fluid.data("x", [None, 2000])
 for _ in range(10):
     x = fluid.layers.fc(x, 2000, act="relu")

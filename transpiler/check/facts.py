@@ -15,7 +15,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import Programs, Role
 
 __all__ = [
     "Findings",

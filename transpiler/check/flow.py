@@ -13,7 +13,7 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.facts import Findings, Site
-from fluidlite.transpiler.roles import Role
+from fluidlite.transpiler.parts.roles import Role
 
 __all__ = ["check_flow", "fed_names", "never_written"]
 

@@ -12,7 +12,7 @@ import networkx as nx
 
 from fluidlite.transpiler.check.facts import Findings, Server, Site, Trainer
 from fluidlite.transpiler.check.servers import Cluster
-from fluidlite.transpiler.roles import Role
+from fluidlite.transpiler.parts.roles import Role
 
 __all__ = ["check_barriers", "check_cycles", "step_of_ranks", "step_of_servers"]
 

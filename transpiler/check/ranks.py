@@ -12,7 +12,7 @@ from typing import Any
 
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, only
-from fluidlite.transpiler.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import Programs, Role
 
 __all__ = ["Rank", "check_ranks", "is_collective", "read_rank", "sequence"]
 

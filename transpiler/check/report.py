@@ -22,7 +22,7 @@ from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
 from fluidlite.transpiler.check.servers import Cluster, check_cluster
 from fluidlite.transpiler.check.slices import check_placement, check_slices
-from fluidlite.transpiler.roles import Job, Programs, Role
+from fluidlite.transpiler.parts.roles import Job, Programs, Role
 
 __all__ = ["RULES", "Finding", "Report", "check"]
 

@@ -19,7 +19,7 @@ from fluidlite.transpiler.check.facts import (
     update_of,
 )
 from fluidlite.transpiler.check.servers import Cluster
-from fluidlite.transpiler.roles import Job, Role, Slice
+from fluidlite.transpiler.parts.roles import Job, Role, Slice
 
 __all__ = ["check_placement", "check_slices"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.transpiler.edits import drop_ops
+from fluidlite.transpiler.parts.edits import drop_ops
 
 __all__ = ["delete_ops", "find_op_by_input_arg", "find_op_by_output_arg"]
 

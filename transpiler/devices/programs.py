@@ -13,10 +13,10 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
-from fluidlite.transpiler.buckets import waves
 from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
-from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.rings.buckets import waves
 
 __all__ = ["Division", "for_devices", "has_backward", "loss_gradients", "needs_all"]
 

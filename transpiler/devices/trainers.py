@@ -9,7 +9,7 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import writes
 from fluidlite.transpiler.collective import reduce_gradients
-from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.parts.insertions import Insertions
 
 __all__ = ["TRAINER_OPS", "talks_to_servers", "trainer_programs"]
 

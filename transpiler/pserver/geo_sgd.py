@@ -18,12 +18,12 @@ from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.collective import check_programs, last_updates
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.edits import declare_like
-from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.pserver.layout import Layout, place
+from fluidlite.transpiler.parts.edits import declare_like
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.roles import Programs
+from fluidlite.transpiler.pserver.placement import Layout, place
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
 from fluidlite.transpiler.pserver.training import Training, Update, is_clipping_alone
-from fluidlite.transpiler.roles import Programs
 
 __all__ = ["DELTA", "geo_layout", "is_sparse", "make_geo_server", "make_geo_trainer", "sparse_lookups"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from fluidlite.transpiler.details.vars_distributed import VarsDistributed, VarStruct
-from fluidlite.transpiler.pserver.layout import Layout
-from fluidlite.transpiler.roles import Slice
+from fluidlite.transpiler.parts.roles import Slice
+from fluidlite.transpiler.pserver.placement import Layout
 
 __all__ = ["add_parameters", "overview"]
 

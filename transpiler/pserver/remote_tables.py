@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.edits import drop_ops
-from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.pserver.layout import LOOKUPS, Layout, remote_tables
-from fluidlite.transpiler.roles import Slice
+from fluidlite.transpiler.parts.edits import drop_ops
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.roles import Slice
+from fluidlite.transpiler.pserver.placement import LOOKUPS, Layout, remote_tables
 
 __all__ = ["fake_tables", "fetch_rows_remotely"]
 

@@ -14,11 +14,17 @@ from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.edits import append_op, declare_copies, declare_like, mapped_copy, without_collector
-from fluidlite.transpiler.pserver.layout import Layout, distributed_tables, in_step_at_run_time
+from fluidlite.transpiler.parts.edits import (
+    append_op,
+    declare_copies,
+    declare_like,
+    mapped_copy,
+    without_collector,
+)
+from fluidlite.transpiler.parts.roles import Slice
+from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, in_step_at_run_time
 from fluidlite.transpiler.pserver.trainer import count_at_start
 from fluidlite.transpiler.pserver.training import Update
-from fluidlite.transpiler.roles import Slice
 
 __all__ = ["distributed_mode", "make_server", "make_server_startup"]
 

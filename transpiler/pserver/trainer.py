@@ -12,7 +12,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.edits import (
+from fluidlite.transpiler.parts.edits import (
     declare_like,
     drop_ops,
     drop_variables,
@@ -20,11 +20,11 @@ from fluidlite.transpiler.edits import (
     rename_variables,
     without_collector,
 )
-from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.pserver.layout import Layout, remote_tables
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.roles import Programs, Slice
+from fluidlite.transpiler.pserver.placement import Layout, remote_tables
 from fluidlite.transpiler.pserver.remote_tables import fake_tables, fetch_rows_remotely
 from fluidlite.transpiler.pserver.training import is_clipping_alone, is_scheduling, is_updating
-from fluidlite.transpiler.roles import Programs, Slice
 
 __all__ = ["Controls", "make_trainer", "receive_at_start"]
 

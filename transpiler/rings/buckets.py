@@ -16,7 +16,7 @@ from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
-from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.parts.insertions import Insertions
 
 __all__ = ["Bucket", "Wave", "all_reduce", "make_buckets", "waves"]
 

@@ -16,7 +16,7 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import Operator
 from fluidlite.transpiler.check.ranks import is_collective
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Facts, Sizes, Tensor, peak_activations, read_facts
-from fluidlite.transpiler.roles import Job, Role, Slice
+from fluidlite.transpiler.parts.roles import Job, Role, Slice
 
 __all__ = ["Link", "Load", "Plan", "Row", "Scale", "Traffic", "plan"]
 
@@ -156,7 +156,7 @@ class Plan:
         `servers` (default: the job's, or as many as trainers where it has none, 64 at most) stays the same
         for all.
         """
-        from fluidlite.transpiler.cost.modes import scaling
+        from fluidlite.transpiler.cost.scaling import scaling
 
         return tuple(scaling(self, trainers, modes, servers))
 

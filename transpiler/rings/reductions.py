@@ -22,8 +22,8 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.collective import reduce_gradients
-from fluidlite.transpiler.insertions import Insertions
-from fluidlite.transpiler.roles import Programs
+from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.roles import Programs
 
 __all__ = ["Trainers", "reduce_over_trainers"]
 

@@ -12,8 +12,8 @@ from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.collective import Rank, check_programs
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.endpoints import parse_endpoints, rank_of
-from fluidlite.transpiler.insertions import Insertions
+from fluidlite.transpiler.parts.endpoints import parse_endpoints, rank_of
+from fluidlite.transpiler.parts.insertions import Insertions
 
 __all__ = ["describe_nccl2", "rewrite_nccl2", "transpile_nccl2"]
 

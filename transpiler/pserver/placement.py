@@ -19,10 +19,10 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.edits import without_collector
+from fluidlite.transpiler.parts.edits import without_collector
+from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
 from fluidlite.transpiler.pserver.training import Training, Update
-from fluidlite.transpiler.roles import Slice
 
 __all__ = ["LOOKUPS", "Layout", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 

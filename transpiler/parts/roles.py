@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.endpoints import parse_endpoints
+from fluidlite.transpiler.parts.endpoints import parse_endpoints
 
 __all__ = ["MODES", "SERVER_MODES", "Job", "Programs", "Role", "Slice", "make_job"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
-from fluidlite.transpiler.cost.plan import (
+from fluidlite.transpiler.cost.estimate import (
     Load,
     Scale,
     geo_steps,
@@ -18,10 +18,10 @@ from fluidlite.transpiler.cost.plan import (
     step_seconds,
     total,
 )
-from fluidlite.transpiler.roles import Job, make_job
+from fluidlite.transpiler.parts.roles import Job, make_job
 
 if TYPE_CHECKING:
-    from fluidlite.transpiler.cost.plan import Plan
+    from fluidlite.transpiler.cost.estimate import Plan
 
 __all__ = ["SCALED", "scaling"]
 

@@ -1,0 +1,1 @@
+"""Parts that all modes are made of: roles, endpoints, edits of programs."""

@@ -111,7 +111,7 @@ def _notebook_html(program: Any) -> str:
     return program_cell(program)
 
 
-# programs know their views by these, which open the rooms of the views at first use
+# programs get their views from these two, which import at first use: most programs ask for neither
 _views.provide(desc=_describe, html=_notebook_html)
 
 

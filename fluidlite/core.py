@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fluidlite.backward.rules import Context
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
@@ -19,6 +20,20 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from fluidlite.compat.predictor import (
+    AnalysisConfig,
+    AnalysisPredictor,
+    NativeConfig,
+    NativePaddlePredictor,
+    PaddleBuf,
+    PaddleDType,
+    PaddlePlace,
+    PaddlePredictor,
+    PaddleTensor,
+    ZeroCopyTensor,
+    create_paddle_predictor,
+    paddle_dtype_size,
+)
 from fluidlite.ir.attributes import STAMPS
 from fluidlite.ir.operator import (
     CALLSTACK_ATTR,
@@ -33,6 +48,8 @@ from fluidlite.values.scope import ScopeVariable as Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 __all__ = [
+    "AnalysisConfig",
+    "AnalysisPredictor",
     "AttrType",
     "BlockDesc",
     "CPUPlace",
@@ -42,7 +59,14 @@ __all__ = [
     "EnforceNotMet",
     "LoDTensor",
     "LoDTensorArray",
+    "NativeConfig",
+    "NativePaddlePredictor",
     "OpDesc",
+    "PaddleBuf",
+    "PaddleDType",
+    "PaddlePlace",
+    "PaddlePredictor",
+    "PaddleTensor",
     "Place",
     "ProgramDesc",
     "Scope",
@@ -51,6 +75,8 @@ __all__ = [
     "VarDesc",
     "VarType",
     "Variable",
+    "ZeroCopyTensor",
+    "create_paddle_predictor",
     "empty_var_name",
     "get_all_op_names",
     "get_cuda_device_count",
@@ -68,38 +94,12 @@ __all__ = [
     "is_compiled_with_mkldnn",
     "op_proto_and_checker_maker",
     "op_support_gpu",
+    "paddle_dtype_size",
     "size_of_dtype",
 ]
 
 Tensor = LoDTensor
 _Scope = Scope
-_PREDICTOR = frozenset(
-    (
-        "AnalysisConfig",
-        "AnalysisPredictor",
-        "NativeConfig",
-        "NativePaddlePredictor",
-        "PaddleBuf",
-        "PaddleDType",
-        "PaddlePlace",
-        "PaddlePredictor",
-        "PaddleTensor",
-        "ZeroCopyTensor",
-        "create_paddle_predictor",
-        "paddle_dtype_size",
-    )
-)
-
-
-def __getattr__(name: str) -> Any:
-    # the predictor needs an executor, which most programs that import `core` have no use for
-    if name not in _PREDICTOR:
-        raise AttributeError(
-            f"module 'fluidlite.core' has no attribute {name!r}{did_you_mean(name, [*__all__, *_PREDICTOR])}"
-        )
-    from fluidlite.compat import predictor
-
-    return getattr(predictor, name)
 
 
 class op_proto_and_checker_maker:
@@ -211,8 +211,6 @@ def get_grad_op_desc(
     op: OpDesc, no_grad_set: Any, grad_sub_blocks: Sequence[BlockDesc] = ()
 ) -> tuple[list[OpDesc], dict[str, str]]:
     """The gradient ops of an op, and gradient -> variable for what they make."""
-    from fluidlite.backward.rules import Context
-
     context = Context(op.target, set(no_grad_set), grad_sub_blocks[0].target if grad_sub_blocks else None)
     return [OpDesc(made) for made in context.ops], dict(context.grad_of)
 

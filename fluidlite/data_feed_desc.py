@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
-
 __all__ = ["DataFeedDesc", "feed_message"]
 
 # message -> its fields: number, name, type, label and default, as 1.8.5 declares them
@@ -26,6 +24,9 @@ _LABELS = {"!": "LABEL_REQUIRED", "?": "LABEL_OPTIONAL", "*": "LABEL_REPEATED"}
 
 @cache
 def _message_class() -> Any:
+    # most programs read no such files, and protobuf takes longer to import than any module here
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(
         name="fluidlite/data_feed.proto", package="paddle.framework", syntax="proto2"
     )
@@ -49,6 +50,12 @@ def _message_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("paddle.framework.DataFeedDesc"))
 
 
+def _text_format() -> Any:
+    from google.protobuf import text_format  # see `_message_class`
+
+    return text_format
+
+
 def feed_message(**fields: Any) -> Any:
     """A new message `DataFeedDesc`, whose files go through `cat`."""
     return _message_class()(pipe_command="cat", **fields)
@@ -70,7 +77,7 @@ class DataFeedDesc:
     def __init__(self, proto_file: str) -> None:
         self.proto_desc = feed_message()
         with open(proto_file, encoding="utf8") as source:
-            text_format.Parse(source.read(), self.proto_desc)
+            _text_format().Parse(source.read(), self.proto_desc)
         self.__name_to_index = {
             slot.name: index for index, slot in enumerate(self.proto_desc.multi_slot_desc.slots)
         }
@@ -101,5 +108,5 @@ class DataFeedDesc:
 
     def desc(self) -> str:
         """The description, in protobuf's text format."""
-        text: str = text_format.MessageToString(self.proto_desc)
+        text: str = _text_format().MessageToString(self.proto_desc)
         return text

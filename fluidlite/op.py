@@ -10,6 +10,7 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import UnknownOpError
 from fluidlite.base.place import Place
+from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.operator import Operator as ProgramOperator
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
@@ -52,8 +53,6 @@ class ScopeOperator:
 
     def run(self, scope: Scope, place: Place) -> None:
         """Run the op on the variables of `scope`."""
-        from fluidlite.executor.run.interpreter import Frame, Interpreter
-
         block = self._op.block
         for name in (*self.input_vars(), *self.output_vars()):
             _declare(block, name, scope)

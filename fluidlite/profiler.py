@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.place import CUDAPlace, array_module
+
 __all__ = ["cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
 
 _KEYS = ("calls", "total", "max", "min", "ave")
@@ -97,8 +99,6 @@ def cuda_profiler(
     """
     if output_mode not in (None, "key-value", "csv", "kvp"):
         raise ValueError("output_mode must be 'key-value' or 'csv'")
-    from fluidlite.base.place import CUDAPlace, array_module
-
     cuda: Any = array_module(CUDAPlace(0)).cuda
     cuda.profiler.start()
     try:

@@ -18,6 +18,7 @@ from fluidlite.base.errors import ReaderError
 from fluidlite.base.place import CPUPlace
 from fluidlite.data_feeder import DataFeeder
 from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
+from fluidlite.dataset import DatasetBase
 from fluidlite.framework import default_main_program
 from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
@@ -317,8 +318,6 @@ class DatasetLoader(_Loader):
     """What `DataLoader.from_dataset` gives; AssertionError for what is no data set."""
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
-        from fluidlite.dataset import DatasetBase
-
         assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"
         self.dataset, self.drop_last = dataset, drop_last
         self.places = list(places) if isinstance(places, (list, tuple)) else [places]

@@ -14,6 +14,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
+from fluidlite.executor.executor import Executor
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
 from fluidlite.values.tensor import LoDTensor, as_lod
@@ -314,8 +315,6 @@ class PaddlePredictor:
     """A loaded model with a scope of its own."""
 
     def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
-        from fluidlite.executor.executor import Executor
-
         self._config, self._scope, self._executor = config, Scope(), Executor(config.place())
         with scope_guard(self._scope):
             folder, program, params = config.source()

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
+from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.program import Program
 from fluidlite.values.serialize import Source, inside
 from fluidlite.values.tensor import LoDTensor, host
@@ -101,8 +103,6 @@ class Servers:
 
     def ask(self, wanted: Sequence[tuple[str, str]]) -> list[Any]:
         """The values of variables of servers, on the host."""
-        from fluidlite.executor.comm.messages import Kind, Message
-
         session = self.session()
         for endpoint, name in wanted:
             session.post(endpoint, Message(Kind.GET, self.trainer, name))
@@ -110,8 +110,6 @@ class Servers:
 
     def save_table(self, folder: str) -> None:
         """Have the servers write their parts of the distributed table into a folder."""
-        from fluidlite.executor.comm.messages import Kind, Message
-
         session = self.session()
         endpoints = list(dict.fromkeys(part.endpoint for part in self.groups.get(self.table or "", ())))
         for endpoint in endpoints:
@@ -122,8 +120,6 @@ class Servers:
     @staticmethod
     def session() -> Any:
         """This process's connections; CommunicatorError where it can have none."""
-        from fluidlite.executor.comm.session import current, of_process
-
         found = current() or of_process(True)
         if found is None:
             raise CommunicatorError(

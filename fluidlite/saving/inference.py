@@ -9,9 +9,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import MissingFileError
-from fluidlite.ir.program import Program, program_guard
+from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
@@ -27,6 +29,8 @@ from fluidlite.saving.variables import (
 from fluidlite.values.serialize import write_folder
 
 __all__ = ["append_fetch_ops", "load_inference_model", "prepend_feed_ops", "save_inference_model"]
+
+_SCALED = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
 
 
 def prepend_feed_ops(
@@ -134,14 +138,16 @@ def _with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program,
     """A copy of the program in which each target passes through a `scale` by 1, and the names that come
     out.
     """
-    from fluidlite.layers.nn import scale
-
     program = origin.clone()
+    block = program.global_block()
     names = []
-    with program_guard(program):
-        for number, target in enumerate(targets):
-            source = program.global_block().var(target.name)
-            names.append(scale(source, 1.0, name=f"save_infer_model/scale_{number}").name)
+    for number, target in enumerate(targets):
+        source = block.var(target.name)
+        check_variable_and_dtype(source, "x", _SCALED, "scale")
+        name = unique_name.generate(f"save_infer_model/scale_{number}.tmp")
+        block.create_var(name=name, dtype=source.dtype)
+        block.append_op(type="scale", inputs={"X": [source]}, outputs={"Out": [name]}, attrs={"scale": 1.0})
+        names.append(name)
     return program, names
 
 

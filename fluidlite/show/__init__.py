@@ -19,6 +19,7 @@ class Format(NamedTuple):
     render: Callable[[Program], bytes]
 
 
+# Each format's module is imported at its first use: the command needs the names of all, and writes one or two.
 def _text(program: Program) -> bytes:
     from fluidlite.ir.printing import program_text
 

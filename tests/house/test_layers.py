@@ -16,7 +16,11 @@ TABLE = ROOT / "docs" / "ARCHITECTURE.md"
 
 # (importer, imported) patterns of imports inside functions -> the reason; third-party packages do not count
 LAZY: dict[tuple[str, str], str] = {
-    ("fluidlite", "*"): "start-up time: `import fluidlite` opens no room before a name of it is used"
+    ("fluidlite", "*"): "start-up time: `import fluidlite` opens no room before a name of it is used",
+    (
+        "fluidlite.show",
+        "fluidlite.*",
+    ): "start-up time: the command needs the names of all formats, and writes one",
 }
 
 # What is still to be mended. A line that is no longer true must go, so that these only get shorter.
@@ -27,8 +31,6 @@ STILL_LAZY: set[str] = {
     "fluidlite.cli.sources",
     "fluidlite.cli.transpile",
     "fluidlite.communicator",
-    "fluidlite.compat.predictor",
-    "fluidlite.core",
     "fluidlite.distributed.cluster",
     "fluidlite.distributed.environment",
     "fluidlite.distributed.trial",
@@ -39,12 +41,6 @@ STILL_LAZY: set[str] = {
     "fluidlite.executor.compile.builder",
     "fluidlite.executor.compile.emitter",
     "fluidlite.executor.executor",
-    "fluidlite.op",
-    "fluidlite.profiler",
-    "fluidlite.reader",
-    "fluidlite.saving.distributed",
-    "fluidlite.saving.inference",
-    "fluidlite.show",
     "fluidlite.transpiler.cost.estimate",
     "fluidlite.transpiler.distribute_transpiler",
     "fluidlite.transpiler.parts.roles",
@@ -58,22 +54,19 @@ STILL_CIRCULAR: set[str] = {
     "fluidlite.executor.compile.block_gradients",
     "fluidlite.executor.compile.blocks",
     "fluidlite.executor.compile.recurrences",
-    "fluidlite.transpiler.cost.scaling",
     "fluidlite.transpiler.cost.estimate",
+    "fluidlite.transpiler.cost.scaling",
     "fluidlite.transpiler.modes",
+    "fluidlite.transpiler.parts.roles",
     "fluidlite.transpiler.pserver.geo_sgd",
-    "fluidlite.transpiler.pserver.placement",
     "fluidlite.transpiler.pserver.overview",
+    "fluidlite.transpiler.pserver.placement",
     "fluidlite.transpiler.pserver.remote_tables",
     "fluidlite.transpiler.pserver.server",
     "fluidlite.transpiler.pserver.trainer",
-    "fluidlite.transpiler.parts.roles",
 }
 # (importer, room) against the table
-STILL_UPWARDS: set[tuple[str, str]] = {
-    ("fluidlite.distributed.cluster", "commands"),
-    ("fluidlite.saving.inference", "layers"),
-}
+STILL_UPWARDS: set[tuple[str, str]] = {("fluidlite.distributed.cluster", "commands")}
 
 
 @dataclass(frozen=True)

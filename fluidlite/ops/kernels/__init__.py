@@ -1,3 +1,1 @@
-"""How some ops are computed: plans and scratch buffers that several ops share, apart from what the ops
-mean.
-"""
+"""How some ops are computed, apart from what they mean: plans, scratch buffers, steps of recurrences."""

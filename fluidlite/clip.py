@@ -44,7 +44,7 @@ ParamsGrads = list[tuple[Any, Any]]
 
 # ---------------------------------------------------------------------- errors on their way back
 class BaseErrorClipAttr:
-    """What may stand in `Variable.error_clip`."""
+    """Base of the values of `Variable.error_clip`."""
 
     def _append_clip_op(self, block: Block, grad_name: str) -> None:
         raise TypeError(f"{type(self).__name__} does not say how it clips {grad_name!r}")

@@ -38,7 +38,7 @@ def _clone(program: Program, var: Variable) -> Variable:
 
 
 class Evaluator:
-    """What evaluators share: `states`, which add up over batches, and `metrics`, to fetch for one batch."""
+    """Base of the evaluators: `states`, which add up over batches, and `metrics`, to fetch for one batch."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         kind = type(self).__name__
@@ -85,7 +85,7 @@ class Evaluator:
             sums(input=[state, value], out=state)
 
     def _values(self, executor: Any, eval_program: Program | None) -> list[Array]:
-        """What the states hold."""
+        """Values of the states."""
         program = Program() if eval_program is None else eval_program
         names = [_clone(program, state).name for state in self.states]
         return [np.asarray(value) for value in executor.run(program, fetch_list=names)]

@@ -41,7 +41,7 @@ _FLOATS = ["float16", "float32", "float64"]
 
 
 class Initializer:
-    """What the initialisers share; `initializer(var, block)` writes the op and gives it back."""
+    """Base of the initialisers; `initializer(var, block)` writes the op and gives it back."""
 
     def __call__(self, param: Variable, block: Block) -> Operator:
         """Write the op that fills `param` into `block`."""

@@ -1,4 +1,4 @@
-"""What layers share: names, parameters with their initialisers, output variables, bias and activation."""
+"""Helper of the layers: names, parameters with their initialisers, output variables, bias and activation."""
 
 from __future__ import annotations
 

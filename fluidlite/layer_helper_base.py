@@ -1,4 +1,4 @@
-"""What layers make: parameters with their initialisers, and variables."""
+"""Parameters with their initialisers, and variables, as layers make them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class LayerHelperBase:
 
     @property
     def main_program(self) -> Program:
-        """Where ops go."""
+        """The program that ops are appended to."""
         return default_main_program()
 
     @property
     def startup_program(self) -> Program:
-        """Where initialisers go."""
+        """The program that initialisers are appended to."""
         return default_startup_program()
 
     @property

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class MetricBase:
-    """What metrics share. Public attributes are a metric's state; those that begin with "_" are not.
+    """Base of the metrics. Public attributes are a metric's state; those that begin with "_" are not.
 
     A metric of your own sets its attributes in `__init__` and defines `update` and `eval`.
     """
@@ -106,7 +106,7 @@ class CompositeMetric(MetricBase):
             metric.update(preds, labels)
 
     def eval(self) -> list[Any]:
-        """What each metric says, in the order in which they were added."""
+        """The result of each metric, in the order in which they were added."""
         return [metric.eval() for metric in self._metrics]
 
 

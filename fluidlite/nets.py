@@ -204,7 +204,7 @@ def _split_heads(x: Variable, num_heads: int) -> Variable:
 
 
 def _join_heads(x: Variable) -> Variable:
-    """What `_split_heads` took apart."""
+    """The inverse of `_split_heads`."""
     if len(x.shape) == 3:
         return x
     turned = transpose(x, perm=[0, 2, 1, 3])

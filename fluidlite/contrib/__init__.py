@@ -1,4 +1,4 @@
-"""What fluid keeps beside its core."""
+"""Parts that fluid keeps beside its core."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What users write: functions that append ops to the default main program, under fluid 1.8's names and
-signatures.
-"""
+"""Layers: functions that append ops to the default main program, under fluid 1.8's names and signatures."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _negative(self: Variable) -> Variable:
 
 # ---------------------------------------------------------------------- slicing
 class _Ranges:
-    """What an index like `[1, 2:5, ::-1]` asks of each dimension."""
+    """The range of each dimension in an index like `[1, 2:5, ::-1]`."""
 
     def __init__(self, var: Variable) -> None:
         self.var = var

@@ -83,19 +83,19 @@ def reverse(x: Variable, axis: int | Sequence[int]) -> Variable:
 
 
 def has_inf(x: Variable) -> Variable:
-    """Whether any element is infinite; of shape [1]."""
+    """True if any element is infinite; of shape [1]."""
     check_type(x, "x", Variable, "has_inf")
     return one_op("isinf", {"X": x}, dtype=x.dtype)
 
 
 def has_nan(x: Variable) -> Variable:
-    """Whether any element is not a number; of shape [1]."""
+    """True if any element is not a number; of shape [1]."""
     check_type(x, "x", Variable, "has_nan")
     return one_op("isnan", {"X": x}, dtype=x.dtype)
 
 
 def isfinite(x: Variable) -> Variable:
-    """Whether all elements are finite numbers; of shape [1]."""
+    """True if all elements are finite numbers; of shape [1]."""
     check_variable_and_dtype(x, "x", _NUMBERS, "isfinite")
     return one_op("isfinite", {"X": x}, dtype="bool")
 

@@ -46,7 +46,7 @@ def convert_to_list(value: Any, n: int, name: str, dtype: type = int) -> list[An
 
 # ---------------------------------------------------------------------- nested structures
 def is_sequence(seq: Any) -> bool:
-    """Whether `seq` holds others: a dict, list or tuple, but no string."""
+    """True if `seq` holds others: a dict, list or tuple, but no string."""
     return isinstance(seq, dict) or (isinstance(seq, Sequence) and not isinstance(seq, str))
 
 
@@ -110,7 +110,7 @@ def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
 
 
 def hold_mutable_vars(structure: Iterable[Any]) -> bool:
-    """Whether any item of `structure` is itself a container."""
+    """True if any item of `structure` is itself a container."""
     return any(is_sequence(item) for item in structure)
 
 
@@ -160,7 +160,7 @@ _contain_var = has_variable
 
 
 def _is_symmetric_padding(padding: Sequence[int], data_dim: int) -> bool:
-    """Whether the padding in front of each dimension is that behind it."""
+    """True if the padding in front of each dimension is that behind it."""
     assert len(padding) in (data_dim, 2 * data_dim)
     return len(padding) == data_dim or all(
         padding[2 * dim] == padding[2 * dim + 1] for dim in range(data_dim)

@@ -1,4 +1,4 @@
-"""What ops mean: one block an op, in the file of its family; families stand in rooms by subject.
+"""The meaning of ops: one block an op, in the file of its family; families stand in rooms by subject.
 
 A block has everything about its op: slots, attributes, shape rule, kernel, gradient, gradient of the gradient
 (`fluidlite.base.registry` tells how they are written). A new op is such a block in a family, and a row in

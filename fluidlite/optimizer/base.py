@@ -1,4 +1,4 @@
-"""What all optimizers share: learning rate, accumulators, and the order in which the ops of an update are
+"""Base of the optimizers: learning rate, accumulators, and the order in which the ops of an update are
 written.
 """
 

@@ -70,7 +70,7 @@ class GradientMergeOptimizer:
         return ops
 
     def _due(self) -> Any:
-        """Whether this step is the last of `k_steps`."""
+        """True if this step is the last of `k_steps`."""
 
         def counter(name: str, value: int) -> Any:
             return create_global_var(

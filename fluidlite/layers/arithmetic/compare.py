@@ -87,20 +87,20 @@ def _logic(type: str, x: Variable, y: Variable | None, out: Variable | None, nam
 
 
 def logical_and(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Whether both are true, element by element."""
+    """`x and y`, element by element."""
     return _logic("logical_and", x, y, out, name)
 
 
 def logical_or(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Whether at least one is true, element by element."""
+    """`x or y`, element by element."""
     return _logic("logical_or", x, y, out, name)
 
 
 def logical_xor(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Whether exactly one is true, element by element."""
+    """`x != y` of truth values, element by element."""
     return _logic("logical_xor", x, y, out, name)
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Whether each element is false."""
+    """`not x`, element by element."""
     return _logic("logical_not", x, None, out, name)

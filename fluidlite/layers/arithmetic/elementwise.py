@@ -126,7 +126,7 @@ def elementwise_floordiv(
 
 
 def elementwise_equal(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Whether `x` and `y` are equal, element by element."""
+    """`x == y`, element by element."""
     return one_op(
         "equal", {"X": [x], "Y": [y]}, dtype="bool", layer="elementwise_equal", name=name, stop_gradient=True
     )
@@ -258,8 +258,8 @@ def allclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Whether no element of `input` is further than `atol + rtol * abs(other)` from that of `other`; of
-    shape [1].
+    """True if no element of `input` is further than `atol + rtol * abs(other)` from that of `other`; of shape
+    [1].
     """
     check_variable_and_dtype(input, "input", _FLOATS, "allclose")
     check_variable_and_dtype(other, "other", _FLOATS, "allclose")

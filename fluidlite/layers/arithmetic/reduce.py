@@ -93,7 +93,7 @@ def reduce_prod(
 def reduce_all(
     input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """Whether all elements of a bool tensor are true over dimensions `dim` (all when None)."""
+    """True if all elements of a bool tensor are true over dimensions `dim` (all when None)."""
     check_variable_and_dtype(input, "input", ("bool",), "reduce_all")
     return _reduce("reduce_all", input, dim, keep_dim, name)
 
@@ -101,7 +101,7 @@ def reduce_all(
 def reduce_any(
     input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """Whether any element of a bool tensor is true over dimensions `dim` (all when None)."""
+    """True if any element of a bool tensor is true over dimensions `dim` (all when None)."""
     check_variable_and_dtype(input, "input", ("bool",), "reduce_any")
     return _reduce("reduce_any", input, dim, keep_dim, name)
 

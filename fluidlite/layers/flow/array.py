@@ -66,7 +66,7 @@ def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Vari
 
 
 def array_read(array: Variable, i: Variable) -> Variable:
-    """What was written to position `i` (int64, one element) of `array`."""
+    """The tensor that was written to position `i` (int64, one element) of `array`."""
     check_variable_and_dtype(i, "i", ["int64"], "array_read")
     helper = LayerHelper("array_read")
     _check_array(array, "array should be tensor array vairable")
@@ -85,7 +85,7 @@ def array_length(array: Variable) -> Variable:
 
 
 def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
-    """Whether `x` has no elements, bool of shape [1], written to `cond` where one is given."""
+    """True if `x` has no elements, bool of shape [1], written to `cond` where one is given."""
     check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "is_empty")
     check_type(cond, "cond", (Variable, type(None)), "is_empty")
     helper = LayerHelper("is_empty")
@@ -194,7 +194,7 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
 def merge_lod_tensor(
     in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0
 ) -> Variable:
-    """What undoes `split_lod_tensor`: each row of `mask` takes the next row of `in_true` or of `in_false`."""
+    """The inverse of `split_lod_tensor`: each row of `mask` takes the next one of `in_true` or `in_false`."""
     for name, value in (("x", x), ("mask", mask), ("in_true", in_true), ("in_false", in_false)):
         kinds = (Variable, list) if name == "mask" else (Variable, list, tuple, type(None))
         check_type(value, name, kinds, "fluid.layers.merge_lod_tensor")

@@ -146,7 +146,7 @@ def copy_var_to_parent_block(var: Variable | None, layer_helper: LayerHelper) ->
 def cond(
     pred: Variable, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None
 ) -> Any:
-    """What `true_fn` returns where `pred` (bool, one element) holds, else what `false_fn` returns.
+    """The result of `true_fn` where `pred` (bool, one element) holds, else what `false_fn` returns.
 
     Both are called once, to write their ops, and return the same structure of Variables, or None.
     """
@@ -165,7 +165,7 @@ def cond(
 def _branch(
     helper: LayerHelper, argument: str, function: Branch | None, condition: Callable[[], Variable]
 ) -> Any:
-    """What `function` returns, as variables of the current block that are written where `condition` holds."""
+    """The result of `function`, in variables of the current block, written where `condition` holds."""
     if function is None:
         return None
     if not callable(function):
@@ -208,7 +208,7 @@ def _nested(pairs: Sequence[tuple[Variable, Branch]], default: Branch) -> Any:
 def case(
     pred_fn_pairs: Sequence[tuple[Variable, Branch]], default: Branch | None = None, name: str | None = None
 ) -> Any:
-    """What the function of the first condition that holds returns; without `default` the last function is
+    """The result of the function whose condition is the first to hold; without `default` the last function is
     the default.
     """
     LayerHelper("case", name=name)
@@ -232,7 +232,7 @@ def case(
 def switch_case(
     branch_index: Variable, branch_fns: Any, default: Branch | None = None, name: str | None = None
 ) -> Any:
-    """What the function numbered by `branch_index` (an integer of one element) returns.
+    """The result of the function numbered by `branch_index`, an integer of one element.
 
     `branch_fns` is a dict number -> function, a list of such pairs, or a list of functions; without `default`
     the one of the largest number is the default.

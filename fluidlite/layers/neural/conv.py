@@ -204,7 +204,7 @@ def _known_channels(input: Variable, groups: int | None, data_format: str) -> in
 
 
 def _layer_arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """What a LayerHelper reads of a layer's arguments."""
+    """The arguments of a layer that its LayerHelper reads."""
     return {name: given[name] for name in ("input", "param_attr", "bias_attr", "act", "name", "use_cudnn")}
 
 

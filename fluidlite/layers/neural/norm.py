@@ -49,7 +49,7 @@ def _scale(helper: LayerHelper, shape: list[int], dtype: Any) -> Any:
 
 
 def _bias(helper: LayerHelper, shape: list[int], dtype: Any) -> Any:
-    """What a normalisation adds, zeros at first."""
+    """The bias of a normalisation, zeros at first."""
     return helper.create_parameter(attr=helper.bias_attr, shape=shape, dtype=dtype, is_bias=True)
 
 

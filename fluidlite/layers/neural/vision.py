@@ -219,8 +219,8 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, 
 
 # ------------------------------------------------------------------ warping
 def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Variable:
-    """Where the points of an image of `out_shape` [N, C, H, W] come from under the maps theta (N, 2, 3):
-    (N, H, W, 2) in [-1, 1].
+    """Sources of the points of an image of `out_shape` [N, C, H, W] under the maps theta (N, 2, 3): (N, H, W,
+    2) in [-1, 1].
     """
     helper = LayerHelper("affine_grid")
     check_variable_and_dtype(theta, "theta", _FLOATS, "affine_grid")

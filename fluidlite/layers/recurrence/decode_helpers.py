@@ -1,5 +1,5 @@
-"""What a `BasicDecoder` asks: which inputs come first, which ids to take from the outputs, and which
-inputs come next.
+"""Answers to a `BasicDecoder`: which inputs come first, which ids to take from the outputs, and which inputs
+come next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["DecodeHelper", "GreedyEmbeddingHelper", "SampleEmbeddingHelper", "Tr
 
 
 class DecodeHelper:
-    """What the helpers have in common; each method is for a subclass to write."""
+    """Base of the helpers; a subclass writes each method."""
 
     def initialize(self) -> Any:
         """(first inputs, which rows are finished before they begin)."""

@@ -51,7 +51,7 @@ class BasicDecoder(Decoder):
     """A cell whose inputs come from a `DecodeHelper`; `output_fn` is applied to its outputs."""
 
     class OutputWrapper(NamedTuple):
-        """What a step puts out."""
+        """Outputs of a step."""
 
         cell_outputs: Any
         sample_ids: Any
@@ -91,14 +91,14 @@ class BeamSearchDecoder(Decoder):
     """
 
     class OutputWrapper(NamedTuple):
-        """What a step puts out, each [batch, beam]."""
+        """Outputs of a step, each [batch, beam]."""
 
         scores: Any
         predicted_ids: Any
         parent_ids: Any
 
     class StateWrapper(NamedTuple):
-        """What is kept of each prefix."""
+        """State of each prefix."""
 
         cell_states: Any
         log_probs: Any
@@ -335,7 +335,7 @@ class _Loop:
         self._decide()
 
     def _decide(self) -> None:
-        """Whether to go on."""
+        """Write the condition under which the loop goes on."""
         done = reduce.reduce_all(self.finished)
         if self.limit is None:
             compare.logical_not(done, self.going)

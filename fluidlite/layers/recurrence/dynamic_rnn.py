@@ -129,7 +129,7 @@ class DynamicRNN:
         need_reorder: bool = False,
         dtype: Any = "float32",
     ) -> Variable:
-        """What the step before left, for the sequences that still run; the first step finds `init`, or
+        """The value from the step before, for the sequences that still run; the first step finds `init`, or
         `value` in `shape`.
 
         `need_reorder` sorts the rows of `init` as the sequences are sorted.

@@ -90,7 +90,7 @@ class StaticRNN:
         init_batch_dim_idx: int = 0,
         ref_batch_dim_idx: int = 1,
     ) -> Variable:
-        """What the step before left; the first step finds `init`, or `init_value` in `shape` with the
+        """The value from the step before; the first step finds `init`, or `init_value` in `shape` with the
         batch of `batch_ref`.
         """
         self._assert_in_rnn_block_("memory")
@@ -182,7 +182,7 @@ class StaticRNN:
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
     def _parameters(self, body: Block) -> list[str]:
-        """What the step reads from outside besides its inputs and memories."""
+        """Outer variables that the step reads, besides its inputs and memories."""
         local = (
             {name for op in body.ops for name in op.output_arg_names}
             | {var.name for var in self.inputs}

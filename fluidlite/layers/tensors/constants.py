@@ -34,7 +34,7 @@ _FILLS = ["bool", "float16", "float32", "float64", "int32", "int64"]
 
 
 def has_variable(items: Any) -> bool:
-    """Whether a list or tuple holds a Variable."""
+    """True if a list or tuple holds a Variable."""
     return any(isinstance(item, Variable) for item in items)
 
 

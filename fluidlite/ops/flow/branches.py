@@ -23,7 +23,7 @@ from fluidlite.ops.tensors.array import number
 
 
 def _taken(op: Operator, Cond: list[Any], Input: list[Any]) -> bool:
-    """Whether the branch runs: a scalar condition must hold, else every input must have elements."""
+    """True if the branch runs: a scalar condition must hold, else every input must have elements."""
     if op.attrs["is_scalar_condition"]:
         return is_true(Cond[0])
     return has_elements(Input)

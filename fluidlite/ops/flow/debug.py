@@ -129,7 +129,7 @@ def remembered(number: int) -> Callable[..., Any]:
 
 
 def remembered_count() -> int:
-    """How many functions are kept."""
+    """Number of functions that are kept."""
     return len(_functions)
 
 

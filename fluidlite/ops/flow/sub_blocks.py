@@ -91,7 +91,7 @@ def gradient(xp: Any, made: Any, value: Any, lod: Lod) -> Any:
 
 # ---------------------------------------------------------------------- facts and frames
 class SubBlockFacts(NamedTuple):
-    """What the sub-block of a control-flow op does, found once for each version of the program."""
+    """Writes of a control-flow op's sub-block, found once for each version of the program."""
 
     version: tuple[int, int]
     writes: frozenset[str]
@@ -101,7 +101,7 @@ class SubBlockFacts(NamedTuple):
     is not among them: its gradient op undoes the change.
     """
     keeps: bool
-    """Whether a gradient op reads the frames."""
+    """True if a gradient op reads the frames."""
 
 
 _facts: weakref.WeakKeyDictionary[Operator, SubBlockFacts] = weakref.WeakKeyDictionary()

@@ -1,1 +1,1 @@
-"""How some ops are computed, apart from what they mean: plans, scratch buffers, steps of recurrences."""
+"""Computation that several ops share: plans, scratch buffers, steps of recurrences."""

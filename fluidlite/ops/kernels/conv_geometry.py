@@ -1,4 +1,4 @@
-"""What convolutions, pools and the like read from their attributes: layouts, paddings, sizes."""
+"""Attributes of convolutions, pools and the like: layouts, paddings, sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pads: TypeAlias = "tuple[tuple[int, int], ...]"
 
 
 def is_channels_last(data_format: str) -> bool:
-    """Whether the channels are the last dimension (NHWC, NDHWC, NWC) rather than the second."""
+    """True if the channels are the last dimension (NHWC, NDHWC, NWC) rather than the second."""
     return len(data_format) > 1 and data_format.startswith("N") and data_format.endswith("C")
 
 
@@ -32,7 +32,7 @@ def channels_first(xp: Any, array: Array, data_format: str) -> Array:
 
 
 def channels_last(xp: Any, array: Array, data_format: str) -> Array:
-    """What `channels_first` saw, back in the layout of the op; contiguous."""
+    """An array with the channels as the second dimension, back in the op's layout; contiguous."""
     return xp.ascontiguousarray(xp.moveaxis(array, 1, -1)) if is_channels_last(data_format) else array
 
 

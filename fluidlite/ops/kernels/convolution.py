@@ -1,5 +1,4 @@
-"""How convolutions are computed: plans that hold scratch buffers for one geometry and write into given
-arrays.
+"""Plans of convolutions, which hold scratch buffers for one geometry and write into given arrays.
 
 Arrays are (N, C, *spatial), filters (O, C / groups, *kernel); outputs must be C-contiguous. Four ways:
 
@@ -69,7 +68,7 @@ class Geometry:
 
     @property
     def inner(self) -> tuple[slice, ...]:
-        """Where x lies in its padded self."""
+        """Slices of the padded x that hold x."""
         return (
             slice(None),
             slice(None),
@@ -334,7 +333,7 @@ class WidthUnfolded(ConvPlan):
 
     @functools.cached_property
     def _back(self) -> ConvPlan | None:
-        """What computes the gradient of x; None for this plan itself.
+        """The plan that computes the gradient of x; None for this plan itself.
 
         With stride 1 it is a convolution of the padded gradient with the flipped filters, unless that pads
         the gradient to twice its size and more (LeNet's 8 x 8 to 12 x 12: 5.1 ms, folded back 4.0 ms).

@@ -1,4 +1,4 @@
-"""How pools are computed: one dimension after the other, each as a few operations on strided slices.
+"""Pools, computed one dimension after the other, each as a few operations on strided slices.
 
 The largest element of a window is the largest of its rows' largest elements, and a sum is a sum of sums, so a
 window of 3 x 3 takes 3 + 3 operations on whole arrays rather than 9, and adaptive windows of different sizes
@@ -94,12 +94,12 @@ class Windows:
 
     @functools.cached_property
     def complete(self) -> bool:
-        """Whether the first step meets every window."""
+        """True if the first step meets every window."""
         return bool(self.steps) and self.steps[0][1] == slice(0, len(self.starts))
 
     @functools.cached_property
     def disjoint(self) -> bool:
-        """Whether the steps meet every element exactly once."""
+        """True if the steps meet every element exactly once."""
         return (
             self.stride == self.kernel > 0
             and self.before == 0

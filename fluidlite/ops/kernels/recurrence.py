@@ -1,4 +1,4 @@
-"""What recurrent ops share: sequences cut into time steps, and activations with their slopes."""
+"""Parts of recurrent ops: sequences cut into time steps, and activations with their slopes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many sequences are still running."""
+        """Number of sequences that still run."""
         return self.end - self.start
 
 

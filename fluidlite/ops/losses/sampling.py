@@ -216,7 +216,7 @@ def _negatives(
 def _noise(
     xp: Any, labels: Array, CustomDistProbs: Array | None, classes: int, count: int, sampler: int, dtype: Any
 ) -> Any:
-    """How often each of `labels` is expected among `count` samples."""
+    """Expected number of times that each of `labels` is among `count` samples."""
     if sampler == 0:
         return xp.full(labels.shape, count / classes, dtype)
     if sampler == 1:

@@ -246,7 +246,7 @@ def _activated(xp: Any, y: Array, activation: str, alpha: float) -> Array:
 
 
 def _before_activation(xp: Any, y: Array, d: Array, activation: str, alpha: float) -> tuple[Array, Array]:
-    """What the activation saw, and the gradient of that, from the activation's result and its gradient."""
+    """Input of the activation and its gradient, from the activation's result and its gradient."""
     factor = y.dtype.type(alpha)
     if activation == "leaky_relu":
         return xp.where(y > 0, y, y / factor), xp.where(y > 0, d, d * factor)

@@ -40,7 +40,7 @@ cudnn_lstm = Op(
 
 
 def _sizes(columns: int, hidden_size: int, num_layers: int, directions: int) -> list[int]:
-    """How many features each layer reads."""
+    """Number of features that each layer reads."""
     return [columns] + [directions * hidden_size] * (num_layers - 1)
 
 
@@ -114,7 +114,7 @@ def _joined(xp: Any, gradients: Sequence[_Weights], size: int) -> Array:
 
 # ---------------------------------------------------------------------- a run
 class _Layer(NamedTuple):
-    """What one layer read, and what each of its directions left behind."""
+    """Inputs of one layer, and what each of its directions saved for the backward pass."""
 
     entry: Array
     tapes: list[Tape]
@@ -221,7 +221,7 @@ class _Stack:
 
 # ---------------------------------------------------------------------- dropout between the layers
 def _masks(stack: _Stack, dtype: Any, probability: float, seed: int | None) -> list[Array | None]:
-    """What the states between two layers are multiplied by; None for all with nothing to drop."""
+    """Factors of dropout between two layers; None for all with nothing to drop."""
     if seed is None:
         return [None] * (stack.layers - 1)
     shape = (stack.layers - 1, stack.time, stack.batch, stack.directions * stack.size)

@@ -29,7 +29,7 @@ dropout = Op(
 
 
 def _upscales(dropout_implementation: str) -> bool:
-    """Whether what is kept grows while training, rather than everything shrinking afterwards."""
+    """True if the kept elements grow while training, False if all of them shrink at inference."""
     return dropout_implementation == "upscale_in_train"
 
 
@@ -71,7 +71,7 @@ def _(
 
 
 def _factor(mask: Array, dtype: Any, dropout_prob: float, dropout_implementation: str) -> Array:
-    """What each element is multiplied by."""
+    """The factor of each element."""
     if not _upscales(dropout_implementation):
         return mask
     return mask * dtype.type(1 / (1 - dropout_prob) if dropout_prob < 1 else 0)

@@ -46,8 +46,8 @@ class _Unit(NamedTuple):
             hidden += old * earlier
 
     def factors(self, gates: Array, earlier: Array) -> tuple[Array, Array]:
-        """What the gates' gradients are products of, [n, 3, size], and how much of a gradient goes
-        straight to the earlier state.
+        """Factors of the gates' gradients, [n, 3, size], and the share of a gradient that goes straight to
+        the earlier state.
         """
         gates = gates.reshape(len(gates), 3, self.size)
         update, reset, candidate = (gates[:, k] for k in range(3))

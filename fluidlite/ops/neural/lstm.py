@@ -83,12 +83,12 @@ class LstmCell(NamedTuple):
         self.state.apply(xp, active)
 
     def inside(self, cells: Array) -> Maybe:
-        """Where the bound was not reached, so that gradients pass; None without a bound."""
+        """True for cells within the bound, where gradients pass; None without a bound."""
         return abs(cells) < self.clip if self.clip > 0 else None
 
     def factors(self, gates: Array, earlier: Array, active: Array) -> tuple[Array, Array]:
-        """What the gradients are products of: [n, 4, size] with the cell's (the output gate: the state's),
-        and the cell's own.
+        """Factors of the gates' gradients, [n, 4, size] (the gradient of the cell, for the output gate that
+        of the state), and the factor from the state's gradient to the cell's.
         """
         gates = gates.reshape(len(gates), 4, self.size)
         candidate, entry, forget, output = (gates[:, k] for k in range(4))
@@ -130,7 +130,7 @@ def _cell(op: str, xp: Any, size: int, Bias: Array, attrs: Mapping[str, Any]) ->
 
 
 class _Projection(NamedTuple):
-    """What makes the recurrent state of the hidden one: a product, an activation, a bound (0: none)."""
+    """From the hidden state to the recurrent one: a product, an activation, a bound (0: none)."""
 
     weight: Array
     activation: Activation
@@ -150,8 +150,8 @@ class _Projection(NamedTuple):
 
 # ---------------------------------------------------------------------- all steps
 class Tape(NamedTuple):
-    """What a run leaves behind, stored step by step; `state` is what the recurrence sees: `hidden`, or its
-    projection.
+    """Values of a run saved for the backward pass, stored step by step; `state` is what the recurrence reads:
+    `hidden`, or its projection.
     """
 
     gates: Array

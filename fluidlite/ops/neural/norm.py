@@ -394,7 +394,7 @@ def _(
 def _summaries(
     xp: Any, X: Array, centred: Array, slot_dim: int, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    """What one batch adds to the number, the sum and the sum of squares of each column; with slots their
+    """Summands of one batch for the number, the sum and the sum of squares of each column; with slots their
     means.
     """
     if slot_dim <= 0:

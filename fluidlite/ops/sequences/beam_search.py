@@ -46,7 +46,7 @@ class _Item(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int]:
-        """What continuations are ordered by."""
+        """Sort key of a continuation."""
         return self.score, self.row
 
 
@@ -131,7 +131,7 @@ class _Candidates:
         )
 
     def over(self, items: list[_Item]) -> bool:
-        """Whether all that was selected had ended before: the sentence is then dropped."""
+        """True if all that was selected had ended before: the sentence is then dropped."""
         return all(item.id == self.end_id and self.finished[item.row] for item in items)
 
 

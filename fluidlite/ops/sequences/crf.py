@@ -125,9 +125,7 @@ def _(
 def _pairs(
     batch: Batch, xp: Any, alpha: Array, follow: Array, is_label: Array, moves: Array, d: Array
 ) -> Any:
-    """How much oftener each tag is expected after each other one than it is the label there, weighted by
-    d.
-    """
+    """Expected number of transitions from tag to tag less that of the labels, weighted by d."""
     count = alpha.shape[2]
     before, after = alpha[:, :-1], follow[:, 1:]
     size = ((before @ moves) * after).sum(axis=2)
@@ -138,7 +136,9 @@ def _pairs(
 
 
 def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
-    """What follows each step, as seen from each of its tags, scaled to sum 1."""
+    """Backward variables of the forward-backward algorithm: the weight of all that follows each step, for
+    each of its tags, scaled to sum 1.
+    """
     beta = xp.zeros_like(exps)
     message = moves[1] * xp.ones_like(exps[:, 0])
     for step in reversed(range(exps.shape[1])):

@@ -33,7 +33,7 @@ def _(X: Spec, PadValue: Spec, padded_length: int) -> tuple[Spec, Spec]:
 
 
 def _positions(offsets: Array, steps: int) -> Array:
-    """Where the rows stand in a padded batch of `steps` rows a sequence."""
+    """Positions of the rows in a padded batch of `steps` rows a sequence."""
     return spans(np.arange(len(offsets) - 1) * steps, np.diff(offsets))
 
 

@@ -43,7 +43,7 @@ def _(X: Spec, pooltype: str) -> tuple[Spec, Spec | None]:
 
 
 def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
-    """What the sum of each sequence is multiplied by."""
+    """Factors of the sequences' sums."""
     if pooltype == "SUM":
         return np.ones(len(lengths), dtype)
     counted = np.maximum(lengths, 1).astype(dtype)

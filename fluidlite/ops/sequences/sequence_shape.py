@@ -109,9 +109,7 @@ def _(X: list[Spec]) -> Spec:
 
 
 def _interleaved(lods: list[Lod], sizes: list[int]) -> tuple[Array, Array]:
-    """Where the rows of the result stand in all inputs behind each other, and the lengths of its
-    sequences.
-    """
+    """Positions of the result's rows in the concatenated inputs, and the lengths of its sequences."""
     offsets = [
         offsets_of_level("sequence_concat", "X", lod, 0, size) for lod, size in zip(lods, sizes, strict=True)
     ]

@@ -152,7 +152,7 @@ class RankTable:
     coarse: Lod
 
     def active(self, step: int) -> int:
-        """How many sequences are longer than `step`."""
+        """Number of sequences that are longer than `step`."""
         return sum(length > step for length in self.lengths)
 
     @property

@@ -27,7 +27,7 @@ def _padded_shape(shape: Sequence[int], pairs: Pairs) -> list[int]:
 
 
 def _inside(shape: Sequence[int], pairs: Pairs) -> tuple[slice, ...]:
-    """Where an array of `shape` lies in its padded self."""
+    """Slices of a padded array that hold the array of `shape`."""
     return tuple(slice(before, before + dim) for dim, (before, _) in zip(shape, pairs, strict=True))
 
 

@@ -40,7 +40,7 @@ def minstd_states(seed: int, n: int) -> Array:
 
 
 def _first_state(seed: int) -> int:
-    """What seeding makes of an attribute: an unsigned 32-bit number, and never 0."""
+    """The generator's state for a seed attribute: an unsigned 32-bit number, and never 0."""
     return (int(seed) & 0xFFFFFFFF) % _MODULUS or 1
 
 

@@ -71,7 +71,7 @@ def _declare_reshape(
 
 
 def same_rows(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Whether the rows, and with them their sequences, stay what they were."""
+    """True if the rows, and with them their sequences, stay what they were."""
     return bool(old) and bool(new) and old[0] == new[0]
 
 

@@ -154,7 +154,7 @@ split_byref = Op("split_byref", "X -> Out*", attrs={"sections": INTS(), "num": 0
 
 
 def _rows(height: int, num: int, sections: list[int]) -> list[int]:
-    """How many rows each part gets."""
+    """Number of rows in each part."""
     if sections:
         if height >= 0 and sum(sections) != height:
             raise ShapeError(f"op 'split_byref': sections {sections} do not add up to the {height} rows of X")

@@ -43,7 +43,7 @@ class Aliased(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """How an op moves its parameter.
+    """The update that an op makes to its parameter.
 
     variants: boolean attribute -> the steps where it is true. rows: sparse gradients move their rows only
     (True, or the name of the attribute that says so); otherwise they act as the dense gradient that they
@@ -65,7 +65,7 @@ class Update:
         return next((steps for name, steps in self.variants.items() if operator.attrs.get(name)), self.steps)
 
     def rows_only(self, attrs: Mapping[str, Any]) -> bool:
-        """Whether a sparse gradient leaves the other rows alone."""
+        """True if a sparse gradient leaves the other rows alone."""
         return bool(attrs[self.rows]) if isinstance(self.rows, str) else self.rows
 
 
@@ -162,7 +162,7 @@ def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dic
 
 
 def decays(operator: Any) -> bool:
-    """Whether the op adds L2 decay to the gradient itself, as momentum does in programs of 2.x."""
+    """True if the op adds L2 decay to the gradient itself, as momentum does in programs of 2.x."""
     return bool(operator.attrs.get("regularization_method") == "l2_decay")
 
 

@@ -1,1 +1,1 @@
-"""What all of Fleet shares: who a process is in its job, and what a fleet does."""
+"""Base of Fleet: the role of a process in its job, and the actions of a fleet."""

@@ -1,5 +1,5 @@
-"""How the processes of a job exchange small values without servers: through files that all of them see, or
-through one of them by HTTP.
+"""Exchange of small values among the processes of a job, without servers: through files that all of them see,
+or through one of them by HTTP.
 
 Each round has a number, and each process writes what it brings under `job.group.round.rank`, then reads what
 the others do.
@@ -159,7 +159,9 @@ class Exchange:
         self.round = 0
 
     def gather(self, value: bytes) -> list[bytes]:
-        """What all have brought to this round, by rank; CommunicatorError names those who have not come."""
+        """Values of all processes for this round, by rank; CommunicatorError names the processes that are
+        missing.
+        """
         if self.size == 1:
             return [value]
         if not self.job:

@@ -49,7 +49,7 @@ class Fleet:
 
     # ------------------------------------------------------------------ who is who
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         return self._role_maker.is_first_worker()
 
     def worker_index(self) -> int:
@@ -57,20 +57,20 @@ class Fleet:
         return self._role_maker.worker_index()
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return self._role_maker.worker_num()
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """True if this process trains."""
         return self._role_maker.is_worker()
 
     def worker_endpoints(self, to_string: bool = False) -> Any:
-        """Where the workers are: a list, or with `to_string` `ip:port,ip:port`."""
+        """Endpoints of the workers: a list, or with `to_string` `ip:port,ip:port`."""
         places = self._role_maker.get_trainer_endpoints()
         return ",".join(places) if to_string else places
 
     def server_num(self) -> int:
-        """How many servers there are."""
+        """Number of servers."""
         return len(self._role_maker.get_pserver_endpoints())
 
     def server_index(self) -> int:
@@ -78,12 +78,12 @@ class Fleet:
         return self._role_maker.server_index()
 
     def server_endpoints(self, to_string: bool = False) -> Any:
-        """Where the servers are: a list, or with `to_string` `ip:port,ip:port`."""
+        """Endpoints of the servers: a list, or with `to_string` `ip:port,ip:port`."""
         places = self._role_maker.get_pserver_endpoints()
         return ",".join(places) if to_string else places
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         return self._role_maker.is_server()
 
     # ------------------------------------------------------------------ together

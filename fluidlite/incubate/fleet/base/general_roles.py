@@ -91,17 +91,17 @@ class GeneralRoleMaker(RoleMakerBase):
         self._role_is_generated = True
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """True if this process trains."""
         self.generate_role()
         return bool(self._role == Role.WORKER)
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         self.generate_role()
         return bool(self._role == Role.SERVER)
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         return self.is_worker() and self._current_id == 0
 
     def worker_index(self) -> int:
@@ -112,29 +112,29 @@ class GeneralRoleMaker(RoleMakerBase):
     server_index = worker_index
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         self.generate_role()
         return len(self._worker_endpoints)
 
     def server_num(self) -> int:
-        """How many servers there are."""
+        """Number of servers."""
         self.generate_role()
         return len(self._server_endpoints)
 
     _worker_num, _server_num = worker_num, server_num
 
     def get_local_endpoint(self) -> str:
-        """Where this process is."""
+        """Endpoint of this process."""
         self.generate_role()
         return self._cur_endpoint
 
     def get_trainer_endpoints(self) -> list[str]:
-        """Where the workers are."""
+        """Endpoints of the workers."""
         self.generate_role()
         return self._worker_endpoints
 
     def get_pserver_endpoints(self) -> list[str]:
-        """Where the servers are."""
+        """Endpoints of the servers."""
         self.generate_role()
         return self._server_endpoints
 
@@ -149,13 +149,13 @@ class GeneralRoleMaker(RoleMakerBase):
 
     # ------------------------------------------------------------------ exchange
     def all_gather(self, input: Any) -> list[Any]:
-        """What all processes have given, workers first: numbers, text, or lists of them."""
+        """Values of all processes, workers first: numbers, text, or lists of them."""
         return [json.loads(part) for part in self._gather("all", json.dumps(input).encode())]
 
     _all_gather = all_gather
 
     def _worker_gather(self, obj: Any) -> list[Any] | None:
-        """What all workers have given; None for a server."""
+        """Values of all workers; None for a server."""
         return (
             [json.loads(part) for part in self._gather("workers", json.dumps(obj).encode())]
             if self.is_worker()

@@ -6,7 +6,7 @@ __all__ = ["Mode"]
 
 
 class Mode:
-    """How the processes of a job work together."""
+    """Ways in which the processes of a job work together."""
 
     TRANSPILER = 1  # servers keep the parameters, by DistributeTranspiler
     PSLIB = 2  # servers of Baidu's own library, which was never published

@@ -39,7 +39,7 @@ class MpiExchange:
         self.comm, self.rank, self.deadline = comm, rank, 0.0
 
     def gather(self, value: bytes) -> list[bytes]:
-        """What all have brought, by rank."""
+        """Values of all processes, by rank."""
         sizes = np.zeros(self.comm.Get_size(), np.int64)
         self.comm.Allgather(np.array([len(value)], np.int64), sizes)
         whole = np.zeros(int(sizes.sum()), np.uint8)
@@ -71,11 +71,11 @@ class MPIRoleMaker(RoleMakerBase):
         return self._size
 
     def _all_gather(self, obj: Any) -> list[Any]:
-        """What all processes have given, by rank: numbers, text, or lists of them."""
+        """Values of all processes, by rank: numbers, text, or lists of them."""
         return gather(self._comm, obj)
 
     def _worker_gather(self, obj: Any) -> list[Any] | None:
-        """What all workers have given; None for a server."""
+        """Values of all workers; None for a server."""
         return gather(self._node_type_comm, obj) if self.is_worker() else None
 
     def _barrier_all(self) -> None:
@@ -105,7 +105,7 @@ class MPIRoleMaker(RoleMakerBase):
 
 
 def gather(comm: Any, obj: Any) -> list[Any]:
-    """What all processes of a communicator have given, by rank."""
+    """Values of all processes of a communicator, by rank."""
     return [json.loads(part) for part in MpiExchange(comm, 0).gather(json.dumps(obj).encode())]
 
 
@@ -138,15 +138,15 @@ class MPISymetricRoleMaker(MPIRoleMaker):
         return True
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """True if this process trains."""
         return self._check_role_generation() and self._node_type == 1
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         return self._check_role_generation() and self._node_type == 0
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         return self.is_worker() and self.worker_index() == 0
 
     def _worker_num(self) -> int:
@@ -155,7 +155,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
     _server_num = _worker_num
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return self._worker_num()
 
     def worker_index(self) -> int:
@@ -165,7 +165,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
     server_index = worker_index
 
     def get_pserver_endpoints(self) -> list[str]:
-        """Where the servers are: at ports that follow from the first one's address."""
+        """Endpoints of the servers, whose ports follow from the first one's address."""
         self._check_role_generation()
         if self._pserver_rand_port == 0:
             whole = sum(
@@ -180,7 +180,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
 
     # ------------------------------------------------------------------ exchange
     def all_gather(self, input: Any) -> list[Any]:
-        """What all processes have given, by rank: numbers, text, or lists of them."""
+        """Values of all processes, by rank: numbers, text, or lists of them."""
         if not self._role_is_generated:
             self.generate_role()
         return self._all_gather(input)

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Role:
-    """What a process does."""
+    """Roles of processes."""
 
     WORKER = 1
     SERVER = 2
@@ -41,19 +41,19 @@ class RoleMakerBase:
         self._current_id: Any = -1
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """True if this process trains."""
         abstract()
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         abstract()
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         abstract()
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         abstract()
 
     def worker_index(self) -> int:
@@ -65,11 +65,11 @@ class RoleMakerBase:
         abstract()
 
     def get_trainer_endpoints(self) -> list[str]:
-        """Where the workers are."""
+        """Endpoints of the workers."""
         return self._worker_endpoints
 
     def get_pserver_endpoints(self) -> list[str]:
-        """Where the servers are."""
+        """Endpoints of the servers."""
         return self._server_endpoints
 
     def to_string(self) -> str:
@@ -81,7 +81,9 @@ class RoleMakerBase:
         )
 
     def all_gather(self, input: Any) -> Any:
-        """What all processes have given, in the order of their ranks; None here, where none can be asked."""
+        """Values of all processes, in the order of their ranks; None in this base class, which knows no other
+        process.
+        """
         _log.warning("RoleMakerBase does not have all gather.")
 
     def all_reduce_worker(self, input: Any, output: Any, mode: str = "sum") -> None:
@@ -128,19 +130,19 @@ class UserDefinedRoleMaker(RoleMakerBase):
         self._worker_num = worker_num
 
     def generate_role(self) -> None:
-        """Nothing is left to be found out."""
+        """Do nothing: the role is given to the constructor."""
         self._role_is_generated = True
 
     def is_worker(self) -> bool:
-        """Whether this process trains."""
+        """True if this process trains."""
         return bool(self._role == Role.WORKER)
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         return bool(self._role == Role.SERVER)
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         return bool(self._role == Role.WORKER and self._current_id == 0)
 
     def worker_index(self) -> int:
@@ -152,7 +154,7 @@ class UserDefinedRoleMaker(RoleMakerBase):
         return self._current_id
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return self._worker_num
 
 
@@ -170,7 +172,7 @@ class UserDefinedCollectiveRoleMaker(RoleMakerBase):
         self._worker_num = len(self._worker_endpoints)
 
     def generate_role(self) -> None:
-        """Nothing is left to be found out."""
+        """Do nothing: the role is given to the constructor."""
         self._role_is_generated = True
 
     def is_worker(self) -> bool:
@@ -178,7 +180,7 @@ class UserDefinedCollectiveRoleMaker(RoleMakerBase):
         return True
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0."""
+        """True if this process is the worker with number 0."""
         return bool(self._current_id == 0)
 
     def worker_index(self) -> int:
@@ -186,7 +188,7 @@ class UserDefinedCollectiveRoleMaker(RoleMakerBase):
         return self._current_id
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return self._worker_num
 
 
@@ -268,23 +270,23 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         self._trainers_num = len(self._worker_endpoints)
 
     def get_pserver_endpoints(self) -> list[str]:
-        """Where the servers are."""
+        """Endpoints of the servers."""
         self.generate_role()
         return self._server_endpoints
 
     def is_worker(self) -> bool:
-        """Whether this process trains, in a job with servers; False in a collective one, as in fluid."""
+        """True if this process trains, in a job with servers; False in a collective one, as in fluid."""
         self.generate_role()
         return bool(self._role == Role.WORKER)
 
     def is_server(self) -> bool:
-        """Whether this process is a server."""
+        """True if this process is a server."""
         self.generate_role()
         return bool(self._role == Role.SERVER)
 
     def is_first_worker(self) -> bool:
-        """Whether this process is the worker with number 0, in a job with servers; False in a collective
-        one, as in fluid.
+        """True if this process is the worker with number 0, in a job with servers; False in a collective one,
+        as in fluid.
         """
         self.generate_role()
         return bool(self._role == Role.WORKER and self._current_id == 0)
@@ -300,7 +302,7 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         return self._current_id
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         self.generate_role()
         return self._trainers_num
 

@@ -394,7 +394,7 @@ class CollectiveOptimizer(DistributedOptimizer):
         return len(self._get_node_ips_from_endpoints(self._fleet.worker_endpoints()))
 
     def _try_to_compile(self, startup_program: Program, main_program: Program) -> Any:
-        """What a step runs."""
+        """The program that a step runs, compiled where the strategy allows it."""
         self._transpile(startup_program, main_program)
         strategy, execution = self._strategy, self._strategy.exec_strategy
         if strategy.mode == "collective":

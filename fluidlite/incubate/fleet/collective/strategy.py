@@ -1,4 +1,4 @@
-"""How a collective fleet trains."""
+"""Strategies of a collective fleet."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DistributedStrategy(BuildStrategy):
 
 
 class TrainStatus:
-    """How far training has come: the number of the last epoch that is done, -1 before the first."""
+    """Progress of training: the number of the last epoch that is done, -1 before the first."""
 
     def __init__(self, epoch_no: int = -1) -> None:
         self._epoch_no = epoch_no

@@ -10,5 +10,5 @@ BUILD_MODE = Mode.TRANSPILER
 
 
 def is_transpiler() -> bool:
-    """Whether servers are made by a transpiler, not by a library of their own."""
+    """True if servers are made by a transpiler, not by a library of their own."""
     return BUILD_MODE == Mode.TRANSPILER

@@ -10,7 +10,7 @@ __all__ = ["FS", "LocalFS"]
 
 
 class FS(abc.ABC):
-    """What a checkpoint asks of a file system."""
+    """Operations on a file system that a checkpoint needs."""
 
     @abc.abstractmethod
     def list_dirs(self, fs_path: str) -> list[str]:
@@ -22,7 +22,7 @@ class FS(abc.ABC):
 
     @abc.abstractmethod
     def stat(self, fs_path: str) -> bool:
-        """Whether there is something of that name."""
+        """True if a file or folder of that name exists."""
 
     @abc.abstractmethod
     def upload(self, local_path: str, fs_path: str) -> None:
@@ -54,7 +54,7 @@ class FS(abc.ABC):
 
     @abc.abstractmethod
     def need_upload_download(self) -> bool:
-        """Whether programs write to it only by way of this machine's own."""
+        """True if programs write to it only by way of this machine's own."""
 
 
 class LocalFS(FS):
@@ -69,7 +69,7 @@ class LocalFS(FS):
         return os.listdir(fs_path) if os.path.isdir(fs_path) else []
 
     def stat(self, fs_path: str) -> bool:
-        """Whether there is something of that name."""
+        """True if a file or folder of that name exists."""
         return os.path.exists(fs_path)
 
     def upload(self, local_path: str, fs_path: str) -> None:

@@ -32,7 +32,7 @@ class HDFSClient:
         ]
 
     def _run(self, *arguments: str, retry_times: int = 5) -> tuple[bool, str]:
-        """Whether a command has gone well, and what it wrote."""
+        """Run a command; gives its success and its output."""
         text = ""
         for _ in range(max(1, retry_times)):
             try:
@@ -51,19 +51,19 @@ class HDFSClient:
 
     # ------------------------------------------------------------------ questions
     def is_exist(self, hdfs_path: str | None = None) -> bool:
-        """Whether there is something of that name."""
+        """True if a file or folder of that name exists."""
         return self._run("-test", "-e", str(hdfs_path), retry_times=1)[0]
 
     def is_dir(self, hdfs_path: str | None = None) -> bool:
-        """Whether there is a folder of that name."""
+        """True if a folder of that name exists."""
         return self.is_exist(hdfs_path) and self._run("-test", "-d", str(hdfs_path), retry_times=1)[0]
 
     def is_file(self, hdfs_path: str | None = None) -> bool:
-        """Whether there is something of that name that is no folder."""
+        """True if that name exists and is no folder."""
         return self.is_exist(hdfs_path) and not self.is_dir(hdfs_path)
 
     def cat(self, hdfs_path: str | None = None) -> str:
-        """What a file holds; "" where there is none."""
+        """Content of a file; "" where there is none."""
         return (
             self._run("-cat", str(hdfs_path), retry_times=1)[1].rstrip("\n")
             if self.is_file(hdfs_path)

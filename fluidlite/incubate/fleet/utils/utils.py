@@ -77,8 +77,8 @@ def program_type_trans(prog_dir: str, prog_fn: str, is_text: bool) -> str:
 
 
 def check_pruned_program_vars(train_prog: Program, pruned_prog: Program) -> bool:
-    """Whether a part of a program has its persistable variables in the same shapes and types; what differs
-    is logged.
+    """True if a part of a program has its persistable variables in the same shapes and types; what differs is
+    logged.
     """
     known = {var.name: var for var in get_program_persistable_vars(train_prog)}
     same = True

@@ -1,4 +1,4 @@
-"""How the trainers of a parameter-server fleet keep in step, with what configuration of each part."""
+"""Strategies of a parameter-server fleet: the mode of synchronisation, and the configuration of each part."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _threads() -> str:
 
 
 class TrainerRuntimeConfig:
-    """What the communicator of a trainer is told; `runtime_configs` holds all of it, as text.
+    """Options of a trainer's communicator; `runtime_configs` holds all of them, as text.
 
     The environment variables `FLAGS_communicator_max_merge_var_num` and so on change the defaults.
     """
@@ -75,7 +75,7 @@ class TrainerRuntimeConfig:
         }
 
     def get_communicator_flags(self) -> dict[str, str]:
-        """What this mode reads.
+        """Options that this mode reads.
 
         Trainers in step merge and queue as many gradients as they have threads: other numbers give way to
         that.
@@ -123,12 +123,12 @@ class DistributedStrategy:
             self.debug_opt = {name: opt_info.get(name, default) for name, default in _DUMPING.items()}
 
     def get_debug_opt(self) -> dict[str, Any]:
-        """What shall be dumped; {} for nothing."""
+        """Options of dumping; {} for none."""
         return self.debug_opt if self.debug_opt else {}
 
     # ------------------------------------------------------------------ the program
     def get_program_config(self) -> DistributeTranspilerConfig:
-        """What the transpiler is told."""
+        """Configuration of the transpiler."""
         return self._program_config
 
     def set_program_config(self, config: Any) -> None:
@@ -144,7 +144,7 @@ class DistributedStrategy:
 
     # ------------------------------------------------------------------ trainers
     def get_trainer_runtime_config(self) -> TrainerRuntimeConfig:
-        """What the trainers' communicators are told."""
+        """Configuration of the trainers' communicators."""
         return self._trainer_runtime_config
 
     def set_trainer_runtime_config(self, config: Any) -> None:
@@ -165,7 +165,7 @@ class DistributedStrategy:
 
     # ------------------------------------------------------------------ servers
     def get_server_runtime_config(self) -> ServerRuntimeConfig:
-        """What the servers are told."""
+        """Configuration of the servers."""
         return self._server_runtime_config
 
     def set_server_runtime_config(self, config: Any) -> None:
@@ -181,7 +181,7 @@ class DistributedStrategy:
 
     # ------------------------------------------------------------------ executing and building
     def get_execute_strategy(self) -> ExecutionStrategy:
-        """How the trainers' programs are run."""
+        """Strategy by which the trainers' programs run."""
         return self._execute_strategy
 
     def set_execute_strategy(self, config: Any) -> None:
@@ -194,7 +194,7 @@ class DistributedStrategy:
         abstract(_UNKNOWN.format("check_execute_strategy"))
 
     def get_build_strategy(self) -> BuildStrategy:
-        """How the trainers' programs are compiled."""
+        """Strategy by which the trainers' programs are compiled."""
         return self._build_strategy
 
     def set_build_strategy(self, config: Any) -> None:
@@ -259,7 +259,7 @@ class _Strategy(DistributedStrategy):
         self._trainer_runtime_config.mode = self.MODE
 
     def check_server_runtime_config(self) -> None:
-        """Nothing follows for the servers."""
+        """Do nothing: this mode asks nothing of the servers."""
 
     def check_execute_strategy(self) -> None:
         """Threads of a trainer in step wait for each other."""
@@ -283,7 +283,7 @@ class HalfAsyncStrategy(_Strategy):
 
 
 class AsyncStrategy(_Strategy):
-    """Nobody waits: gradients are sent, and parameters are received, beside the training."""
+    """Asynchronous training: gradients are sent and parameters received in the background, no barriers."""
 
     MODE = DistributedMode.ASYNC
 

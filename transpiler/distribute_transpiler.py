@@ -8,15 +8,15 @@ from typing import Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.base.mpi_start import under_mpi
+from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
-from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
-from fluidlite.transpiler.pserver.overview import overview
+from fluidlite.transpiler.pserver.overview import describe, overview
 from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, place
 from fluidlite.transpiler.pserver.server import make_server, make_server_startup
 from fluidlite.transpiler.pserver.slices import VarBlock, slice_variable
@@ -146,10 +146,11 @@ class DistributeTranspiler:
         main = self.origin_program
         main.take_over(made.main)
         self.startup_program.take_over(made.startup)
-        main._is_distributed, main._is_chief = True, self.trainer_id == 0
-        main._endpoints, main._ps_endpoint = list(self.pserver_endpoints), current_endpoint
-        main._distributed_lookup_table = self.table_name
-        main._parameters_on_pservers = self.vars_overview
+        self._describe(main, current_endpoint)
+
+    def _describe(self, program: Program, endpoint: str) -> None:
+        """Tell a program what it is in the job; a server's program is the chief's if trainer 0 made it."""
+        program.distribution = describe(self.layout, self.vars_overview, self.trainer_id == 0, endpoint)
 
     def _to_nccl2(self, pservers: str, current_endpoint: str) -> None:
         from fluidlite.transpiler.rings.nccl2 import transpile_nccl2
@@ -234,13 +235,7 @@ class DistributeTranspiler:
         """The main program of the server at `endpoint`."""
         self._check_server(endpoint)
         program = make_server(self.layout, endpoint, self.trainer_id, self.server_config)
-        program._parameters_on_pservers = self.vars_overview
-        program._is_distributed, program._endpoints, program._ps_endpoint = (
-            True,
-            list(self.pserver_endpoints),
-            endpoint,
-        )
-        program._is_chief = self.trainer_id == 0  # whose server program it is, as in fluid
+        self._describe(program, endpoint)
         return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from functools import cached_property
 
+from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
 from fluidlite.transpiler.pserver.geo_sgd import (
     DELTA,
@@ -66,13 +66,7 @@ class GeoSgdTranspiler(DistributeTranspiler):
         """The main program of the server at `endpoint`."""
         self._check_server(endpoint)
         program = make_geo_server(self.layout, endpoint, self.server_config)
-        program._parameters_on_pservers = self.vars_overview
-        program._is_distributed, program._endpoints, program._ps_endpoint = (
-            True,
-            list(self.pserver_endpoints),
-            endpoint,
-        )
-        program._is_chief = self.trainer_id == 0  # whose server program it is, as in fluid
+        self._describe(program, endpoint)
         self.pserver_program = program
         return program
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.transpiler.collective import COLLECTIVE_MODES, Rank, check_programs, collective_mode
-from fluidlite.transpiler.details.vars_distributed import VarsDistributed
 from fluidlite.transpiler.parts.roles import Job, Programs, Role, Slice
 from fluidlite.transpiler.pserver.geo_sgd import geo_layout, make_geo_server, make_geo_trainer
-from fluidlite.transpiler.pserver.overview import add_parameters, overview
-from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, place
+from fluidlite.transpiler.pserver.overview import add_parameters, describe, overview
+from fluidlite.transpiler.pserver.placement import Layout, place
 from fluidlite.transpiler.pserver.server import make_server, make_server_startup
 from fluidlite.transpiler.pserver.trainer import make_trainer
 from fluidlite.transpiler.pserver.training import read_training
@@ -55,15 +55,13 @@ def make_programs(job: Job, role: Role) -> Programs:
 
 def _described(made: Programs, job: Job, role: Role) -> Programs:
     """Let the main program know of the job what fluid's programs know: what saves and loads needs it."""
-    layout, main = layout_of(job), made.main
-    main._is_distributed, main._is_chief = True, role.index == 0
-    main._endpoints, main._ps_endpoint = list(layout.endpoints), role.endpoint or layout.endpoints[0]
-    main._distributed_lookup_table = next(iter(distributed_tables(job.main)), None)
+    layout = layout_of(job)
+    parts = VarsDistributed()
     if job.mode == "geo_sgd":
-        main._parameters_on_pservers = VarsDistributed()
-        add_parameters(main._parameters_on_pservers, layout)
+        add_parameters(parts, layout)
     else:
-        main._parameters_on_pservers = overview(layout)
+        parts = overview(layout)
+    made.main.distribution = describe(layout, parts, role.index == 0, role.endpoint or layout.endpoints[0])
     return made
 
 

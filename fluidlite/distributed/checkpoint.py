@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -237,7 +237,9 @@ class _Contents:
                 for part in parts
             ]
         facts = []
-        for endpoint, (values, said) in zip(servers.program._endpoints, group.states(), strict=True):
+        for endpoint, (values, said) in zip(
+            servers.program.distribution.servers, group.states(), strict=True
+        ):
             for name, value in values.items():
                 if name in self.of_servers or name in self.variables:
                     continue
@@ -337,7 +339,7 @@ class _Reader:
 
 def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope) -> Resumed:
     """Set the parts that a server holds, and whatever else it had."""
-    if program._parameters_on_pservers is None:
+    if program.distribution.parts is None:
         raise ArgumentError(
             "this server's program does not say what it holds: take one of get_pserver_program, or of "
             "make_job"
@@ -348,15 +350,16 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
         for name in state_names(program.global_block())
         if name not in values
     }
-    alike = len(reader.servers) == len(
-        program._endpoints
-    )  # then this one goes on where that of its number was
-    random = reader.random(
-        reader.servers[program._endpoints.index(program._ps_endpoint or "")] if alike else None
-    )
+    random = None
+    endpoints = program.distribution.servers
+    if len(reader.servers) == len(endpoints):  # this one goes on where the server of its number was
+        number = endpoints.index(program.distribution.endpoint or "")
+        random = reader.random(reader.servers[number])
     put_values(values, executor, scope)
     restore_random(executor.random, random or random_state(executor.random))
-    program._loaded_checkpoint, program._loaded_steps = reader.checkpoint.id, reader.steps
+    program.distribution = replace(
+        program.distribution, loaded_checkpoint=reader.checkpoint.id, loaded_steps=reader.steps
+    )
     return Resumed(reader.checkpoint.step, None, reader.checkpoint.path)
 
 
@@ -397,7 +400,7 @@ def _held(program: Program, scope: Scope, group: Group) -> Iterator[Any]:
 def _check_servers(group: AtServer, checkpoint: Checkpoint | None) -> None:
     """CommunicatorError unless all servers have loaded what this trainer is about to load."""
     wanted = "" if checkpoint is None else checkpoint.id
-    for endpoint, (_, facts) in zip(group.servers.program._endpoints, group.states(), strict=True):
+    for endpoint, (_, facts) in zip(group.servers.program.distribution.servers, group.states(), strict=True):
         if facts.get("checkpoint", "") != wanted:
             raise CommunicatorError(
                 f"the server at {endpoint} has loaded {'another' if facts.get('checkpoint') else 'no'} "

@@ -65,7 +65,7 @@ class AtServer(Group):
         # the parameters
         servers.trainer = max([servers.trainer, *servers.session().contacted.values()])
         super().__init__(servers.trainer)
-        self.known, self.endpoints = servers, servers.program._endpoints
+        self.known, self.endpoints = servers, list(servers.program.distribution.servers)
 
     @property
     def servers(self) -> Servers:

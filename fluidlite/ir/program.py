@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite.ir import views
 from fluidlite.ir.block import Block
+from fluidlite.ir.distribution import Distribution, FluidName
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.printing import program_text
 from fluidlite.ir.proto import PROGRAM_VERSION, read_program
@@ -36,25 +37,26 @@ class Program:
         self._seed = 0
         self._current_role = OpRole.Forward
         self._op_role_var: list[str] = []
-        self._is_distributed = False
-        self._is_chief = False
-        self._endpoints: list[str] = []
-        self._ps_endpoint: str | None = None
-        self._distributed_lookup_table: str | None = None
-        self._parameters_on_pservers: Any = None
-        self._loaded_checkpoint = ""  # of a server: what its variables were loaded from
-        self._loaded_steps = 0  # and how many steps had been done then
+        self.distribution = Distribution()
         self._appending_grad_times = 0
         self._enable_dgc = False
         self._use_lamb = False
-        self._nccl_comm_num = 1
-        self._use_hierarchical_allreduce = False
-        self._hierarchical_allreduce_inter_nranks = 0
-        self._trainers_endpoints: list[str] = []
         self._fleet_opt: dict[str, Any] | None = None
         self._pipeline_opt: dict[str, Any] | None = None
         self._program_config: Any = None
         self._is_start_up_program_ = False
+
+    # ------------------------------------------------------------------ the job, in fluid's names
+    _is_distributed = FluidName("distributed")
+    _is_chief = FluidName("chief")
+    _endpoints = FluidName("servers")
+    _ps_endpoint = FluidName("endpoint")
+    _distributed_lookup_table = FluidName("table")
+    _parameters_on_pservers = FluidName("parts")
+    _trainers_endpoints = FluidName("trainers")
+    _nccl_comm_num = FluidName("rings")
+    _use_hierarchical_allreduce = FluidName("hierarchical")
+    _hierarchical_allreduce_inter_nranks = FluidName("group")
 
     # ------------------------------------------------------------------ versions and stamps
     def bump_version(self) -> None:
@@ -230,15 +232,7 @@ class Program:
 
     def _copy_dist_param_info_from(self, other: Program) -> None:
         _check_program("_copy_dist_param_info_from", other)
-        for key in (
-            "_is_distributed",
-            "_is_chief",
-            "_parameters_on_pservers",
-            "_endpoints",
-            "_ps_endpoint",
-            "_distributed_lookup_table",
-        ):
-            setattr(self, key, getattr(other, key))
+        self.distribution = self.distribution.on_servers_of(other.distribution)
 
     def _prune(self, targets: Any) -> Program:
         return self._prune_with_input([], targets)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from fluidlite.transpiler.details.vars_distributed import VarsDistributed, VarStruct
+from fluidlite.ir.distribution import Distribution, VarsDistributed, VarStruct
 from fluidlite.transpiler.parts.roles import Slice
-from fluidlite.transpiler.pserver.placement import Layout
+from fluidlite.transpiler.pserver.placement import Layout, distributed_tables
 
-__all__ = ["add_parameters", "overview"]
+__all__ = ["add_parameters", "describe", "overview"]
 
 
 def overview(layout: Layout) -> VarsDistributed:
@@ -27,6 +27,18 @@ def add_parameters(found: VarsDistributed, layout: Layout) -> None:
     """Write down where each slice of each parameter is."""
     for piece in layout.slices:
         _add(found, layout, piece.param, piece, "RemotePrefetch" if piece.sparse else "Param")
+
+
+def describe(layout: Layout, parts: VarsDistributed, chief: bool, endpoint: str) -> Distribution:
+    """The facts that a program of the job carries: what saves and loads its variables needs them."""
+    return Distribution(
+        distributed=True,
+        chief=chief,
+        servers=layout.endpoints,
+        endpoint=endpoint,
+        table=next(iter(distributed_tables(layout.training.program)), None),
+        parts=parts,
+    )
 
 
 def _accumulators(layout: Layout, param: str) -> list[str]:

@@ -5,6 +5,7 @@ communicators made at start-up.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError
@@ -84,11 +85,14 @@ def _check_options(config: DistributeTranspilerConfig, trainers: int) -> None:
 
 def describe_nccl2(main: Program, rank: Rank, config: DistributeTranspilerConfig) -> None:
     """Tell the runtime, through the main program, who the trainers are and how to reduce."""
-    main._trainers_endpoints = list(rank.endpoints)
-    main._nccl_comm_num = config.nccl_comm_num
-    main._use_hierarchical_allreduce = bool(config.use_hierarchical_allreduce)
-    if config.use_hierarchical_allreduce:
-        main._hierarchical_allreduce_inter_nranks = config.hierarchical_allreduce_inter_nranks
+    hierarchical = bool(config.use_hierarchical_allreduce)
+    main.distribution = replace(
+        main.distribution,
+        trainers=rank.endpoints,
+        rings=config.nccl_comm_num,
+        hierarchical=hierarchical,
+        group=config.hierarchical_allreduce_inter_nranks if hierarchical else main.distribution.group,
+    )
 
 
 def transpile_nccl2(

@@ -55,7 +55,9 @@ class ParameterServer:
         self.at_barrier: dict[int, Any] = {}
         # by trainer: what is to be sent once it is updated
         self.wanted: dict[int, deque[tuple[Any, Message]]] = {}
-        self.steps = program.block.program._loaded_steps  # that were done, before a checkpoint too
+        self.steps = (
+            program.block.program.distribution.loaded_steps
+        )  # that were done, before a checkpoint too
         self.meeting = Meeting(self)
         self.watch = Watch(self)
         self.takes = self._takes()
@@ -78,7 +80,7 @@ class ParameterServer:
             self.synchronous,
             self.takes,
             gives,
-            bool(self.program.block.program._loaded_checkpoint),
+            bool(self.program.block.program.distribution.loaded_checkpoint),
             self.steps,
         )
 

@@ -127,5 +127,9 @@ def state_of_server(block: Block, scope: Scope, random: np.random.Generator, ste
     }
     return encode_state(
         values,
-        {"random": random_state(random), "checkpoint": block.program._loaded_checkpoint, "steps": steps},
+        {
+            "random": random_state(random),
+            "checkpoint": block.program.distribution.loaded_checkpoint,
+            "steps": steps,
+        },
     )

@@ -4,18 +4,18 @@ so the graph has no circles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable
 
-__all__ = ["Graph", "Value", "block_graph", "value_label"]
+__all__ = ["BlockGraph", "VariableVersion", "block_graph", "value_label"]
 
 
 @dataclass(frozen=True)
-class Value:
-    """What a variable holds from one write to the next; `version` counts the writes before."""
+class VariableVersion:
+    """A variable from one write to the next; `version` counts the writes before."""
 
     name: str
     version: int
@@ -23,44 +23,41 @@ class Value:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this is a parameter's value."""
+        """True for a version of a parameter."""
         return isinstance(self.var, Parameter)
 
 
-@dataclass
-class Graph:
+@dataclass(frozen=True)
+class BlockGraph:
     """Ops in order; `reads` and `writes` give, for each, the indices into `values`."""
 
-    ops: list[Operator] = field(default_factory=list)
-    values: list[Value] = field(default_factory=list)
-    reads: list[list[int]] = field(default_factory=list)
-    writes: list[list[int]] = field(default_factory=list)
+    ops: tuple[Operator, ...]
+    values: tuple[VariableVersion, ...]
+    reads: tuple[list[int], ...]
+    writes: tuple[list[int], ...]
 
 
-def block_graph(block: Block) -> Graph:
+def block_graph(block: Block) -> BlockGraph:
     """The graph of one block; sub-blocks have graphs of their own."""
-    graph, latest = Graph(), dict[str, int]()
+    values: list[VariableVersion] = []
+    latest: dict[str, int] = {}
+    reads: list[list[int]] = []
+    writes: list[list[int]] = []
 
-    def value(name: str, version: int) -> int:
-        graph.values.append(Value(name, version, block._find_var_recursive(name)))
-        latest[name] = len(graph.values) - 1
+    def add(name: str) -> int:
+        version = values[latest[name]].version + 1 if name in latest else 0
+        values.append(VariableVersion(name, version, block._find_var_recursive(name)))
+        latest[name] = len(values) - 1
         return latest[name]
 
     for op in block.ops:
-        reads = [
-            latest[name] if name in latest else value(name, 0) for name in dict.fromkeys(op.input_arg_names)
-        ]
-        writes = [
-            value(name, graph.values[latest[name]].version + 1 if name in latest else 0)
-            for name in dict.fromkeys(op.output_arg_names)
-        ]
-        graph.ops.append(op)
-        graph.reads.append(reads)
-        graph.writes.append(writes)
-    return graph
+        read = dict.fromkeys(op.input_arg_names)
+        reads.append([latest[name] if name in latest else add(name) for name in read])
+        writes.append([add(name) for name in dict.fromkeys(op.output_arg_names)])
+    return BlockGraph(tuple(block.ops), tuple(values), tuple(reads), tuple(writes))
 
 
-def value_label(value: Value) -> str:
+def value_label(value: VariableVersion) -> str:
     """The name, with the shape of a parameter on a second line."""
     return (
         f"{value.name}\n{list(value.var.shape)}"

@@ -121,5 +121,5 @@ def only(program: Program, kept: Sequence[Operator]) -> Program:
     wanted = {op.idx for op in kept}
     new = program.clone()
     block = new.global_block()
-    block.ops = [op for index, op in enumerate(block.ops) if index in wanted]
+    block.set_ops([op for index, op in enumerate(block.ops) if index in wanted])
     return new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType, to_vartype
@@ -21,8 +21,9 @@ __all__ = ["Block"]
 class Block:
     """A list of ops and the variables that they use; a name not found here is looked up in the parent block.
 
-    The only ways to change `ops`: `append_op`, `_prepend_op`, `_insert_op`, `insert_before`, `insert_after`,
-    `remove_op`. Each bumps the program's version, by which plans are cached.
+    The only ways to change `ops`, which a test holds the house to: `append_op`, `_prepend_op`, `_insert_op`,
+    `insert_before`, `insert_after`, `insert_ops`, `adopt`; `remove_op`, `remove_ops`, `_remove_op`; `set_ops`.
+    Each bumps the program's version, by which plans are cached.
     """
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
@@ -258,19 +259,65 @@ class Block:
         """Insert a new op right behind `anchor`."""
         return self._insert_op(anchor.idx + 1, **op)
 
-    def remove_op(self, op: Operator) -> None:
-        """Take `op` out; ProgramEditError while a later op still reads what only it computes."""
-        rest = [other for other in self.ops if other is not op]
-        written = {name for other in rest for name in other.output_arg_names}
-        for reader in self.ops[op.idx + 1 :]:
-            lost = [
-                name for name in reader.input_arg_names if name in op.output_arg_names and name not in written
-            ]
-            if lost:
-                raise ProgramEditError(
-                    f"cannot remove op {op.type!r}: op {reader.type!r} still reads {lost[0]!r}"
-                )
-        self._remove_op(op.idx)
+    def insert_ops(
+        self,
+        before: Mapping[Operator, Sequence[Operator]],
+        after: Mapping[Operator, Sequence[Operator]],
+        last: Sequence[Operator] = (),
+    ) -> None:
+        """Insert many ops, made for this block by `Operator.build`, around ops of it and at its end.
+
+        Takes time linear in the block's size, where `insert_before` moves all later ops for each new one.
+        """
+        merged: list[Operator] = []
+        for op in self.ops:
+            merged += [*before.get(op, ()), op, *after.get(op, ())]
+        self.set_ops([*merged, *last])
+        for op in self.ops:
+            for name in op.output_arg_names:
+                if name in self.vars:
+                    self.vars[name].op = op
+
+    def remove_op(self, op: Operator, given: Collection[str] = ()) -> None:
+        """Take one op out, under the conditions of `remove_ops`."""
+        self.remove_ops([op], given)
+
+    def remove_ops(self, ops: Iterable[Operator], given: Collection[str] = ()) -> None:
+        """Take ops out; ProgramEditError while a later op still reads what only they compute.
+
+        Persistable variables have their values from outside when no op writes them, and so have those whose
+        names are in `given`: they are fed, say.
+        """
+        gone = set(ops)
+        kept = [op for op in self.ops if op not in gone]
+        if len(kept) + len(gone) != len(self.ops):
+            raise ProgramEditError(f"block {self.idx} does not have all of the ops that it should lose")
+        self._check_unread(gone, {*given, *(name for op in kept for name in op.output_arg_names)})
+        self.set_ops(kept)
+
+    def _check_unread(self, gone: set[Operator], given: set[str]) -> None:
+        """ProgramEditError where an op that stays reads what one of `gone` computed, and nothing gives."""
+        lost: dict[str, Operator] = {}
+        for op in self.ops:
+            if op in gone:
+                lost.update((name, op) for name in op.output_arg_names if name not in given)
+                continue
+            for name in op.input_arg_names:
+                var = self._find_var_recursive(name) if name in lost else None
+                if var is not None and not var.persistable:
+                    raise ProgramEditError(
+                        f"cannot remove op {lost[name].type!r}: op {op.type!r} still reads {name!r}\n"
+                        f"  {op.call_text()}\n  built at {op.where}"
+                    )
+
+    def set_ops(self, ops: Sequence[Operator]) -> None:
+        """Have exactly these ops in this order, each the block's own or made for it.
+
+        For edits that decide about all ops at once; nobody checks here who reads what.
+        """
+        assert all(op.block is self for op in ops), f"ops of other blocks are given to block {self.idx}"
+        self.ops[:] = ops  # whoever holds the list sees the edit, as with the other methods
+        self.program.bump_version()
 
     def _remove_op(self, index: int, sync: bool = True) -> None:
         del self.ops[index]

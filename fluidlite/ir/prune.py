@@ -97,7 +97,7 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
 
 def _keep_ops(block: Block, ops: list[Operator], extra: set[str]) -> None:
     """Reduce the global block to `ops`, and to the variables that they or `extra` name."""
-    block.ops[:] = ops
+    block.set_ops(ops)
     used = set(extra)
     for op in ops:
         used |= set(op.input_arg_names) | set(op.output_arg_names) | reads(op) | writes(op)
@@ -162,7 +162,7 @@ def inference_copy(program: Program, prune_read_op: bool = True) -> Program:
     if prune_read_op:
         reads_at = [i for i, op in enumerate(block.ops) if op.type == "read"]
         last = reads_at[-1] + 1 if reads_at else 0
-        block.ops[:] = block.ops[last:]
+        block.set_ops(block.ops[last:])
         block.vars = {name: var for name, var in block.vars.items() if var.type.name != "READER"}
     set_test_mode(copy)
     copy.bump_version()

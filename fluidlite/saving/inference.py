@@ -156,9 +156,8 @@ def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence
     block = program.global_block()
     for name in feeds:
         block.var(name)  # an unknown name is an error of its own
-    for index in reversed(range(len(block.ops))):
-        if block.ops[index].type in ("feed", "fetch"):
-            block._remove_op(index)
+    ends = [op for op in block.ops if op.type in ("feed", "fetch")]
+    block.remove_ops(ends, given={name for op in ends for name in op.output_arg_names})
     found = inference_copy(prune(program, list(targets), list(feeds)))
     needed = {name for op in found.global_block().ops for name in reads(op)}
     unused = [name for name in feeds if name not in needed]

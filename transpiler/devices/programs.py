@@ -129,8 +129,8 @@ def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
         return program
     new = program.clone()
     block = new.global_block()
-    block.ops = [op for op in block.ops if op.role != _LOSS_GRADIENT]
-    new.bump_version()
+    start = [op for op in block.ops if op.role == _LOSS_GRADIENT]
+    block.remove_ops(start, given={name for op in start for name in op.output_arg_names})
     return new
 
 
@@ -193,9 +193,7 @@ def _of_owner(program: Program, share: int, owners: dict[str, int], device: int)
             edits.behind(op, "scale", {"X": name}, {"Out": name}, OpRole.Backward, scale=1.0 / share)
     _give_back(edits, updates, owners)
     edits.apply()
-    mine = set(_foreign(block, owners, device))
-    block.ops = [op for op in block.ops if op not in mine]
-    new.bump_version()
+    block.remove_ops(set(_foreign(block, owners, device)))
     return new
 
 
@@ -332,8 +330,7 @@ def _of_device(program: Program, foreign: set[int], first: Operator, closing: bo
     if closing:
         edits.last("barrier", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0)
     edits.apply()
-    block.ops = [op for op in block.ops if op not in left]
-    new.bump_version()
+    block.remove_ops(left)
     return new
 
 
@@ -393,8 +390,7 @@ def _split_readers(program: Program) -> tuple[Program | None, Program]:
     makers, rest = program.clone(), program.clone()
     for new, keep in ((makers, True), (rest, False)):
         block = new.global_block()
-        block.ops = [op for op in block.ops if _makes_reader(new, op) == keep]
-        new.bump_version()
+        block.remove_ops([op for op in block.ops if _makes_reader(new, op) != keep])
     return makers, rest
 
 

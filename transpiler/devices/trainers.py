@@ -57,8 +57,7 @@ def _talking_last(program: Program) -> Program:
     """
     new = program.clone()
     block = new.global_block()
-    block.ops = sorted(block.ops, key=_talks)  # otherwise in the order that they have
-    new.bump_version()
+    block.set_ops(sorted(block.ops, key=_talks))  # otherwise in the order that they have
     return new
 
 
@@ -82,6 +81,5 @@ def _of_device(program: Program, received: set[str], index: int, one_memory: boo
         edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=0)
     edits.apply()
     if index > 0:
-        block.ops = [op for op in block.ops if not _talks(op)]
-    new.bump_version()
+        block.remove_ops(list(filter(_talks, block.ops)))
     return new

@@ -80,9 +80,8 @@ def mapped_copy(op: Operator, block: Block, names: Mapping[str, str], roles: Map
 
 def drop_ops(block: Block, dropped: Iterable[Operator]) -> None:
     """Remove ops of a block in one pass, whoever reads what they wrote."""
-    gone = set(map(id, dropped))
-    block.ops[:] = [op for op in block.ops if id(op) not in gone]
-    block.program.bump_version()
+    gone = set(dropped)
+    block.set_ops([op for op in block.ops if op not in gone])
 
 
 def names_in_use(block: Block) -> set[str]:

@@ -79,12 +79,4 @@ class Insertions:
 
     def apply(self) -> None:
         """Put the new ops in; `var.op` of what they write becomes the last writer."""
-        merged: list[Operator] = []
-        for op in self.block.ops:
-            merged += [*self._before.get(op, ()), op, *self._behind.get(op, ())]
-        self.block.ops = merged + self._last
-        for op in self.block.ops:
-            for name in op.output_arg_names:
-                if name in self.block.vars:
-                    self.block.vars[name].op = op
-        self.block.program.bump_version()
+        self.block.insert_ops(self._before, self._behind, self._last)

@@ -89,7 +89,7 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
             edits.before(op, "c_allreduce_sum", **here, ring_id=2 * rings + ring)
         edits.before(op, "c_broadcast", **here, ring_id=rings + ring, root=0)
     edits.apply()
-    block.ops = [op for op in block.ops if op not in set(flat)]
+    block.remove_ops(flat)
 
 
 def _startup(main: Program, trainers: Trainers) -> Program:

@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MPI := $(VENV)/.mpi
+DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-faults lint mpi-test gpu-test bench peers clean
+.PHONY: demo test test-faults lint docs mpi-test gpu-test bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +32,14 @@ lint: $(STAMP)
 	$(BIN)/python -m ruff check .
 	rm -rf build && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
 	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+# the pages and a reference from docstrings, in build/docs; warnings are errors
+docs: $(DOCS)
+	$(BIN)/python docs/build.py build/docs
 
 mpi-test: $(MPI)
 	$(PYTEST) -m mpi

@@ -15,6 +15,8 @@ import pages
 import pytest
 from pages import PAGES, ROOT, Block, Command, Page
 
+import fluidlite as fluid
+
 READ = [pages.read(path) for path in PAGES if path.exists()]
 SECONDS = 120  # the longest that a block may take
 LANGUAGES = {"python", "console", "text"}
@@ -185,3 +187,19 @@ def test_links_lead_somewhere(page: Page) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.prose)
     here = (ROOT / page.name).parent
     assert not [link for link in links if not (here / link).exists()]
+
+
+# ---------------------------------------------------------------------- the reference
+def test_the_reference_describes_every_public_thing_once(tmp_path: pathlib.Path) -> None:
+    """`make docs` makes HTML of these pages, with every warning an error."""
+    command = [sys.executable, str(ROOT / "docs" / "build.py"), "--pages", str(tmp_path / "pages")]
+    subprocess.run(command, env=environment(), check=True)
+    pages_made = (tmp_path / "pages" / "reference").glob("*.rst")
+    text = "\n".join(path.read_text(encoding="utf8") for path in pages_made)
+    described = re.findall(r"^\.\. (?:autoclass|autofunction|py:data):: (\S+)$", text, re.M)
+    assert len(described) == len(set(described))
+    assert {"fluidlite.Executor", "fluidlite.optimizer.AdamOptimizer", "fluidlite.Program"} <= set(described)
+    linked = {f"fluidlite.layers.{name}" for name in re.findall(r"^- :py:obj:`(\w+) <", text, re.M)}
+    layers = {f"fluidlite.layers.{name}" for name, thing in vars(fluid.layers).items() if callable(thing)}
+    public = {f"fluidlite.layers.{name}" for name in fluid.layers.__all__}
+    assert public & layers <= {*described, *linked}

@@ -96,8 +96,7 @@ class GradientClipBase:
         if need_clip is not None and not callable(need_clip):
             raise TypeError(
                 "The type of need_clip must be funciton: it takes a parameter and returns whether to clip "
-                "it, "
-                f"but received {need_clip!r}"
+                f"it, but received {need_clip!r}"
             )
         self._need_clip_func = need_clip
 

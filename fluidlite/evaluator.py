@@ -44,8 +44,7 @@ class Evaluator:
         kind = type(self).__name__
         warnings.warn(
             f"The {kind} is deprecated, because maintain a modified program inside evaluator cause bug "
-            f"easily, "
-            f"please use fluid.metrics.{kind} instead.",
+            f"easily, please use fluid.metrics.{kind} instead.",
             DeprecationWarning,
             stacklevel=3,
         )
@@ -63,7 +62,7 @@ class Evaluator:
         executor.run(program)
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> Any:
-        """The metric since the last reset; TypeError unless a subclass says how."""
+        """The metric since the last reset; TypeError unless a subclass defines it."""
         raise TypeError(
             f"{type(self).__name__} has no metric of all batches to evaluate; fetch its variables instead"
         )
@@ -174,8 +173,7 @@ class DetectionMAP(metrics.DetectionMAP, Evaluator):
     ) -> None:
         warnings.warn(
             "The DetectionMAP is deprecated, because maintain a modified program inside evaluator cause bug "
-            "easily, "
-            "please use fluid.metrics.DetectionMAP instead.",
+            "easily, please use fluid.metrics.DetectionMAP instead.",
             DeprecationWarning,
             stacklevel=2,
         )

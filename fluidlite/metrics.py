@@ -64,13 +64,13 @@ class MetricBase:
         return {"name": self._name, "states": copy.deepcopy(self._states())}
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch; TypeError unless a subclass says how."""
+        """Count a batch; TypeError unless a subclass defines it."""
         raise TypeError(
             f"Should not use it directly, please extend it: {type(self).__name__} does not define update."
         )
 
     def eval(self) -> Any:
-        """The metric of what was counted; TypeError unless a subclass says how."""
+        """The metric of what was counted; TypeError unless a subclass defines it."""
         raise TypeError(
             f"Should not use it directly, please extend it: {type(self).__name__} does not define eval."
         )

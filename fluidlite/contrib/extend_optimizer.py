@@ -18,8 +18,10 @@ __all__ = ["DecoupledWeightDecay", "extend_with_decoupled_weight_decay"]
 class DecoupledWeightDecay(Optimizer):
     """Takes `coeff` * param from each parameter before its update (Loshchilov and Hutter, 2019).
 
-    coeff: a float, or a Variable. apply_decay_param_fun: called with a parameter's name, says whether it
-    decays.
+    Parameters
+    ----------
+    coeff: a float, or a Variable.
+    apply_decay_param_fun: called with a parameter's name, returns True if it decays.
     """
 
     def __init__(

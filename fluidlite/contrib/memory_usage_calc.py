@@ -1,4 +1,4 @@
-"""`fluid.contrib.memory_usage_calc`: how much memory a program's results take."""
+"""`fluid.contrib.memory_usage_calc`: an estimate of the memory that a program's results take."""
 
 from __future__ import annotations
 

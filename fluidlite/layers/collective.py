@@ -52,7 +52,7 @@ def _c_broadcast(x: Variable, root: int = 0, ring_id: int = 0, use_calc_stream: 
 
 
 def _c_allgather(x: Variable, nranks: int, ring_id: int = 0, use_calc_stream: bool = False) -> Variable:
-    """The rows of all ranks, one behind the other."""
+    """The rows of all ranks, concatenated."""
     return _apply("c_allgather", x, None, nranks=nranks, ring_id=ring_id, use_calc_stream=use_calc_stream)
 
 

@@ -1,4 +1,4 @@
-"""Losses: how far predictions are from what they should be."""
+"""Losses: distances of predictions from what they should be."""
 
 from __future__ import annotations
 

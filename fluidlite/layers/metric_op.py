@@ -47,7 +47,7 @@ def auc(
     topk: int = 1,
     slide_steps: int = 1,
 ) -> tuple[Variable, Variable, list[Variable]]:
-    """(AUC since the start, AUC of the last `slide_steps` batches, [the four states behind them]).
+    """(AUC since the start, AUC of the last `slide_steps` batches, [the four states of both]).
 
     The last column of `input` [N, 2] is the probability of label 1; it is counted in `num_thresholds` + 1
     bins. The AUCs are float64 [1]; `curve` and `topk` change nothing, as in Paddle. The states are

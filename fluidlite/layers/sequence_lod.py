@@ -108,7 +108,7 @@ def sequence_last_step(input: Variable) -> Variable:
 
 
 def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
-    """The first sequences of all inputs behind each other, then the second ones, and so on."""
+    """The first sequences of all inputs one after another, then the second ones, and so on."""
     check_type(input, "input", list, "fluid.layers.sequence_concat")
     for i, part in enumerate(input):
         check_variable_and_dtype(

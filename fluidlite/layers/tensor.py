@@ -203,8 +203,8 @@ def trace(
 def tensor_array_to_tensor(
     input: Variable, axis: int = 1, name: str | None = None, use_stack: bool = False
 ) -> tuple[Variable, Variable]:
-    """The tensors of an array behind each other (or stacked) along `axis`, and the size (int32) of each
-    along it.
+    """The tensors of an array, concatenated (or stacked) along `axis`, and the size (int32) of each along
+    it.
     """
     check_type(input, "input", (list, Variable), "tensor_array_to_tensor")
     helper = LayerHelper("tensor_array_to_tensor", input=input, axis=axis, name=name)

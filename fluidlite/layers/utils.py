@@ -38,8 +38,7 @@ def convert_to_list(value: Any, n: int, name: str, dtype: type = int) -> list[An
         except (ValueError, TypeError):
             raise ValueError(
                 f"The {name}'s type must be a list or tuple of {n} {dtype}. Received: {value} including "
-                f"element "
-                f"{item} of type {type(item)}"
+                f"element {item} of type {type(item)}"
             ) from None
     return values
 
@@ -127,8 +126,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
     if count1 != count2:
         raise ValueError(
             f"The two structures don't have the same number of elements.\n\nFirst structure ({count1} "
-            f"elements): "
-            f"{nest1}\n\nSecond structure ({count2} elements): {nest2}"
+            f"elements): {nest1}\n\nSecond structure ({count2} elements): {nest2}"
         )
     _assert_same_nesting(nest1, nest2, check_types)
 
@@ -160,7 +158,7 @@ _contain_var = has_variable
 
 
 def _is_symmetric_padding(padding: Sequence[int], data_dim: int) -> bool:
-    """True if the padding in front of each dimension is that behind it."""
+    """True if each dimension has the same padding before and after."""
     assert len(padding) in (data_dim, 2 * data_dim)
     return len(padding) == data_dim or all(
         padding[2 * dim] == padding[2 * dim + 1] for dim in range(data_dim)

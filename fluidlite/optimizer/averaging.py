@@ -212,9 +212,7 @@ class ExponentialMovingAverage(_Swap):
         assign(input=average, output=param)
 
     def update(self) -> None:
-        """Add the ops that bring the averages up to date to the main program, behind the updates of the
-        parameters.
-        """
+        """Add the ops that update the averages to the main program, after the updates of the parameters."""
         autoincreased_step_counter(counter_name=self._step_counter_name)
         for param, kept in self._params_tmps:
             with param.block.program._optimized_guard([param, kept]), name_scope("moving_average"):

@@ -239,8 +239,7 @@ class Optimizer:
         if len(loss.shape) != 1 or loss.shape[0] != 1:
             raise ArgumentError(
                 f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you "
-                f"should "
-                "call fluid.layers.mean to process the current loss."
+                "should call fluid.layers.mean to process the current loss."
             )
         self._dtype = loss.dtype
         program = loss.block.program
@@ -288,8 +287,10 @@ class Optimizer:
     ) -> tuple[Any, ParamsGrads]:
         """Append backward pass and updates; gives (update ops, pairs of parameter and gradient).
 
-        loss: a Variable of shape [1]. startup_program: where accumulators are initialised (default: the
-        default one).
+        Parameters
+        ----------
+        loss: a Variable of shape [1].
+        startup_program: the program that initialises the accumulators (default: the default one).
         """
         if not isinstance(loss, Variable):
             raise ArgumentError(f"The loss should be an Variable. It is a {loss.__class__.__name__}")

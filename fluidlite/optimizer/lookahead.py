@@ -65,7 +65,7 @@ class LookaheadOptimizer:
             with Switch() as switch:
                 with switch.case(remainder == zero):
                     for fast, slow in pairs:
-                        _meet(fast, slow, alpha, one)
+                        _blend(fast, slow, alpha, one)
                 with switch.default():
                     pass
         return result
@@ -80,10 +80,8 @@ def _slow(param: Any, main: Block, startup: Block) -> Variable:
     return slow
 
 
-def _meet(fast: Variable, slow: Variable, alpha: Variable, one: Variable) -> None:
-    """Move slow towards fast, and fast to the same place."""
-    meeting = elementwise_add(
-        elementwise_mul(fast, alpha), elementwise_mul(slow, elementwise_sub(one, alpha))
-    )
-    assign(input=meeting, output=slow)
-    assign(input=meeting, output=fast)
+def _blend(fast: Variable, slow: Variable, alpha: Variable, one: Variable) -> None:
+    """Move slow towards fast by the share `alpha`, and fast to the same place."""
+    blend = elementwise_add(elementwise_mul(fast, alpha), elementwise_mul(slow, elementwise_sub(one, alpha)))
+    assign(input=blend, output=slow)
+    assign(input=blend, output=fast)

@@ -79,7 +79,7 @@ class DataGenerator:
     def _gen_str(self, line: Any) -> str:
         """A sample as a line of text."""
         abstract(
-            "how a sample is written is MultiSlotDataGenerator's, or that of another class derived from "
+            "the text of a sample is MultiSlotDataGenerator's, or that of another class derived from "
             "DataGenerator"
         )
 

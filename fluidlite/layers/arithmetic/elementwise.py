@@ -237,9 +237,8 @@ def addmm(
         check_variable_and_dtype(var, var_name, _FLOATS, "addmm")
     if x.shape[1] != y.shape[0] and -1 not in (x.shape[1], y.shape[0]):
         raise ValueError(
-            f"The input Variable x's width must be equal with Variable y' height. But received x's shape = "
-            f"{x.shape}, "
-            f"y's shape = {y.shape}"
+            "The input Variable x's width must be equal with Variable y' height. But received x's shape = "
+            f"{x.shape}, y's shape = {y.shape}"
         )
     return one_op(
         "addmm",

@@ -150,8 +150,7 @@ def _check_matmul(x: Variable, y: Variable, transpose_x: bool, transpose_y: bool
             if a != b and a >= 0 and b >= 0:
                 raise ValueError(
                     f"layers.matmul: dimension {i} is {a} in x but {b} in y (x{left}, y{right}); the "
-                    f"dimensions before "
-                    "the last two must be the same"
+                    "dimensions before the last two must be the same"
                 )
 
 

@@ -96,7 +96,7 @@ class ConditionalBlock:
         return ConditionalBlockGuard(self)
 
     def complete(self) -> None:
-        """Append the op that runs the block; behind it its gradient, if the block's own ops include an
+        """Append the op that runs the block, and after it its gradient if the block's own ops include an
         optimizer.
         """
         inside = self.helper.main_program.current_block()

@@ -1,4 +1,4 @@
-"""The layer behind `fluid.metrics.DetectionMAP`."""
+"""The layer of `fluid.metrics.DetectionMAP`."""
 
 from __future__ import annotations
 

@@ -67,8 +67,7 @@ def _check(input: Variable, method: str, align_corners: bool, align_mode: int) -
     if (rank == 5) != (method == "trilinear") or rank not in (4, 5):
         raise ValueError(
             f"layers.image_resize: {method} is for {5 if method == 'trilinear' else 4} dimensions, but the "
-            f"input has "
-            f"shape {input.shape}"
+            f"input has shape {input.shape}"
         )
     if not isinstance(align_corners, bool):
         raise TypeError(f"Attr align_corners should be a bool value, but is {align_corners!r}")

@@ -188,7 +188,7 @@ def sampled_softmax_with_cross_entropy(
     """`softmax_with_cross_entropy` over the labels and `num_samples` classes drawn log-uniformly, of shape
     [N, 1].
 
-    Scores are corrected by the log of how often a class is drawn. `use_customized_samples` takes the classes
+    Scores are corrected by the log of a class's expected draws. `use_customized_samples` takes the classes
     and these probabilities, both [N, num_true + num_samples], as given.
     """
     helper = LayerHelper("sample_logits")

@@ -53,7 +53,7 @@ def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str 
 
 
 def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """y padded with `pad_value` behind its elements until it has the shape of x."""
+    """y padded with `pad_value` after its elements to the shape of x."""
     check_type(x, "x", Variable, "pad_constant_like")
     check_variable_and_dtype(y, "y", ["float32", "float64", "int32", "int64"], "pad_constant_like")
     helper = LayerHelper("pad_constant_like", input=x, name=name)
@@ -206,7 +206,7 @@ def _two(name: str, value: Any) -> list[int]:
 
 def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: Any = None) -> Variable:
     """act(sum over i of weight i * row t + i) for each row t of a sequence and the `future_context_size`
-    rows behind it.
+    rows after it.
     """
     helper = LayerHelper("row_conv", input=input, param_attr=param_attr, act=act)
     check_variable_and_dtype(input, "input", ["float32"], "row_conv")

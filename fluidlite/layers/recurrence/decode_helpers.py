@@ -35,7 +35,7 @@ class TrainingHelper(DecodeHelper):
     """Feeds the rows of `inputs` [batch, time, ...] (or [time, batch, ...] if `time_major`), whatever the
     decoder says.
 
-    `sequence_length` [batch] says how many steps each row has.
+    `sequence_length` [batch] is the number of steps of each row.
     """
 
     def __init__(self, inputs: Any, sequence_length: Variable, time_major: bool = False) -> None:

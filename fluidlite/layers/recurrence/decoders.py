@@ -31,12 +31,12 @@ class Decoder:
     """One step of a decoding; inputs, states and outputs may be nested structures of Variables."""
 
     def initialize(self, inits: Any) -> Any:
-        """(first inputs, first states, which rows are finished); TypeError unless a subclass says how."""
+        """(first inputs, first states, which rows are finished); TypeError unless a subclass defines it."""
         raise TypeError(f"{type(self).__name__} must implement initialize")
 
     def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> Any:
-        """(outputs, next states, next inputs, which rows are finished); TypeError unless a subclass says
-        how.
+        """(outputs, next states, next inputs, which rows are finished); TypeError unless a subclass defines
+        it.
         """
         raise TypeError(f"{type(self).__name__} must implement step")
 

@@ -28,7 +28,7 @@ class RNNCell:
     """
 
     def call(self, inputs: Any, states: Any, **kwargs: Any) -> Any:
-        """(outputs, new states); TypeError unless a subclass says how."""
+        """(outputs, new states); TypeError unless a subclass defines it."""
         raise TypeError(f"{type(self).__name__} must implement the call function")
 
     def __call__(self, inputs: Any, states: Any, **kwargs: Any) -> Any:

@@ -140,7 +140,7 @@ def crop_tensor(x: Variable, shape: Any = None, offsets: Any = None, name: str |
     """The part of `x` of `shape` from `offsets` (zeros) on; both are lists, which may hold Variables, or 1-D
     Variables.
 
-    A dimension of -1 in `shape` takes all that is left behind the offset.
+    A dimension of -1 in `shape` takes all that is left after the offset.
     """
     helper = LayerHelper("crop_tensor", x=x, name=name)
     check_variable_and_dtype(x, "x", _NUMBERS, "crop_tensor")

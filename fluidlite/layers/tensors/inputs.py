@@ -21,7 +21,7 @@ def data(
     type: VarType = VarType.LOD_TENSOR,
     stop_gradient: bool = True,
 ) -> Variable:
-    """A variable that is fed, of `shape` behind a batch dimension.
+    """A variable that is fed, of `shape` after a batch dimension.
 
     A shape with an unknown dimension (-1 or None) gets no batch dimension, and neither does any with
     `append_batch_size=False`. Feeds of another shape are let through; see `fluid.data` for the strict kind.

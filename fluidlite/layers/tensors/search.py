@@ -134,7 +134,7 @@ def unique(x: Variable, dtype: DTypeLike = "int32") -> tuple[Variable, Variable]
 
 
 def unique_with_counts(x: Variable, dtype: DTypeLike = "int32") -> tuple[Variable, Variable, Variable]:
-    """`unique`, and how often each distinct element occurs."""
+    """`unique`, and the number of times that each distinct element occurs."""
     check_variable_and_dtype(x, "x", ["float32", "float64", "int32", "int64"], "unique_with_counts")
     if to_vartype(dtype) not in _INDEX_TYPES:
         raise TypeError("Op unique_with_counts, index dtype must be int32 or int64")

@@ -56,8 +56,7 @@ def _checked_shape(x: Variable, shape: Sequence[Any]) -> list[int]:
         else:
             assert dim > 0, (
                 "Each dimension value of 'shape' in reshape must not be negative except one unknown "
-                "dimension. "
-                f"But received shape[{index}] = {dim}."
+                f"dimension. But received shape[{index}] = {dim}."
             )
     return found
 
@@ -173,16 +172,14 @@ def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Vari
     if len(perm) != rank:
         raise ValueError(
             "Input(perm) is the permutation of dimensions of Input(x), its length should be equal to "
-            "dimensions of "
-            f"Input(x), but received dimension of Input(x) is {rank}, the length of Input(perm) is "
-            f"{len(perm)}."
+            f"dimensions of Input(x), but received dimension of Input(x) is {rank}, the length of "
+            f"Input(perm) is {len(perm)}."
         )
     for index, dim in enumerate(perm):
         if dim >= rank:
             raise ValueError(
                 f"Each element in Input(perm) should be less than Input(x)'s dimension, but {index}-th "
-                f"element in "
-                f"Input(perm) is {dim} which exceeds Input(x)'s dimension {rank}."
+                f"element in Input(perm) is {dim} which exceeds Input(x)'s dimension {rank}."
             )
     return _append_transpose(LayerHelper("transpose", name=name), x, perm)
 
@@ -267,8 +264,8 @@ def stack(x: Any, axis: int = 0) -> Variable:
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
-    """The slices of `x` along dimension `axis`, which goes away; `num` says how many where the shape does
-    not.
+    """The slices of `x` along dimension `axis`, which goes away; `num` is their number where the shape does
+    not tell it.
     """
     helper = LayerHelper("unstack")
     if num is None:

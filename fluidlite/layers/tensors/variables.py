@@ -97,8 +97,8 @@ def cast(x: Variable, dtype: DTypeLike) -> Variable:
 
 
 def concat(input: Any, axis: Any = 0, name: str | None = None) -> Variable:
-    """Variables (a list of them, or a tensor array) behind each other along dimension `axis`, which may be
-    a Variable.
+    """Variables (a list of them, or a tensor array) concatenated along dimension `axis`, which may be a
+    Variable.
     """
     if not isinstance(input, list):
         input = [input]
@@ -166,14 +166,12 @@ def assign(input: Variable | Array, output: Variable | None = None) -> Variable:
     if dtype not in _VALUES:
         raise TypeError(
             "When the type of 'input' in assign is numpy.ndarray, the data type of 'input' must be bool, "
-            "float32, int32 "
-            f"or int64, but received {input.dtype}."
+            f"float32, int32 or int64, but received {input.dtype}."
         )
     if input.size > MOST_ELEMENTS:
         raise ValueError(
             f"The size of input is too big: {input.size} elements, and {MOST_ELEMENTS} at most go into a "
-            f"program. "
-            "Please consider saving it to file and 'load_op' to load it"
+            "program. Please consider saving it to file and 'load_op' to load it"
         )
     attr, kind = _VALUES[dtype]
     if output is None:

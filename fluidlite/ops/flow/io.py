@@ -197,7 +197,7 @@ def _(
     return QueueReader(blocking_queue, specs, [bool(check) for check in need_check_feed])
 
 
-# The queue behind a reader is filled ahead by a thread already, so this op passes its reader on
+# A reader's queue is filled ahead by a thread already, so this op passes its reader on
 create_double_buffer_reader = Op(
     "create_double_buffer_reader", "UnderlyingReader -> Out", attrs={"place": "AUTO"}, lod=None, effect=True
 )

@@ -127,7 +127,7 @@ def _(
 
 
 def replaced_names(grad_block: Any) -> set[str]:
-    """Gradients of what the forward block writes in every step, branches apart."""
+    """Gradients of what the forward block writes in every step, without what only its branches write."""
     forward = grad_block.program.blocks[grad_block.forward_block_idx]
     return {grad_name(name) for op in forward.ops if not op.sub_blocks() for name in op.output_arg_names}
 

@@ -62,7 +62,7 @@ def owners(lengths: Array) -> Array:
 
 
 def spans(starts: Array, lengths: Array) -> Array:
-    """Rows start, start + 1, ... of each sequence, one sequence behind the other."""
+    """Rows start, start + 1, ... of each sequence, one sequence after another."""
     ends = np.cumsum(lengths, dtype=np.int64)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 

@@ -404,9 +404,9 @@ def _(X: Spec, Label: Spec) -> Spec:
 
 @bpr_loss.kernel
 def _(xp: Any, X: Array, Label: Array) -> Any:
-    behind = softplus(xp, X - xp.take_along_axis(X, Label, axis=-1))
+    losses = softplus(xp, X - xp.take_along_axis(X, Label, axis=-1))
     others = xp.arange(X.shape[-1]) != Label
-    return (behind * others).sum(axis=-1, keepdims=True) / (X.shape[-1] - 1)
+    return (losses * others).sum(axis=-1, keepdims=True) / (X.shape[-1] - 1)
 
 
 @bpr_loss.grad("X")

@@ -34,7 +34,7 @@ def _second_by_input(op: Op) -> Op:
 
 
 def _second_by_output(op: Op) -> Op:
-    """The second derivative of an op made of straight pieces, which Out tells apart: X gets no gradient."""
+    """The second derivative of a piecewise linear op, whose Out identifies the piece: X gets no gradient."""
     emits_once_more(
         get(op.grad_type), reads={"Out": "Out"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
     )

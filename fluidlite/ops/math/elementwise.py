@@ -19,7 +19,7 @@ ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": 
 
 
 def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:
-    """`shape` with ones in front and behind, so that it stands at `axis` of `rank` dimensions."""
+    """`shape` with ones before and after it, so that it stands at `axis` of `rank` dimensions."""
     if len(shape) >= rank:
         return shape
     axis = rank - len(shape) if axis == -1 else axis

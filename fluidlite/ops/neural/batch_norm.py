@@ -87,8 +87,7 @@ def _shape_rule(type: str) -> Callable[..., tuple[Spec, ...]]:
         if channels >= 0 and Scale.shape != (channels,):
             raise ShapeError(
                 f"op {type!r}: X has {channels} channels (X{list(X.shape)}, {data_layout}) but Scale has "
-                f"shape "
-                f"{list(Scale.shape)}"
+                f"shape {list(Scale.shape)}"
             )
         if not 0 <= epsilon <= 0.001 + 1e-9:
             raise ShapeError(f"op {type!r}: 'epsilon' should be between 0 and 0.001, but is {epsilon}")

@@ -64,8 +64,7 @@ def check_ranks(type: str, Input: Spec, Filter: Spec, dims: int) -> None:
     if len(Input.shape) != dims + 2 or len(Filter.shape) != dims + 2:
         raise ShapeError(
             f"op {type!r}: Input and Filter must have {dims + 2} dimensions, but have shapes "
-            f"{list(Input.shape)} "
-            f"and {list(Filter.shape)}"
+            f"{list(Input.shape)} and {list(Filter.shape)}"
         )
 
 
@@ -74,8 +73,7 @@ def _check_channels(type: str, Input: Spec, Filter: Spec, groups: int, data_form
     if channels >= 0 and channels != Filter.shape[1] * groups:
         raise ShapeError(
             f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[1]} x {groups} "
-            f"groups "
-            f"(Input{list(Input.shape)}, Filter{list(Filter.shape)}, {data_format})"
+            f"groups (Input{list(Input.shape)}, Filter{list(Filter.shape)}, {data_format})"
         )
     if Filter.shape[0] % groups:
         raise ShapeError(f"op {type!r}: {Filter.shape[0]} filters do not divide into {groups} groups")
@@ -89,8 +87,7 @@ def _out_shape(type: str, Input: Spec, Filter: Spec, attrs: Mapping[str, Any]) -
     if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
         raise ShapeError(
             f"op {type!r}: nothing is left of Input{list(Input.shape)} under Filter{list(Filter.shape)} with "
-            f"paddings "
-            f"{geometry.pads} and dilations {geometry.dilations}"
+            f"paddings {geometry.pads} and dilations {geometry.dilations}"
         )
     return unturned(Input.shape[0], Filter.shape[0], found, data_format)
 

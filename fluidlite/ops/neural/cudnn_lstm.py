@@ -2,7 +2,7 @@
 one vector.
 
 For each layer and direction first the weights: four matrices [size, features] for the input, then four [size,
-size] for the state; behind all of these, for each layer and direction, four biases for the input and four for
+size] for the state; after all of these, for each layer and direction, four biases for the input and four for
 the state. Four stand for input gate, forget gate, candidate and output gate.
 """
 
@@ -60,8 +60,7 @@ def _(
     if len(W.shape) != 1 or W.shape[0] not in (-1, directions * weights):
         raise ShapeError(
             f"op 'cudnn_lstm': W has shape {list(W.shape)}, wanted {directions * weights} numbers for "
-            f"{num_layers} layers of "
-            f"{hidden_size} over {Input.shape[2]} features"
+            f"{num_layers} layers of {hidden_size} over {Input.shape[2]} features"
         )
     return (
         Input.with_shape((*Input.shape[:2], directions * hidden_size)),

@@ -1,6 +1,6 @@
 """Gated recurrent units, over sequences and for one step; gates in the order update, reset, candidate.
 
-The weight [size, 3 size] is really two matrices behind each other in memory: [size, 2 size] for update and
+The weight [size, 3 size] is really two matrices, one after the other in memory: [size, 2 size] for update and
 reset, and [size, size] for the candidate. `origin_mode` says whether the update gate lets the old state
 through, as in the paper that introduced the unit (arXiv 1406.1078), or the new one.
 """

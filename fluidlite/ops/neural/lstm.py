@@ -2,7 +2,7 @@
 forget, output.
 
 The forward pass stores everything step by step (see `recurrence.Steps`) and does one matrix product a step.
-The backward pass multiplies, before its loop, all that does not depend on the step behind: a step is then one
+The backward pass multiplies, before its loop, all that does not depend on the step after: a step is then one
 product and a few element-wise calls, and the weights' gradients are one product each.
 """
 
@@ -40,8 +40,7 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, 
     if tuple(Bias.shape) != (1, bias):
         raise ShapeError(
             f"op {op!r}: Bias has shape {list(Bias.shape)}, wanted [1, {bias}] "
-            f"{'with' if use_peepholes else 'without'} "
-            "peepholes"
+            f"{'with' if use_peepholes else 'without'} peepholes"
         )
 
 

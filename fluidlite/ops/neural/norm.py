@@ -51,8 +51,7 @@ def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> t
         if spec is not None and columns >= 0 and spec.shape != (columns,):
             raise ShapeError(
                 f"op 'layer_norm': X{list(X.shape)} has {columns} elements from dimension {begin_norm_axis} "
-                f"on, but "
-                f"{name} has shape {list(spec.shape)}"
+                f"on, but {name} has shape {list(spec.shape)}"
             )
     rows = X.with_shape((math.prod(X.shape[:begin_norm_axis]),))  # as in Paddle, which multiplies -1 too
     return X.with_shape(X.shape), rows, rows
@@ -507,8 +506,7 @@ def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
     if (U.shape, V.shape) != ((height,), (width,)):
         raise ShapeError(
             f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have "
-            f"{list(U.shape)} and "
-            f"{list(V.shape)}"
+            f"{list(U.shape)} and {list(V.shape)}"
         )
     return Weight.with_shape(Weight.shape)
 

@@ -155,8 +155,7 @@ def _(xp: Any, X: Array, Label: Array, ignore_index: int) -> tuple[Any, Any, Any
     loss = xp.where(counts, -tolerable_log(xp, picked), zero).reshape(
         X.shape[:-1] + (1,) * (Label.ndim == X.ndim)
     )
-    # XShape holds no number; its shape is the only way in which the gradient learns how many classes there
-    # are
+    # XShape holds no number; its shape alone tells the gradient the number of classes
     return loss, xp.empty((*X.shape, 0), X.dtype), xp.where(counts, picked, zero)
 
 

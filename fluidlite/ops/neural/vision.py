@@ -168,7 +168,7 @@ def _(X: Spec, groups: int, axis: int) -> Spec:
 
 
 def _by_group(x: Array, groups: int, axis: int) -> Array:
-    """A view with the members of each group along a new dimension behind `axis`."""
+    """A view with the members of each group along a new dimension after `axis`."""
     axis %= x.ndim
     return x.reshape(*x.shape[:axis], -1, groups, *x.shape[axis + 1 :])
 
@@ -180,10 +180,10 @@ def _(X: Array, groups: int, axis: int) -> Array:
 
 @maxout.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, groups: int, axis: int) -> Array:
-    x, behind = _by_group(X, groups, axis), axis % X.ndim + 1
-    first = xp.expand_dims((x == xp.expand_dims(Out, behind)).argmax(axis=behind), behind)
-    members = xp.arange(groups).reshape(-1, *(1,) * (x.ndim - behind - 1))
-    return ((first == members) * xp.expand_dims(dOut, behind)).reshape(X.shape)
+    x, inner = _by_group(X, groups, axis), axis % X.ndim + 1
+    first = xp.expand_dims((x == xp.expand_dims(Out, inner)).argmax(axis=inner), inner)
+    members = xp.arange(groups).reshape(-1, *(1,) * (x.ndim - inner - 1))
+    return ((first == members) * xp.expand_dims(dOut, inner)).reshape(X.shape)
 
 
 # ------------------------------------------------------------------ windows
@@ -239,8 +239,7 @@ def _(
     if any(size >= 0 >= count for size, count in zip((h, w), counts, strict=True)):
         raise ShapeError(
             f"op 'unfold': no window of {kernel_sizes} with dilations {dilations} and paddings {paddings} "
-            f"fits into "
-            f"X{list(X.shape)}"
+            f"fits into X{list(X.shape)}"
         )
     return X.with_shape(
         (n, c * kernel_sizes[0] * kernel_sizes[1], -1 if -1 in counts else counts[0] * counts[1])
@@ -364,5 +363,5 @@ def _(xp: Any, X: Array, dOut: Array, kernels: list[int], strides: list[int], pa
     out = xp.zeros((*X.shape[:2], *size), X.dtype)
     for (i, j), window in _window_positions(kernels, strides, (1, 1), counts):
         out[(slice(None), slice(None), *window)] += d[..., i, j].transpose(0, 3, 1, 2)
-    # what lies behind the last window has no gradient
+    # elements after the last window have no gradient
     return _with_border(xp, out[:, :, paddings[0] :, paddings[1] :], X.shape[2:], 0, 0)

@@ -240,8 +240,7 @@ def _(
         if not sizes.all():
             raise KernelError(
                 f"op 'edit_distance': Refs sequence {int(sizes.argmin())} is empty, so no distance can be "
-                f"divided "
-                "by its length (normalized=False does not)"
+                "divided by its length (normalized=False does not)"
             )
         distances = distances / sizes
     return xp.full(1, len(distances), "int64"), xp.asarray(distances)

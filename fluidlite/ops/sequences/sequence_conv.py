@@ -31,8 +31,7 @@ def _(X: Spec, Filter: Spec, contextLength: int, contextStride: int) -> Spec:
     if contextLength <= 0 or contextStride != 1:
         raise ShapeError(
             f"op 'sequence_conv': contextLength is {contextLength} and contextStride {contextStride}, wanted "
-            f"a positive "
-            "length and stride 1"
+            "a positive length and stride 1"
         )
     if (
         len(X.shape) != 2
@@ -41,8 +40,7 @@ def _(X: Spec, Filter: Spec, contextLength: int, contextStride: int) -> Spec:
     ):
         raise ShapeError(
             f"op 'sequence_conv': X has shape {list(X.shape)}, so that a context of {contextLength} rows "
-            f"does not fit "
-            f"Filter{list(Filter.shape)}, wanted [context length x columns, filters]"
+            f"does not fit Filter{list(Filter.shape)}, wanted [context length x columns, filters]"
         )
     return X.with_shape((X.shape[0], Filter.shape[1]))
 

@@ -129,8 +129,7 @@ def _(
         if end - first != channel_num * height * width:
             raise ShapeError(
                 f"op 'sequence_topk_avg_pooling': a sequence of X has {end - first} elements, wanted "
-                f"{channel_num} channels "
-                f"of {height} x {width}"
+                f"{channel_num} channels of {height} x {width}"
             )
         scores = X[first:end].reshape(channel_num, height, width)
         found = _best(xp, scores, count)

@@ -100,9 +100,8 @@ def _(X: list[Spec]) -> Spec:
     for spec in X[1:]:
         if spec.shape[1:] != first.shape[1:]:
             raise ShapeError(
-                f"op 'sequence_concat': rows of shape {list(spec.shape[1:])} cannot stand behind rows of "
-                f"shape "
-                f"{list(first.shape[1:])}"
+                f"op 'sequence_concat': rows of shape {list(spec.shape[1:])} cannot be concatenated with "
+                f"rows of shape {list(first.shape[1:])}"
             )
     rows = [spec.shape[0] for spec in X]
     return Spec((-1 if min(rows) < 0 else sum(rows), *first.shape[1:]), first.dtype)
@@ -151,7 +150,7 @@ def _(X: Spec, Offset: Spec, Length: Spec) -> Spec:
 
 
 def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, Array]:
-    """The rows to keep, and how many of each sequence."""
+    """The rows to keep, and their number in each sequence."""
     offsets = offsets_of_level("sequence_slice", "X", X_lod, 0, len(X))
     if len(X_lod) != 1:
         raise ShapeError(f"op 'sequence_slice': X has {len(X_lod)} levels of detail, wanted 1")
@@ -163,8 +162,7 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
         i = wrong[0]
         raise ShapeError(
             f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are asked for of sequence {i}, "
-            f"which has "
-            f"{offsets[i + 1] - offsets[i]} rows"
+            f"which has {offsets[i + 1] - offsets[i]} rows"
         )
     return spans(offsets[:-1] + skipped, kept), kept
 

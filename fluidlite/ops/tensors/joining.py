@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart: concat, split, stack, unstack."""
+"""Tensors joined and split: concat, split, stack, unstack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _(xp: Any, X: list[Array], X_lod: list[Lod], AxisTensor: Array | None, axis:
 
 
 def _joined(lods: Sequence[Lod]) -> Lod:
-    """The sequences of tensors laid behind each other."""
+    """The sequences of concatenated tensors."""
     levels = zip(*map(lengths_of, lods), strict=True)
     return offsets_of([[length for lengths in level for length in lengths] for level in levels])
 

@@ -29,8 +29,7 @@ def _offsets(level: Any, rows: int) -> tuple[int, ...]:
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
         raise ShapeError(
             f"op 'lod_reset': {list(offsets)} are no offsets of sequences: wanted ascending numbers from 0 "
-            f"to {rows}, "
-            "the number of rows of X"
+            f"to {rows}, the number of rows of X"
         )
     return offsets
 

@@ -19,9 +19,7 @@ Shape = tuple[int, ...]
 
 
 def remembered(xp: Any, x: Array) -> Array:
-    """XShape: an array without elements whose shape, behind a leading 0, is that of X. Gradients need no
-    more of X.
-    """
+    """XShape: an array without elements, of shape (0, *X.shape). Gradients need no more of X."""
     return xp.empty((0, *x.shape), x.dtype)
 
 

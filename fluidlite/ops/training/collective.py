@@ -169,9 +169,7 @@ def _(Input: list[Spec], dtype: int) -> dict[str, Any]:
 def _(
     xp: Any, Input: list[Array], dtype: int, copy_data: bool, set_constant: bool, constant: float
 ) -> dict[str, Any]:
-    """Outputs are views of the buffer, one behind the other: what changes the buffer in place changes
-    them.
-    """
+    """Outputs are consecutive views of the buffer: what changes the buffer in place changes them."""
     total = sum(part.size for part in Input)
     if copy_data and Input:
         buffer = xp.concatenate([part.reshape(-1) for part in Input])

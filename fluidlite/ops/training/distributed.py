@@ -1,6 +1,4 @@
-"""Parameter-server ops: what a trainer and a server say to each other, and how gradients and ids are cut
-into pieces.
-"""
+"""Parameter-server ops: messages between trainers and servers, and gradients and ids cut into pieces."""
 
 from __future__ import annotations
 

@@ -45,9 +45,11 @@ class Aliased(NamedTuple):
 class Update:
     """The update that an op makes to its parameter.
 
-    variants: boolean attribute -> the steps where it is true. rows: sparse gradients move their rows only
-    (True, or the name of the attribute that says so); otherwise they act as the dense gradient that they
-    stand for.
+    Attributes
+    ----------
+    variants: boolean attribute -> the steps where it is true.
+    rows: True, or the name of the attribute that says so, if sparse gradients move their rows only; otherwise
+        they act as the dense gradient that they stand for.
     """
 
     op: Op

@@ -27,7 +27,7 @@ get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", 
 
 @get_tensor_from_selected_rows.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype)  # of the whole matrix, as in Paddle; a run knows how many rows there are
+    return Spec(X.shape, X.dtype)  # of the whole matrix, as in Paddle; only a run knows the number of rows
 
 
 @get_tensor_from_selected_rows.kernel

@@ -165,7 +165,7 @@ class Exchange:
         if self.size == 1:
             return [value]
         if not self.job:
-            self._meet()
+            self._agree_on_job()
         here, self.round = self.round, self.round + 1
         self.store.put(self._name(here, self.rank), value)
         found = [
@@ -195,10 +195,8 @@ class Exchange:
         return found
 
     # ------------------------------------------------------------------ which job this is
-    def _meet(self) -> None:
-        """Agree on a name of this job: what an earlier one has left behind is then not taken for this
-        one's.
-        """
+    def _agree_on_job(self) -> None:
+        """Agree on a name of this job, so that values left by an earlier one are not taken for its own."""
         mine, others = secrets.token_hex(8), list(range(1, self.size))
         if self.rank == 0:
             self.store.put(f"{self.group}.job", mine.encode())

@@ -42,10 +42,11 @@ class GeneralRoleMaker(RoleMakerBase):
     Parameters
     ----------
     path: a folder that all processes see.
-    http_ip_port: instead, `ip:port` where worker 0 keeps the values; processes show that they hold the job's
-    key. prefix: what tells apart the jobs that use one folder. init_timeout_seconds, run_timeout_seconds: how
-    long the others are waited for, at first and later. hdfs_name, hdfs_ugi, iface: kept for programs that
-    read them.
+    http_ip_port: instead, `ip:port` where worker 0 keeps the values; processes prove that they hold the job's
+        key.
+    prefix: distinguishes the jobs that use one folder.
+    init_timeout_seconds, run_timeout_seconds: time limits of waiting for the others, at first and later.
+    hdfs_name, hdfs_ugi, iface: kept for programs that read them.
 
     Under `mpirun` with as many processes as the job has, neither is needed. KeyError, ValueError, IndexError
     where the environment does not say what it has to; CommunicatorError where the others do not come.
@@ -246,10 +247,9 @@ class GeneralRoleMaker(RoleMakerBase):
             return HttpStore(endpoint, job_key())
         if not self._hdfs_path:
             raise CommunicatorError(
-                "the processes of this job do not know where to meet: GeneralRoleMaker(path=...) names a "
-                "folder that all "
-                "of them see, GeneralRoleMaker(http_ip_port=...) a port of worker 0; or start them with "
-                "mpirun"
+                "the processes of this job have no place to exchange values: GeneralRoleMaker(path=...) "
+                "names a folder that all of them see, GeneralRoleMaker(http_ip_port=...) a port of worker "
+                "0; or start them with mpirun"
             )
         return FileStore(self._hdfs_path)
 

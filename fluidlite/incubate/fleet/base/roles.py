@@ -76,8 +76,7 @@ class RoleMakerBase:
         """All that is known, in one line."""
         return (
             f"role: {self._role}, current_id: {self._current_id}, worker_endpoints: "
-            f"{self._worker_endpoints}, "
-            f"server_endpoints: {self._server_endpoints}"
+            f"{self._worker_endpoints}, server_endpoints: {self._server_endpoints}"
         )
 
     def all_gather(self, input: Any) -> Any:

@@ -46,8 +46,9 @@ class Collective(Fleet):
 
     Attributes
     ----------
-    main_program: what a step runs, from `minimize` on: a CompiledProgram, or in mode "collective" the program
-    itself. startup_program: what runs once before.
+    main_program: the program of a step, from `minimize` on: a CompiledProgram, or in mode "collective" the
+        program itself.
+    startup_program: the program that runs once before.
     """
 
     def __init__(self) -> None:

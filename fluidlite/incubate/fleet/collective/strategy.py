@@ -22,11 +22,13 @@ class DistributedStrategy(BuildStrategy):
 
     Attributes
     ----------
-    mode: "nccl2" (gradients are reduced behind the program, as `CompiledProgram` says) or "collective" (by
-    its own ops). collective_mode: "grad_allreduce" or "local_sgd", with mode "collective". use_local_sgd:
-    choose mode "collective" and "local_sgd". forward_recompute, recompute_checkpoints: compute again between
-    these variables what the backward pass needs. use_amp, amp_loss_scaling, use_dist_fc, dist_fc_config:
-    refused by `minimize` where they are asked for. exec_strategy: how the program is run.
+    mode: "nccl2" (gradients are reduced by `CompiledProgram`) or "collective" (by ops of the program).
+    collective_mode: "grad_allreduce" or "local_sgd", with mode "collective".
+    use_local_sgd: choose mode "collective" and "local_sgd".
+    forward_recompute, recompute_checkpoints: compute again between these variables what the backward pass
+        needs.
+    use_amp, amp_loss_scaling, use_dist_fc, dist_fc_config: refused by `minimize` where they are asked for.
+    exec_strategy: the ExecutionStrategy of the program.
     """
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ class DistributedTranspiler(Fleet):
 
     Attributes
     ----------
-    main_program, startup_program: what this process runs, from `minimize` on.
+    main_program, startup_program: the programs of this process, from `minimize` on.
     """
 
     def __init__(self) -> None:
@@ -241,8 +241,7 @@ class TranspilerOptimizer(DistributedOptimizer):
         elif not isinstance(strategy, (DistributedStrategy, DistributeTranspilerConfig)):
             raise TypeError(
                 f"In {self._fleet._mode} mode, strategy must be an instance of DistributeTranspilerConfig, "
-                f"SyncStrategy, "
-                "HalfAsyncStrategy, AsyncStrategy, or GeoStrategy"
+                "SyncStrategy, HalfAsyncStrategy, AsyncStrategy, or GeoStrategy"
             )
         debug = self._strategy.get_debug_opt() if isinstance(self._strategy, DistributedStrategy) else {}
         self.opt_info: dict[str, Any] = {

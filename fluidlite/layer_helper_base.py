@@ -131,7 +131,7 @@ def _weight_normalized(
     startup, main = helper.startup_program.global_block(), helper.main_program.global_block()
     g = startup.create_parameter(dtype=dtype, shape=g_shape, **g_attr._to_kwargs())
     v = startup.create_parameter(dtype=dtype, shape=shape, **v_attr._to_kwargs(with_initializer=True))
-    steps = _Steps(helper, startup, dtype)
+    steps = _NormOps(helper, startup, dtype)
     steps.norm(v, attr.dim, g)
     steps.step("reshape", g, g, shape=g_shape)
     g = main.create_parameter(dtype=dtype, shape=g_shape, **g_attr._to_kwargs())
@@ -142,7 +142,7 @@ def _weight_normalized(
 
 
 def _normalized(helper: LayerHelperBase, g: Variable, v: Variable, dim: int | None, dtype: Any) -> Variable:
-    steps = _Steps(helper, helper.block, dtype)
+    steps = _NormOps(helper, helper.block, dtype)
     norm = steps.norm(v, dim, steps.variable("norm"))
     scale = _of_layer("elementwise_div", {"X": g, "Y": norm}, {"axis": -1, "use_mkldnn": False})
     if dim is None:
@@ -166,7 +166,7 @@ def _of_layer(type: str, inputs: dict[str, Variable], attrs: dict[str, Any], ext
     return out
 
 
-class _Steps:
+class _NormOps:
     """Appends ops to one block; their results are named `<layer>.weight_norm_<op>_N`."""
 
     def __init__(self, helper: LayerHelperBase, block: Block, dtype: Any) -> None:

@@ -29,7 +29,9 @@ _NUMBERS = ["float32", "float64", "int32", "int64"]
 def _reduce(type: str, input: Variable, dim: Dims, keep_dim: bool, name: str | None) -> Variable:
     """Append the op `type`; no dimensions, or an empty list of them, stand for all."""
     helper = LayerHelper(type, name=name)
-    dims = list(dim) if isinstance(dim, (list, tuple)) else [] if dim is None else [dim]
+    dims: list[Any] = []
+    if dim is not None:
+        dims = list(dim) if isinstance(dim, (list, tuple)) else [dim]
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(
         type=type,

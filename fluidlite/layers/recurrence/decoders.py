@@ -256,7 +256,7 @@ def dynamic_decode(
     states of finished rows as they are. `is_test` keeps nothing for a gradient. Other arguments go to the
     decoder's step.
     """
-    loop = _Loop(decoder, inits, max_step_num, impute_finished, is_test)
+    loop = _DecodingLoop(decoder, inits, max_step_num, impute_finished, is_test)
     outputs, states = loop.run(kwargs)
     outputs, states = decoder.finalize(outputs, states, loop.lengths)
     if not output_time_major:
@@ -264,7 +264,7 @@ def dynamic_decode(
     return (outputs, states, loop.lengths) if return_length else (outputs, states)
 
 
-class _Loop:
+class _DecodingLoop:
     """The while loop of a decoding: inputs and states go from step to step in arrays, or, testing, in
     variables.
     """

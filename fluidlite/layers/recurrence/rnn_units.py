@@ -24,7 +24,7 @@ __all__ = ["BasicGRUUnit", "BasicLSTMUnit"]
 Function = Callable[[Variable], Variable]
 
 
-class _Unit:
+class _ScopedUnit:
     """Names its parameters `<name_scope>/<class>_N.w_0` and so on."""
 
     def __init__(
@@ -76,7 +76,7 @@ def _suffixed(attr: Any, suffix: str) -> Any:
     return found
 
 
-class BasicGRUUnit(_Unit):
+class BasicGRUUnit(_ScopedUnit):
     """h' = u h + (1 - u) c, with r, u = gate([x, h] W + b) and c = activation([x, r h] V + d)."""
 
     def __init__(
@@ -111,7 +111,7 @@ class BasicGRUUnit(_Unit):
         return new
 
 
-class BasicLSTMUnit(_Unit):
+class BasicLSTMUnit(_ScopedUnit):
     """c' = c sigmoid(f + forget_bias) + sigmoid(i) tanh(j), h' = tanh(c') sigmoid(o), with i, j, f, o =
     [x, h] W + b.
     """

@@ -24,7 +24,11 @@ def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mod
     other, as in Paddle.
     """
     room = size + sum(pad) - kernel
-    return 1 if -stride < room < 0 else (room + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if -stride < room < 0:
+        return 1
+    if ceil_mode:
+        room += stride - 1
+    return room // stride + 1
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.ops.kernels.sequence_rows import take_rows
 
-__all__ = ["ACTIVATIONS", "Activation", "Step", "Steps", "activation", "single_step"]
+__all__ = ["ACTIVATIONS", "Activation", "TimeStep", "TimeSteps", "activation", "single_step"]
 
 
 # ---------------------------------------------------------------------- activations
@@ -39,7 +39,7 @@ def _relu(xp: Any, x: Array) -> None:
 
 
 def _identity(xp: Any, x: Array) -> None:
-    pass
+    """Leaves x as it is."""
 
 
 ACTIVATIONS = {
@@ -58,7 +58,7 @@ def activation(op: str, name: str) -> Activation:
 
 
 # ---------------------------------------------------------------------- time steps
-class Step(NamedTuple):
+class TimeStep(NamedTuple):
     """Rows [start, end) of what is stored step by step; `before` is where the step before starts, None for
     the first.
     """
@@ -78,7 +78,7 @@ class Step(NamedTuple):
         return self.end - self.start
 
 
-class Steps:
+class TimeSteps:
     """Sequences stored step by step, the longest first, so that those that still run are the first rows of
     every step.
     """
@@ -99,10 +99,10 @@ class Steps:
             np.repeat(self.starts[:-1][:-1], counts[1:]) + rank[self.running :] if len(counts) else rank
         )
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[TimeStep]:
         starts = self.starts.tolist()
         for t, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
-            yield Step(start, end, starts[t - 1] if t else None)
+            yield TimeStep(start, end, starts[t - 1] if t else None)
 
     def by_step(self, X: Array) -> Array:
         """The rows of X, step by step; a new array."""
@@ -136,6 +136,6 @@ class Steps:
         return self.xp.concatenate((first, take_rows(self.xp, X, self.sources)))
 
 
-def single_step(xp: Any, rows: int) -> Steps:
+def single_step(xp: Any, rows: int) -> TimeSteps:
     """One step of as many sequences as there are rows."""
-    return Steps(xp, np.arange(rows + 1))
+    return TimeSteps(xp, np.arange(rows + 1))

@@ -24,7 +24,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import Op, Spec, same_as
 
-__all__ = ["FUNCTIONS", "Node", "ScalarExpr", "binary_names", "parse", "unary"]
+__all__ = ["FUNCTIONS", "ExprNode", "ScalarExpr", "binary_names", "parse", "unary"]
 
 # name -> (array function, CUDA text); an array function is called with the array module and the operands
 FUNCTIONS: dict[str, tuple[str, str]] = {
@@ -107,7 +107,7 @@ _PLAIN = {
 
 
 @dataclass(frozen=True)
-class Node:
+class ExprNode:
     """One step of an expression: a function of operands, each a name, a number, or the index of an earlier
     node.
     """
@@ -131,7 +131,7 @@ class ScalarExpr:
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: list[str] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[ExprNode] = []
         self.result = self._visit(ast.parse(text, mode="eval").body)
 
     def _visit(self, tree: ast.expr) -> Any:
@@ -170,7 +170,7 @@ class ScalarExpr:
     def _node(self, function: str, operands: tuple[Any, ...]) -> Ref:
         if function == "pow" and operands[1] == 2:
             function, operands = "square", operands[:1]
-        node = Node(function, operands)
+        node = ExprNode(function, operands)
         if node in self.nodes:  # a subexpression written twice is computed once
             return Ref(self.nodes.index(node))
         self.nodes.append(node)

@@ -110,9 +110,12 @@ def _(Input: Array, X: Array, Y: Array, Alpha: float, Beta: float) -> Array:
 def _(
     Input: Array, X: Array, Y: Array, dOut: Array, Alpha: float, Beta: float, wants: frozenset[str]
 ) -> tuple[Array | None, Array | None, Array | None]:
-    axes = tuple(axis for axis in (0, 1) if Input.shape[axis] != dOut.shape[axis])
+    dinput = None
+    if "Input@GRAD" in wants:
+        axes = tuple(axis for axis in (0, 1) if Input.shape[axis] != dOut.shape[axis])
+        dinput = Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut)
     return (
-        Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut) if "Input@GRAD" in wants else None,
+        dinput,
         Alpha * (dOut @ Y.T) if "X@GRAD" in wants else None,
         Alpha * (X.T @ dOut) if "Y@GRAD" in wants else None,
     )

@@ -30,6 +30,13 @@ def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:
     return (1,) * axis + shape + (1,) * (rank - axis - len(shape))
 
 
+def common_size(a: int, b: int) -> int:
+    """The size of a dimension that is `a` in one operand and `b` in the other, which fit; -1 is unknown."""
+    if a == 1:
+        return b
+    return a if b == 1 else max(a, b)
+
+
 def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     """The shape of the result; ShapeError where the operands do not fit."""
     rank = max(len(x.shape), len(y.shape))
@@ -41,7 +48,7 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
                 f"op {type!r}: X{list(x.shape)} and Y{list(y.shape)} do not match at axis {axis}: {a} "
                 f"against {b}"
             )
-        out.append(b if a == 1 else a if b == 1 else max(a, b) if -1 in (a, b) else a)
+        out.append(common_size(a, b))
     if len(left) != len(right):
         raise ShapeError(f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} at axis {axis}")
     return tuple(out)

@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.gradients import emits_once_more
+from fluidlite.ops.math.elementwise import common_size
 
 
 def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
@@ -117,7 +118,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
     """The common shape of two stacks, -1 where it is not known."""
     width = max(len(a), len(b))
     pairs = zip((1,) * (width - len(a)) + a, (1,) * (width - len(b)) + b, strict=True)
-    return tuple(n if m == 1 else m if n in (1, m) else max(m, n) for m, n in pairs)
+    return tuple(common_size(m, n) for m, n in pairs)
 
 
 def _operands(X: Array, Y: Array, transpose_x: bool, transpose_y: bool) -> tuple[Array, Array]:

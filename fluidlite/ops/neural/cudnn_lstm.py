@@ -16,7 +16,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Steps
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps
 from fluidlite.ops.neural.lstm import Gradients, LstmCell, Tape, run, run_back
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
@@ -119,7 +119,7 @@ class _Layer(NamedTuple):
     tapes: list[Tape]
 
 
-class _Stack:
+class _LstmStack:
     """All layers over one batch."""
 
     def __init__(
@@ -138,7 +138,7 @@ class _Stack:
         self.InitH, self.InitC = InitH, InitC
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
-        self.steps = Steps(
+        self.steps = TimeSteps(
             xp, np.arange(self.batch + 1) * self.time
         )  # equally long, so rows are stored as the input's are
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
@@ -219,7 +219,7 @@ class _Stack:
 
 
 # ---------------------------------------------------------------------- dropout between the layers
-def _masks(stack: _Stack, dtype: Any, probability: float, seed: int | None) -> list[Array | None]:
+def _masks(stack: _LstmStack, dtype: Any, probability: float, seed: int | None) -> list[Array | None]:
     """Factors of dropout between two layers; None for all with nothing to drop."""
     if seed is None:
         return [None] * (stack.layers - 1)
@@ -260,7 +260,7 @@ def _(
     is_test: bool,
     seed: int,
 ) -> tuple[Array, Array, Array]:
-    stack = _Stack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
+    stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=True))
     out, layers = stack.forward(Input, iter(masks))
     return out, stack.last(layers, "hidden"), stack.last(layers, "cells")
@@ -299,7 +299,7 @@ def _(
     is_test: bool,
     seed: int,
 ) -> tuple[Array, Array, Array, Array]:
-    stack = _Stack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
+    stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=False))
     _, layers = stack.forward(Input, iter(masks))  # the states inside are not kept between the passes
     d, found, weights = stack.backward(

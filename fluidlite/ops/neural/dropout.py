@@ -65,7 +65,9 @@ def _(
     kept = X.dtype.type(1 - dropout_prob)
     if is_test:
         return (X.copy() if _upscales(dropout_implementation) else X * kept), None
-    fixed = int(Seed.reshape(-1)[0]) if Seed is not None else seed if fix_seed else None
+    fixed = seed if fix_seed else None
+    if Seed is not None:
+        fixed = int(Seed.reshape(-1)[0])
     mask = (_uniform(xp, ctx, X.shape, fixed) >= np.float32(dropout_prob)).view("uint8")
     return X * _factor(mask, X.dtype, dropout_prob, dropout_implementation), mask
 

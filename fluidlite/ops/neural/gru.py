@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.recurrence import Activation, Steps, activation, single_step
+from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, activation, single_step
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
 
 
-class _Unit(NamedTuple):
+class _GruUnit(NamedTuple):
     """Weights and activations."""
 
     xp: Any
@@ -70,10 +70,10 @@ class _Unit(NamedTuple):
         return earlier
 
 
-def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> _Unit:
+def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> _GruUnit:
     size = len(Weight)
     flat = Weight.reshape(-1)
-    return _Unit(
+    return _GruUnit(
         xp,
         size,
         flat[: 2 * size * size].reshape(size, 2 * size),
@@ -84,7 +84,7 @@ def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mod
     )
 
 
-def _run(unit: _Unit, steps: Steps, gates: Array, H0: Array | None) -> tuple[Array, Array]:
+def _run(unit: _GruUnit, steps: TimeSteps, gates: Array, H0: Array | None) -> tuple[Array, Array]:
     """All steps: reset and new states, step by step; `gates` hold the inputs with their bias and are
     overwritten.
     """
@@ -96,7 +96,9 @@ def _run(unit: _Unit, steps: Steps, gates: Array, H0: Array | None) -> tuple[Arr
     return reset, hidden
 
 
-def _run_back(unit: _Unit, steps: Steps, gates: Array, earlier: Array, d: Array) -> tuple[Array, Array]:
+def _run_back(
+    unit: _GruUnit, steps: TimeSteps, gates: Array, earlier: Array, d: Array
+) -> tuple[Array, Array]:
     """Gradients of the gates before activation, and of the first states, from `d`, that of the states,
     which is overwritten.
     """
@@ -111,7 +113,7 @@ def _run_back(unit: _Unit, steps: Steps, gates: Array, earlier: Array, d: Array)
 
 
 def _weight_gradient(
-    unit: _Unit, earlier: Array, reset: Array, dgates: Array, shape: tuple[int, ...]
+    unit: _GruUnit, earlier: Array, reset: Array, dgates: Array, shape: tuple[int, ...]
 ) -> Array:
     split = 2 * unit.size
     parts = earlier.T @ dgates[:, :split], reset.T @ dgates[:, split:]
@@ -165,7 +167,7 @@ def _(
     gate_activation: str,
     origin_mode: bool,
 ) -> tuple[Array, Array, Array, WithLod]:
-    steps = Steps(xp, offsets_of_level("gru", "Input", Input_lod, 0, len(Input)), is_reverse)
+    steps = TimeSteps(xp, offsets_of_level("gru", "Input", Input_lod, 0, len(Input)), is_reverse)
     unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
     gates = steps.by_step(Input)
     if Bias is not None:
@@ -193,7 +195,7 @@ def _(
     origin_mode: bool,
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
-    steps = Steps(xp, offsets_of_level("gru_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
+    steps = TimeSteps(xp, offsets_of_level("gru_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
     unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
     earlier = steps.earlier(BatchHidden, steps.initial(H0))
     dgates, first = _run_back(unit, steps, BatchGate, earlier, steps.by_step(dHidden))

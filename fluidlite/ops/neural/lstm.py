@@ -1,7 +1,7 @@
 """Long short-term memory over sequences, plain and with a projection; gates in the order candidate, input,
 forget, output.
 
-The forward pass stores everything step by step (see `recurrence.Steps`) and does one matrix product a step.
+The forward pass stores everything step by step (see `recurrence.TimeSteps`), one matrix product a step.
 The backward pass multiplies, before its loop, all that does not depend on the step after: a step is then one
 product and a few element-wise calls, and the weights' gradients are one product each.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.recurrence import Activation, Step, Steps, activation
+from fluidlite.ops.kernels.recurrence import Activation, TimeStep, TimeSteps, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
 from fluidlite.ops.signatures import with_attrs
 
@@ -160,7 +160,7 @@ class Tape(NamedTuple):
     state: Array
 
 
-def _earlier(step: Step, X: Array, initial: Maybe) -> Maybe:
+def _earlier(step: TimeStep, X: Array, initial: Maybe) -> Maybe:
     """The rows of X one step before; at the first step the initial ones."""
     if step.before is None:
         return None if initial is None else initial[: step.width]
@@ -169,7 +169,7 @@ def _earlier(step: Step, X: Array, initial: Maybe) -> Maybe:
 
 def run(
     cell: LstmCell,
-    steps: Steps,
+    steps: TimeSteps,
     gates: Array,
     Weight: Array,
     H0: Maybe,
@@ -206,7 +206,7 @@ class Gradients(NamedTuple):
 
 def run_back(
     cell: LstmCell,
-    steps: Steps,
+    steps: TimeSteps,
     tape: Tape,
     C0: Maybe,
     Weight: Array,
@@ -237,7 +237,7 @@ def run_back(
     return Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
 
-def _bias_gradient(cell: LstmCell, steps: Steps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
+def _bias_gradient(cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
     """[1, 4 size], or [1, 7 size] with the peephole weights'."""
     parts = [dgates.sum(axis=0)]
     if cell.peepholes is not None:
@@ -277,7 +277,7 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
     offsets = offsets_of_level("lstm", "Input", Input_lod, 0, len(Input))
-    steps = Steps(xp, offsets, attrs["is_reverse"])
+    steps = TimeSteps(xp, offsets, attrs["is_reverse"])
     cell = _cell("lstm", xp, len(Weight), Bias, attrs)
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[: 4 * len(Weight)]
@@ -309,7 +309,7 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Maybe, ...]:
     offsets = offsets_of_level("lstm_grad", "Input", Input_lod, 0, len(Input))
-    steps = Steps(xp, offsets, attrs["is_reverse"])
+    steps = TimeSteps(xp, offsets, attrs["is_reverse"])
     cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
     hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
@@ -379,7 +379,7 @@ def _(
 ) -> tuple[Any, ...]:
     size = len(ProjWeight)
     offsets = offsets_of_level("lstmp", "Input", Input_lod, 0, len(Input))
-    steps = Steps(xp, offsets, attrs["is_reverse"])
+    steps = TimeSteps(xp, offsets, attrs["is_reverse"])
     cell, projection = _cell("lstmp", xp, size, Bias, attrs), _projection("lstmp", ProjWeight, attrs)
     gates = steps.by_step(Input)
     gates += Bias.reshape(-1)[: 4 * size]
@@ -416,7 +416,7 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
     offsets = offsets_of_level("lstmp_grad", "Projection", Projection_lod, 0, len(Projection))
-    steps = Steps(xp, offsets, attrs["is_reverse"])
+    steps = TimeSteps(xp, offsets, attrs["is_reverse"])
     cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, attrs)
     projection = _projection("lstmp_grad", ProjWeight, attrs)
     state, c0 = steps.by_step(Projection), steps.initial(C0)

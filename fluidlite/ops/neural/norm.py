@@ -90,10 +90,11 @@ def _(
     x, d = _as_rows(X, begin_norm_axis), _as_rows(dY, begin_norm_axis)
     inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
     unit = (x - Mean[:, None]) * inverse[:, None]
+    dx = None
+    if "X@GRAD" in wants:
+        dx = row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape)
     return (
-        row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape)
-        if "X@GRAD" in wants
-        else None,
+        dx,
         None if Scale is None else xp.einsum("rc,rc->c", d, unit),
         None if Bias is None else d.sum(axis=0, dtype=d.dtype),
     )

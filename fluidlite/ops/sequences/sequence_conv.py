@@ -45,7 +45,7 @@ def _(X: Spec, Filter: Spec, contextLength: int, contextStride: int) -> Spec:
     return X.with_shape((X.shape[0], Filter.shape[1]))
 
 
-class _Context:
+class _ContextRows:
     """The rows around each row: position k of a row is the row `start + k` further, if that is in the same
     sequence.
     """
@@ -113,7 +113,7 @@ def _(
     paddingTrainable: bool,
 ) -> Array:
     offsets = offsets_of_level("sequence_conv", "X", X_lod, 0, len(X))
-    context = _Context(xp, offsets, contextStart, contextLength)
+    context = _ContextRows(xp, offsets, contextStart, contextLength)
     return context.gather(X, PaddingData if paddingTrainable else None) @ Filter
 
 
@@ -141,7 +141,7 @@ def _(
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None, Array | None]:
     offsets = offsets_of_level("sequence_conv_grad", "X", X_lod, 0, len(X))
-    context = _Context(xp, offsets, contextStart, contextLength)
+    context = _ContextRows(xp, offsets, contextStart, contextLength)
     padding = PaddingData if paddingTrainable else None
     dfilter = context.gather(X, padding).T @ dOut if "Filter@GRAD" in wants else None
     if not wants & {"X@GRAD", "PaddingData@GRAD"}:

@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.kernels.numbers import first_ints, ints
+from fluidlite.ops.kernels.numbers import given_ints
 
 
 def _window(
@@ -45,16 +45,15 @@ def _(X: Spec, Y: Spec | None, shape: list[int]) -> Spec:
 
 
 def _offsets(tensor: Any, offsets: list[int], rank: int) -> list[int]:
-    return ints(tensor) if tensor is not None else offsets or [0] * rank
+    return given_ints(tensor, (), offsets or [0] * rank)
 
 
 @crop.kernel
 def _(xp: Any, X: Array, Y: Array | None, Offsets: Any, offsets: list[int], shape: list[int]) -> Array:
-    size = (
-        [dim if want < 0 else want for dim, want in zip(X.shape, shape, strict=True)]
-        if Y is None
-        else Y.shape
-    )
+    if Y is not None:
+        size = list(Y.shape)
+    else:
+        size = [dim if want < 0 else want for dim, want in zip(X.shape, shape, strict=True)]
     return xp.ascontiguousarray(X[_window("crop", X.shape, _offsets(Offsets, offsets, X.ndim), size)])
 
 
@@ -81,13 +80,16 @@ def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], 
         )
     dims = []
     for i, (have, want) in enumerate(zip(X.shape, shape, strict=True)):
-        rest = have - offsets[i] if have >= 0 and i < len(offsets) and offsets[i] >= 0 else -1
-        dims.append(want if want > 0 else rest if want < 0 else -1)  # 0 stands for a tensor
+        known = have >= 0 and i < len(offsets) and offsets[i] >= 0
+        if want < 0:
+            dims.append(have - offsets[i] if known else -1)
+        else:
+            dims.append(want or -1)  # 0 stands for a tensor
     return X.with_shape(dims)
 
 
 def _tensor_offsets(X: Array, Offsets: Any, OffsetsTensor: Sequence[Any], offsets: list[int]) -> list[int]:
-    return first_ints(OffsetsTensor) or _offsets(Offsets, offsets, X.ndim)
+    return given_ints(None, OffsetsTensor, _offsets(Offsets, offsets, X.ndim))
 
 
 @crop_tensor.kernel
@@ -102,7 +104,7 @@ def _(
     shape: list[int],
 ) -> Array:
     start = _tensor_offsets(X, Offsets, OffsetsTensor, offsets)
-    wanted = first_ints(ShapeTensor) or (ints(Shape) if Shape is not None else shape)
+    wanted = given_ints(None, ShapeTensor, given_ints(Shape, (), shape))
     size = [dim - at if want < 0 else want for dim, at, want in zip(X.shape, start, wanted, strict=True)]
     return xp.ascontiguousarray(X[_window("crop_tensor", X.shape, start, size)])
 

@@ -27,7 +27,7 @@ from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = ["UPDATES", "Update", "decays", "target_of", "update", "update_function"]
 
-Step: TypeAlias = tuple[str, str]
+Assignment: TypeAlias = tuple[str, str]  # a name, and the expression that it gets
 
 
 class Aliased(NamedTuple):
@@ -38,7 +38,7 @@ class Aliased(NamedTuple):
     """
 
     slot: str
-    steps: tuple[Step, ...]
+    steps: tuple[Assignment, ...]
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Update:
     """
 
     op: Op
-    steps: tuple[Step, ...]
-    variants: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    steps: tuple[Assignment, ...]
+    variants: Mapping[str, tuple[Assignment, ...]] = field(default_factory=dict)
     rows: bool | str = False
     aliased: Aliased | None = None
 
-    def chosen(self, operator: Any) -> tuple[Step, ...]:
+    def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
         if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(
             target_of(self.aliased.slot)
@@ -104,11 +104,11 @@ def same_targets(op: Op) -> None:
 def update(
     type: str,
     slots: str,
-    *steps: Step,
+    *steps: Assignment,
     attrs: Mapping[str, Any] | None = None,
     rows: bool | str = False,
     aliased: Aliased | None = None,
-    **variants: tuple[Step, ...],
+    **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `Update` for the rest."""
     op = Op(type, slots, attrs=attrs or {}, lod=None)
@@ -174,7 +174,7 @@ def _with_rows(old: Array, ids: Array, rows: Array) -> Array:
     return new
 
 
-def _run(xp: Any, entry: Update, steps: tuple[Step, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+def _run(xp: Any, entry: Update, steps: tuple[Assignment, ...], values: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs after all steps, in the types of what they overwrite."""
     known = dict(values)
     for name, expr in steps:

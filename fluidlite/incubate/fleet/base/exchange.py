@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from fluidlite.base.errors import CommunicatorError
 
-__all__ = ["Exchange", "FileStore", "HttpStore", "Store", "serve_store"]
+__all__ = ["StoreExchange", "FileStore", "HttpStore", "Store", "serve_store"]
 
 _MOST_BYTES = 1 << 30
 
@@ -148,7 +148,7 @@ def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
     return server
 
 
-class Exchange:
+class StoreExchange:
     """Rounds in which each of `size` processes brings a value and gets all of them. Every wait ends after
     `deadline` seconds.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.tcp.handshake import job_key
-from fluidlite.incubate.fleet.base.exchange import Exchange, FileStore, HttpStore, Store, serve_store
+from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
 from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase
 
@@ -63,7 +63,7 @@ class GeneralRoleMaker(RoleMakerBase):
         self._http_server: Any = None
         self._iface = kwargs.get("iface", "")
         self._prefix = kwargs.get("prefix", "")
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, StoreExchange] = {}
 
     # ------------------------------------------------------------------ who is who
     def generate_role(self) -> None:
@@ -235,7 +235,7 @@ class GeneralRoleMaker(RoleMakerBase):
                 return MpiExchange(
                     world if group == "all" else world.Split(self._node_type, self._rank), self._rank
                 )
-        return Exchange(
+        return StoreExchange(
             self._store() if size > 1 else FileStore("."), f"{self._prefix}{group}", rank, size, _deadline()
         )
 

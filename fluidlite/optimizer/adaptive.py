@@ -225,6 +225,7 @@ class DecayedAdagradOptimizer(Optimizer):
 
     type = "decayed_adagrad"
     _moment_acc_str = "moment"
+    _zero_accumulators = (_moment_acc_str,)
 
     def __init__(
         self,
@@ -240,10 +241,6 @@ class DecayedAdagradOptimizer(Optimizer):
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._decay = decay
         self._epsilon = epsilon
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            self._add_accumulator(self._moment_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         return self._append_update(
@@ -262,6 +259,7 @@ class AdadeltaOptimizer(Optimizer):
     type = "adadelta"
     _avg_squared_grad_acc_str = "_avg_squared_grad"
     _avg_squared_update_acc_str = "_avg_squared_update"
+    _zero_accumulators = (_avg_squared_grad_acc_str, _avg_squared_update_acc_str)
 
     def __init__(
         self,
@@ -277,11 +275,6 @@ class AdadeltaOptimizer(Optimizer):
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._epsilon = epsilon
         self._rho = rho
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            self._add_accumulator(self._avg_squared_grad_acc_str, param)
-            self._add_accumulator(self._avg_squared_update_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         accumulators = {
@@ -306,6 +299,7 @@ class RMSPropOptimizer(Optimizer):
     _momentum_acc_str = "momentum"
     _mean_square_acc_str = "mean_square"
     _mean_grad_acc_str = "mean_grad"
+    _zero_accumulators = (_momentum_acc_str, _mean_square_acc_str, _mean_grad_acc_str)
 
     def __init__(
         self,
@@ -325,11 +319,6 @@ class RMSPropOptimizer(Optimizer):
         self._epsilon = epsilon
         self._momentum = momentum
         self._centered = centered
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            for name in (self._momentum_acc_str, self._mean_square_acc_str, self._mean_grad_acc_str):
-                self._add_accumulator(name, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         return self._append_update(
@@ -355,6 +344,7 @@ class FtrlOptimizer(Optimizer):
     type = "ftrl"
     _squared_acc_str = "squared"
     _linear_acc_str = "linear"
+    _zero_accumulators = (_squared_acc_str, _linear_acc_str)
 
     def __init__(
         self,
@@ -371,11 +361,6 @@ class FtrlOptimizer(Optimizer):
         self._l1 = l1
         self._l2 = l2
         self._lr_power = lr_power
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            self._add_accumulator(self._squared_acc_str, param)
-            self._add_accumulator(self._linear_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         # l2 = l1 is what PaddlePaddle 1.8.5 writes, and its programs are the reference

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from fluidlite import unique_name
 from fluidlite.backward import _get_no_grad_set_name, append_backward
@@ -52,6 +52,7 @@ class Optimizer:
     """
 
     type: str = ""
+    _zero_accumulators: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -82,7 +83,10 @@ class Optimizer:
 
     # ------------------------------------------------------------------ what subclasses say
     def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        """Declare the accumulators of `parameters`."""
+        """Declare the accumulators of `parameters`: those that start as zeros in the parameter's shape."""
+        for param in parameters:
+            for name in self._zero_accumulators:
+                self._add_accumulator(name, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         """Append the op that moves one parameter."""

@@ -28,6 +28,7 @@ class MomentumOptimizer(Optimizer):
 
     type = "momentum"
     _velocity_acc_str = "velocity"
+    _zero_accumulators = (_velocity_acc_str,)
 
     def __init__(
         self,
@@ -43,10 +44,6 @@ class MomentumOptimizer(Optimizer):
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._momentum = momentum
         self._use_nesterov = bool(use_nesterov)
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         return self._append_update(
@@ -64,6 +61,7 @@ class LarsMomentumOptimizer(Optimizer):
 
     type = "lars_momentum"
     _velocity_acc_str = "velocity"
+    _zero_accumulators = (_velocity_acc_str,)
 
     def __init__(
         self,
@@ -81,10 +79,6 @@ class LarsMomentumOptimizer(Optimizer):
         self._momentum = momentum
         self._lars_coeff = float(lars_coeff)
         self._lars_weight_decay = float(lars_weight_decay)
-
-    def _create_accumulators(self, block: Block, parameters: list[Any]) -> None:
-        for param in parameters:
-            self._add_accumulator(self._velocity_acc_str, param)
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         return self._append_update(

@@ -1,9 +1,11 @@
 """The code blocks of a Markdown page: read, and run as they stand.
 
-A comment in front of a block says how it runs where the block alone cannot: `<!-- run: file=train.py -->`
-saves it under that name for the commands of the page, and `processes=pserver,trainer` runs that file once for
-each process of a job. A comment that no block follows holds for the page: `<!-- run: folder=examples -->`
-runs its commands there.
+A comment in front of a block says how it runs where the block alone cannot:
+
+    <!-- run: file=train.py -->                 the block is saved under that name for the commands of the page
+    <!-- run: file=a.py processes=pserver,trainer -->      that file runs once for each process of a job
+    <!-- run: path=tests/ops -->                a folder that the page's Python imports from
+    <!-- run: folder=examples -->               for the whole page, where no block follows: its commands run there
 
 `python tests/house/pages.py docs/CHECK.md` runs a page's Python.
 """

@@ -38,6 +38,11 @@ def folder_of(page: Page, folder: pathlib.Path) -> pathlib.Path:
     return folder / page.run.get("folder", ".")
 
 
+def paths_of(page: Page) -> str:
+    """Folders of the repository that the page's Python imports from."""
+    return os.pathsep.join(str(ROOT / block.run["path"]) for block in page.blocks if "path" in block.run)
+
+
 def environment(**variables: str) -> dict[str, str]:
     """That of the tests, without roles of a job, and with this interpreter's commands found first."""
     clean = {
@@ -53,7 +58,7 @@ def test_python_runs_and_prints_what_is_shown(page: Page, tmp_path: pathlib.Path
     ran = subprocess.run(
         [sys.executable, pages.__file__, str(ROOT / page.name)],
         cwd=folder_of(page, tmp_path),
-        env=environment(),
+        env=environment(PYTHONPATH=paths_of(page)),
         capture_output=True,
         text=True,
         timeout=SECONDS,

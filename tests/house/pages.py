@@ -2,10 +2,10 @@
 
 A comment in front of a block says how it runs where the block alone cannot:
 
-    <!-- run: file=train.py -->                 the block is saved under that name for the commands of the page
-    <!-- run: file=a.py processes=pserver,trainer -->      that file runs once for each process of a job
-    <!-- run: path=tests/ops -->                a folder that the page's Python imports from
-    <!-- run: folder=examples -->               for the whole page, where no block follows: its commands run there
+    <!-- run: file=train.py -->              save the block under that name for the commands of the page
+    <!-- run: file=train.py processes=pserver,trainer -->      and run it once for each process of a job
+    <!-- run: path=tests/ops -->             a folder that the page's Python imports from
+    <!-- run: folder=examples -->            of the whole page, where no block follows: commands run there
 
 `python tests/house/pages.py docs/CHECK.md` runs a page's Python.
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,39 @@ import fluidlite as fluid  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def _own_programs_and_scope() -> Iterator[None]:
-    """What a test leaves in the default programs or the global scope is gone before the next: the tests pass
+def main() -> Iterator[fluid.Program]:
+    """The default main program of one test, new as its startup program, names and scope are: the tests pass
     in any order, on any number of workers.
     """
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
-        yield
+    program = fluid.Program()
+    with (
+        fluid.program_guard(program, fluid.Program()),
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        yield program
+
+
+@pytest.fixture
+def exe() -> Iterator[fluid.Executor]:
+    """An executor on the CPU, closed afterwards."""
+    executor = fluid.Executor(fluid.CPUPlace())
+    yield executor
+    executor.close()
+
+
+@pytest.fixture
+def flags() -> Iterator[Callable[..., None]]:
+    """`flags(rpc_deadline=50)` sets FLAGS_rpc_deadline for the rest of one test."""
+    before: dict[str, Any] = {}
+
+    def change(**values: Any) -> None:
+        for name, value in values.items():
+            before.setdefault(f"FLAGS_{name}", fluid.get_flags(f"FLAGS_{name}")[f"FLAGS_{name}"])
+            fluid.set_flags({f"FLAGS_{name}": value})
+
+    yield change
+    fluid.set_flags(before)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

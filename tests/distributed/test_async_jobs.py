@@ -459,7 +459,7 @@ def test_servers_count_the_steps_of_all_trainers(at_run_time: bool) -> None:
 
 
 # ---------------------------------------------------------------------- the communicator itself
-def test_settings_come_from_flags_and_arguments() -> None:
+def test_settings_come_from_flags_and_arguments(flags: Callable[..., None]) -> None:
     assert Settings.read({}) == Settings()
     found = Settings.read(
         {"communicator_max_merge_var_num": "3", "FLAGS_communicator_independent_recv_thread": "False"}
@@ -467,11 +467,8 @@ def test_settings_come_from_flags_and_arguments() -> None:
     assert found.max_merge_var_num == 3 and found.independent_recv_thread is False
     with pytest.raises(ValueError, match="communicator_send_queue_size should be a whole number, not 'many'"):
         Settings.read({"communicator_send_queue_size": "many"})
-    fluid.set_flags({"FLAGS_communicator_send_wait_times": 7})
-    try:
-        assert Settings.read({}).send_wait_times == 7
-    finally:
-        fluid.set_flags({"FLAGS_communicator_send_wait_times": 5})
+    flags(communicator_send_wait_times=7)
+    assert Settings.read({}).send_wait_times == 7
 
 
 def test_rows_are_merged_by_number() -> None:

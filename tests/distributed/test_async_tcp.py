@@ -138,7 +138,7 @@ def test_an_error_of_a_thread_reaches_the_next_step() -> None:
             server.end()
 
 
-def test_a_trainer_waits_for_servers_that_are_slow() -> None:
+def test_a_trainer_waits_for_servers_that_are_slow(flags: Callable[..., None]) -> None:
     """Too many gradients on their way: `send` waits, and says what for when that takes too long."""
     with programs(), use(TcpSession(20.0, KEY)):
         made, _ = make_async.transpiled(fluid, "async_sgd", "127.0.0.1:1")
@@ -151,15 +151,12 @@ def test_a_trainer_waits_for_servers_that_are_slow() -> None:
         found = fluid.communicator.Communicator(program, 1, None, settings).communicator_
         found.threads = [threading.current_thread()]
         op = next(op for op in program.global_block().ops if op.type == "send")
-        fluid.set_flags({"FLAGS_rpc_deadline": 50})
-        try:
-            with pytest.raises(
-                CommunicatorError, match=r"the trainer has waited 0.05 s for its communicator to send .*GRAD"
-            ):
-                for _ in range(4):
-                    found.send(op, type("Context", (), {"scope": None}), [np.ones((3, 1), "float32")])
-        finally:
-            fluid.set_flags({"FLAGS_rpc_deadline": 180000})
+        flags(rpc_deadline=50)
+        with pytest.raises(
+            CommunicatorError, match=r"the trainer has waited 0.05 s for its communicator to send .*GRAD"
+        ):
+            for _ in range(4):
+                found.send(op, type("Context", (), {"scope": None}), [np.ones((3, 1), "float32")])
 
 
 # ---------------------------------------------------------------------- processes

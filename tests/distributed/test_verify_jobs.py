@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,13 +125,9 @@ ASYNCHRONOUS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def communicator() -> Iterator[None]:
+def communicator(flags: Callable[..., None]) -> None:
     """Communicators that merge, and fetch, within few steps."""
-    names = ("FLAGS_communicator_max_merge_var_num", "FLAGS_communicator_min_send_grad_num_before_recv")
-    saved = fluid.get_flags(list(names))
-    fluid.set_flags(dict(zip(names, (2, 4), strict=True)))
-    yield
-    fluid.set_flags(saved)
+    flags(communicator_max_merge_var_num=2, communicator_min_send_grad_num_before_recv=4)
 
 
 @pytest.mark.parametrize("seed", [None, 1])

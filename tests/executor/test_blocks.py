@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import random_blocks
-from flowtools import RNG, constant, data, fresh_program, op, repeat, rows  # noqa: F401
+from flowtools import RNG, constant, data, op, repeat, rows
 
 import fluidlite as fluid
 from fluidlite import layers
@@ -377,15 +377,12 @@ def test_errors_while_a_loop_runs() -> None:
         fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
 
 
-def test_check_nan_inf_inside_loops() -> None:
+def test_check_nan_inf_inside_loops(flags: Callable[..., None]) -> None:
     x, _ = x_and_w()
     out = repeat(constant(3), op("scale", {"scale": 1.0}, X=x), lambda state: op("log", X=state))
-    fluid.set_flags({"FLAGS_check_nan_inf": True})
-    try:
-        with pytest.raises(NanInfError, match="op 'log'"):
-            fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
-    finally:
-        fluid.set_flags({"FLAGS_check_nan_inf": False})
+    flags(check_nan_inf=True)
+    with pytest.raises(NanInfError, match="op 'log'"):
+        fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), {"x": FEEDS["x"]}, [out])
 
 
 def test_profiles_count_ops_inside_loops(capsys: pytest.CaptureFixture[str]) -> None:

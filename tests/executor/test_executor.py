@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,6 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.errors import FeedError, KernelError, NotFoundError, UninitializedError
-
-
-@pytest.fixture(autouse=True)
-def fresh_programs() -> Any:
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.scope_guard(fluid.Scope()),
-        fluid.unique_name.guard(),
-    ):
-        yield
 
 
 def regression() -> tuple[Any, Any, Any]:
@@ -243,16 +234,13 @@ def test_id_outside_the_table() -> None:
         exe.run(feed={"ids": np.array([[3], [12]])}, fetch_list=[out])
 
 
-def test_nan_is_named() -> None:
+def test_nan_is_named(flags: Callable[..., None]) -> None:
     x = fluid.data("x", [None, 2], "float32")
     out = fluid.layers.sqrt(fluid.layers.log(x))
     exe = fluid.Executor(fluid.CPUPlace())
-    fluid.set_flags({"FLAGS_check_nan_inf": True})
-    try:
-        with pytest.raises(fluid.core.EnforceNotMet, match=r"op 'log'[\s\S]*test_executor.py"):
-            exe.run(feed={"x": -np.ones((1, 2), "float32")}, fetch_list=[out])
-    finally:
-        fluid.set_flags({"FLAGS_check_nan_inf": False})
+    flags(check_nan_inf=True)
+    with pytest.raises(fluid.core.EnforceNotMet, match=r"op 'log'[\s\S]*test_executor.py"):
+        exe.run(feed={"x": -np.ones((1, 2), "float32")}, fetch_list=[out])
 
 
 def test_closed_executor() -> None:

@@ -13,17 +13,6 @@ from fluidlite import clip, layers, regularizer
 X = np.array([[1.0, -2.0], [0.5, 3.0]], "float32")
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def linear(**attrs: Any) -> Any:
     """A loss whose gradients are the column sums of X (for w) and 2 (for b)."""
     x = fluid.data("x", [None, 2], "float32")

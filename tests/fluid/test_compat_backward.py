@@ -4,7 +4,7 @@ what is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,6 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import backward, core, layers
-
-
-@pytest.fixture(autouse=True)
-def programs() -> Iterator[None]:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
 
 
 def net() -> tuple[Any, Any, Any]:

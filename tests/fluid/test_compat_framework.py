@@ -30,12 +30,6 @@ MUL_ATTRS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Any:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
-        yield
-
-
 def block() -> Any:
     return fluid.default_main_program().global_block()
 

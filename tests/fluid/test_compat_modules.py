@@ -18,12 +18,6 @@ from fluidlite.proto import framework_pb2
 from fluidlite.wrapped_decorator import signature_safe_contextmanager, wrap_decorator
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Any:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
-        yield
-
-
 def test_memory_of_a_program() -> None:
     x, y = fluid.data("x", [None, 1, 28, 28]), fluid.data("y", [None, 1], "int64")
     assert memory_usage(fluid.default_main_program(), 10) == (0.0, 0.0, "B")

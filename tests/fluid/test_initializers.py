@@ -13,17 +13,6 @@ from fluidlite import initializer, layers
 from fluidlite.ops.tensors.random import minstd_states, minstd_uniform
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def filled(init: Any, shape: Any, seed: int = 0, dtype: str = "float32") -> tuple[Any, Any]:
     """The block in which `init` fills a variable w in front of another initialiser, and what w holds after
     a run.

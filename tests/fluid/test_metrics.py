@@ -12,18 +12,6 @@ import fluidlite as fluid
 from fluidlite import metrics
 from fluidlite.values.tensor import LoDTensor, offsets_of
 
-
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 PREDS, LABELS = np.array([[0.1], [0.7], [0.8], [0.5], [0.5001]]), np.array([[0], [1], [0], [1], [1]])
 
 

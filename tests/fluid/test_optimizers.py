@@ -21,17 +21,6 @@ X = np.random.RandomState(2).uniform(-1, 1, (6, 3)).astype("float32")
 ONE = fluid.initializer.Constant(1.0)
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def regression(**attrs: Any) -> Any:
     """The loss of a linear layer with parameters w and b, both one at first."""
     x = fluid.data("x", [None, 3], "float32")

@@ -17,17 +17,6 @@ from fluidlite.values.tensor import LoDTensor, offsets_of
 RNG = np.random.RandomState(11)
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def data(name: str = "x", shape: Any = (-1, 4), dtype: str = "float32", lod: int = 0) -> Any:
     """A fed variable through which gradients flow."""
     var = fluid.data(name, list(shape), dtype, lod_level=lod)

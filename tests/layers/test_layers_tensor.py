@@ -27,17 +27,6 @@ def test_as_paddle(group: str, name: str) -> None:
     assert not lines, "\n".join(lines)
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def run(fetches: list[Any], **feed: Any) -> list[Any]:
     """The fetches of one run, after the startup program."""
     exe = fluid.Executor(fluid.CPUPlace())

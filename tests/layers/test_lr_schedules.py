@@ -17,17 +17,6 @@ from fluidlite.layers.learning_rate_scheduler import _decay_step_counter
 STEPS = 12
 
 
-@pytest.fixture(autouse=True)
-def programs() -> Any:
-    """Fresh programs, names and scope for each test."""
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def values(rate: Any) -> list[float]:
     """The rate in the first steps."""
     exe = fluid.Executor(fluid.CPUPlace())

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from optest import differences
 
 import fluidlite as fluid
@@ -14,14 +13,6 @@ from fluidlite import layers
 from fluidlite.values.tensor import LoDTensor, offsets_of
 
 RNG = np.random.RandomState(11)
-
-
-@pytest.fixture(autouse=True, name="main")
-def fresh_program() -> Any:
-    """A fresh main program."""
-    program = fluid.Program()
-    with fluid.unique_name.guard(), fluid.program_guard(program, fluid.Program()):
-        yield program
 
 
 def data(name: str, shape: list[int], dtype: str = "float64", lod_level: int = 0) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flowtools import RNG, check_gradients, constant, data, fresh_program, op, repeat, rows, run, values  # noqa: F401
+from flowtools import RNG, check_gradients, constant, data, op, repeat, rows, run, values
 
 import fluidlite as fluid
 from fluidlite import layers

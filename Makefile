@@ -46,7 +46,7 @@ mpi-test: $(MPI)
 
 # trainers and servers that are killed, stopped and started again: about two minutes
 test-faults: $(STAMP)
-	$(PYTEST) -m "slow or not slow" tests/comm/test_tcp_faults.py
+	$(PYTEST) -m "slow or not slow" tests/comm/test_tcp_faults.py tests/comm/test_tcp_processes.py
 	$(PYTEST) -m slow tests/distributed/test_checkpoint_tcp.py
 
 gpu-test: $(STAMP)

@@ -1,11 +1,11 @@
-"""Ways to break the ranks of a collective job; see `role_mutations`."""
+"""Ways to break the ranks of a collective job; see `mutation_kit`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from role_mutations import (
+from mutation_kit import (
     RANKS,
     SNAPSHOTS,
     Edit,

@@ -8,12 +8,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import mutations
 import pytest
-import rank_mutations  # noqa: F401  (registers its mutations)
-import role_mutations as mutations
+import server_mutations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from role_mutations import Roles
+from mutations import Roles
 from transpiled_cases import CASES
 from transpiled_compare import read
 from transpiled_sources import two_fc
@@ -207,7 +207,7 @@ def test_a_finding_names_role_op_values_and_the_nearest_name() -> None:
 def test_a_deadlock_is_a_chain() -> None:
     roles, count = recorded("place_three_trainers")
     roles = mutations.clone(roles)
-    next(mutations.recv_before_barrier(roles))()
+    next(server_mutations.recv_before_barrier(roles))()
     finding = next(finding for finding in check(roles, count).findings if finding.rule == "deadlock")
     assert (
         "'recv'" in finding.message and "'send_barrier'" in finding.message and "'s update" in finding.message

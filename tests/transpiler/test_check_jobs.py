@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import mutations
 import pytest
-import role_mutations as mutations
 from transpiled_cases import CASES
 
 import fluidlite as fluid

@@ -1,0 +1,173 @@
+"""Wrong feeds and uses of `with_data_parallel`, its threads, and fluid's ParallelExecutor."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from data_parallel_runs import FEED, X, Y, held, job, on
+
+import fluidlite as fluid
+
+
+# ---------------------------------------------------------------------- mistakes
+@pytest.mark.parametrize(
+    ("feed", "error", "text"),
+    [
+        (
+            {"x": X[:1], "y": Y[:1]},
+            fluid.core.EnforceNotMet,
+            r"The number\(1\) of samples\[x\] .* less than the count\(2\) of devices\(CPU\)",
+        ),
+        ([FEED], fluid.core.EnforceNotMet, "The feed data number 1 does not match the device number 2"),
+        ([FEED] * 3, fluid.core.EnforceNotMet, "The feed data number 3 does not match the device number 2"),
+        ([X, Y], TypeError, "Each element of feed list should be a dict"),
+        (3, TypeError, "feed requires dict"),
+        ({**FEED, "z": X}, ValueError, "var z not in this block"),
+        (
+            {**FEED, "x": X.astype("float64")},
+            ValueError,
+            "The data type of fed Variable 'x' must be 'float32'",
+        ),
+        ({**FEED, "x": X[:, :2]}, ValueError, "The fed Variable 'x' should have dimensions"),
+        ({"y": Y}, fluid.core.EnforceNotMet, "'x' holds no value: feed it"),
+    ],
+)
+def test_wrong_feeds(exe: Any, feed: Any, error: Any, text: str) -> None:
+    found = job(exe)
+    parallel = on(2, found)
+    for _ in range(2):
+        with pytest.raises(error, match=text):
+            exe.run(parallel, feed=feed, fetch_list=[found.loss], scope=found.scope)
+    exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)  # and the devices still work
+
+
+def test_wrong_uses(exe: Any) -> None:
+    found = job(exe)
+    with pytest.raises(AssertionError, match="The loss name of CompiledProgram is None"):
+        fluid.CompiledProgram(found.main).with_data_parallel()
+    for places, error in (([], AssertionError), (["cpu"], TypeError)):
+        wrong = fluid.CompiledProgram(found.main).with_data_parallel(found.loss.name, places=places)
+        with pytest.raises(error):
+            exe.run(wrong, feed=FEED, scope=found.scope)
+    parallel = on(2, found)
+    with pytest.raises(AssertionError, match="Already compiled with parallel"):
+        parallel.with_data_parallel(found.loss.name)
+    with pytest.raises(ValueError, match=r"Cannot find fetched variable\(nope\)"):
+        exe.run(parallel, feed=FEED, fetch_list=["nope"], scope=found.scope)
+    with pytest.raises(ValueError, match="different scope"):
+        exe.run(parallel, feed=FEED, scope=fluid.Scope())
+    empty = fluid.Scope()
+    with pytest.raises(fluid.core.EnforceNotMet, match="run the startup program"):
+        exe.run(on(2, found), feed=FEED, scope=empty)
+
+
+def test_what_cannot_be_merged(exe: Any) -> None:
+    found = job(exe, make=lambda fluid: fluid.layers.transpose(fluid.data("x", [None, 5]), [1, 0]))
+    parallel = on(2, found)
+    with pytest.raises(fluid.core.EnforceNotMet, match="differ in more than the first dimension"):
+        exe.run(parallel, feed={"x": X[:3]}, fetch_list=[found.loss])
+    assert [
+        part.shape
+        for part in exe.run(parallel, feed={"x": X[:3]}, fetch_list=[found.loss], return_merged=False)[0]
+    ] == [(5, 1), (5, 2)]
+
+
+def test_customized_scale_must_be_fed(exe: Any) -> None:
+    found, strategy = job(exe), fluid.BuildStrategy()
+    strategy.gradient_scale_strategy = fluid.BuildStrategy.GradientScaleStrategy.Customized
+    with pytest.raises(fluid.core.EnforceNotMet, match="mean_0.tmp_0@GRAD"):
+        exe.run(on(2, found, strategy), feed=FEED, scope=found.scope)
+
+
+def test_an_error_on_one_device_stops_all(exe: Any) -> None:
+    found = job(exe, "sparse_sgd")
+    parallel = on(3, found)
+    ids = np.zeros((12, 1), "int64")
+    exe.run(parallel, feed={"word": ids, "y": Y}, scope=found.scope)
+    wrong = ids.copy()
+    wrong[5] = 99
+    before = held(found)
+    with pytest.raises(fluid.core.EnforceNotMet) as caught:
+        exe.run(parallel, feed={"word": wrong, "y": Y}, scope=found.scope)
+    text = str(caught.value)
+    assert (
+        "lookup_table" in text
+        and "data_parallel_programs.py" in text
+        and text.count("on device 1 of 3 (CPUPlace)") == 1
+    )
+    assert all((held(found)[name] == value).all() for name, value in before.items())
+    exe.run(parallel, feed={"word": ids, "y": Y}, scope=found.scope)
+
+
+# ---------------------------------------------------------------------- threads
+def device_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("fluidlite-device")}
+
+
+def test_threads_end_with_the_executor_or_the_program() -> None:
+    before = device_threads()
+    executor = fluid.Executor(fluid.CPUPlace())
+    found = job(executor)
+    parallel = on(3, found)
+    executor.run(parallel, feed=FEED, scope=found.scope)
+    assert len(device_threads() - before) == 2
+    executor.run(parallel, feed=FEED, scope=found.scope)
+    assert len(device_threads() - before) == 2
+    executor.close()
+    assert not device_threads() - before
+    executor = fluid.Executor(fluid.CPUPlace())
+    executor.run(on(3, found), feed=FEED, scope=found.scope)
+    started = device_threads() - before
+    gc.collect()
+    for thread in started:
+        thread.join(10)
+    assert started and not device_threads() - before
+
+
+def test_several_threads_may_run_one_program(exe: Any) -> None:
+    found = job(exe)
+    parallel = on(2, found)
+    losses: list[Any] = []
+
+    def work() -> None:
+        losses.extend(
+            exe.run(parallel, feed=FEED, fetch_list=[found.loss], scope=found.scope)[0].shape
+            for _ in range(5)
+        )
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert losses == [(2,)] * 15
+
+
+# ---------------------------------------------------------------------- ParallelExecutor
+def test_parallel_executor(exe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM", "2")
+    found = job(exe)
+    test = found.main.clone(for_test=True)
+    trainer = fluid.ParallelExecutor(False, found.loss.name, found.main, scope=found.scope)
+    assert trainer.device_count == 2
+    (first,) = trainer.run([found.loss.name], feed=FEED)
+    with pytest.warns(UserWarning, match="feed_dict"):
+        (second,) = trainer.run(fetch_list=[found.loss], feed_dict=FEED)
+    assert first.shape == second.shape == (2,) and second.mean() < first.mean()
+    tester = fluid.ParallelExecutor(use_cuda=False, main_program=test, share_vars_from=trainer)
+    assert tester.run([found.loss.name], [FEED, FEED])[0].shape == (2,)
+    trainer.drop_local_exe_scopes()
+    assert trainer._need_create_local_exe_scopes()
+    assert not any(executor._plans for executor in trainer._compiled_program._runner.devices.executors)
+    assert trainer.run([found.loss.name], FEED, return_numpy=False)[0].shape() == [2]
+    with pytest.raises(AssertionError, match="The share_vars_from should be ParallelExecutor"):
+        fluid.ParallelExecutor(use_cuda=False, main_program=test, share_vars_from=exe)
+    with pytest.raises(AssertionError, match="The loss name of CompiledProgram is None"):
+        fluid.ParallelExecutor(use_cuda=False, main_program=found.main)
+    if not fluid.is_compiled_with_cuda():
+        with pytest.raises(RuntimeError, match="no CUDA device"):
+            fluid.ParallelExecutor(use_cuda=True, loss_name=found.loss.name, main_program=found.main)

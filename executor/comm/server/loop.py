@@ -358,9 +358,10 @@ class ParameterServer:
 
     def save(self, message: Message) -> None:
         """Write the tables of the saving block into a folder, one file each."""
-        block = self.program.saving
+        if self.program.saving is None:
+            raise ValueError("this server holds no table that is saved on demand")
         os.makedirs(message.name, exist_ok=True)
-        for op in block.ops if block is not None else ():
+        for op in self.program.saving.ops:
             for name in op.input("X"):
                 replace_file(
                     os.path.join(message.name, name), [value_bytes(LoDTensor(self.blocks.find(name)), None)]

@@ -1,4 +1,4 @@
-"""One process of a small parameter-server job, for what happens to such processes: see `test_tcp_processes.py`.
+"""One process of a small parameter-server job, for what happens to processes: see `test_tcp_processes.py`.
 
 ROLE=PSERVER|TRAINER TRAINER_ID=0 ENDPOINTS=127.0.0.1:6174 TRAINERS=2 SYNC=1 STEPS=100 PAUSE=0.01 python
 fault_job.py

@@ -268,47 +268,39 @@ def test_gradients_are_made_in_the_buffer_in_which_they_travel() -> None:
 
 
 @pytest.mark.parametrize("fetched", ["w@GRAD", "other"])
-def test_who_looks_at_a_gradient_before_it_is_reduced_sees_it_unreduced(fetched: str) -> None:
+def test_a_gradient_that_is_read_before_it_is_reduced(main: fluid.Program, fetched: str) -> None:
+    grad = fluid.layers.scale(fluid.data("x", [2, 3]), 2.0)
+    other = fluid.layers.reshape(grad, [3, 2])
+    main.global_block().append_op(
+        type="c_allreduce_sum", inputs={"X": [grad]}, outputs={"Out": [grad]}, attrs={"ring_id": 0}
+    )
+
     def work(rank: int) -> Any:
         joined(rank, 2)
-        main = fluid.Program()
-        with fluid.program_guard(main, fluid.Program()):
-            x = fluid.data("x", [2, 3])
-            grad = fluid.layers.scale(x, 2.0)
-            other = fluid.layers.reshape(grad, [3, 2])
-            block = main.global_block()
-            block.append_op(
-                type="c_allreduce_sum", inputs={"X": [grad]}, outputs={"Out": [grad]}, attrs={"ring_id": 0}
-            )
-        exe = fluid.Executor(fluid.CPUPlace())
-        return exe.run(
-            main,
-            feed={"x": np.full((2, 3), 1 + rank, "float32")},
-            fetch_list=[other if fetched == "other" else grad],
-        )[0]
+        feed = {"x": np.full((2, 3), 1 + rank, "float32")}
+        wanted = [other if fetched == "other" else grad]
+        return fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=wanted)[0]
 
     assert [found.flat[0] for found in together(2, work)] == ([2, 4] if fetched == "other" else [6, 6])
 
 
-def test_gradients_of_collective_ops() -> None:
+def test_gradients_of_collective_ops(main: fluid.Program) -> None:
+    x = fluid.data("x", [2, 3])
+    x.stop_gradient = False
+    gathered = fluid.layers.collective._c_allgather(x, 2)
+    added = fluid.layers.collective._c_allreduce(gathered)
+    (gradient,) = fluid.gradients(fluid.layers.reduce_sum(added), x)
+    assert [op.type for op in main.global_block().ops if op.type.startswith("c_")] == [
+        "c_allgather",
+        "c_allreduce_sum",
+        "c_allreduce_sum",
+        "c_reducescatter",
+    ]
+
     def work(rank: int) -> Any:
         joined(rank, 2)
-        main = fluid.Program()
-        with fluid.program_guard(main, fluid.Program()):
-            x = fluid.data("x", [2, 3])
-            x.stop_gradient = False
-            everybody = fluid.layers.collective._c_allgather(x, 2)
-            added = fluid.layers.collective._c_allreduce(everybody)
-            (gradient,) = fluid.gradients(fluid.layers.reduce_sum(added), x)
-        assert [op.type for op in main.global_block().ops if op.type.startswith("c_")] == [
-            "c_allgather",
-            "c_allreduce_sum",
-            "c_allreduce_sum",
-            "c_reducescatter",
-        ]
-        return fluid.Executor(fluid.CPUPlace()).run(
-            main, feed={"x": np.ones((2, 3), "float32")}, fetch_list=[gradient]
-        )[0]
+        feed = {"x": np.ones((2, 3), "float32")}
+        return fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=[gradient])[0]
 
     assert all((found == 4).all() for found in together(2, work))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,7 @@ def test_a_single_process_reads_the_variables_of_a_job(tmp_path: pathlib.Path) -
 def test_compiled_programs_of_several_trainers(tmp_path: pathlib.Path) -> None:
     """With one device each, and nothing random: the runtime gives the first one's statistics to all."""
 
-    def train(number: int) -> Values:
-        main, startup, loss = plain()
+    def train(number: int, main: Any, startup: Any, loss: Any) -> Values:
         scope, exe, build = Scope(), fluid.Executor(fluid.CPUPlace()), fluid.BuildStrategy()
         build.num_trainers, build.trainer_id = 2, number
         exe.run(startup, scope=scope)
@@ -178,10 +178,12 @@ def test_compiled_programs_of_several_trainers(tmp_path: pathlib.Path) -> None:
                 save_checkpoint(exe, tmp_path, compiled, SAVED, reader_position=number, scope=scope)
         return state(scope, main)
 
+    def work(number: int) -> Callable[[], Values]:
+        programs = plain()  # built here: the default programs and names of fluid belong to no thread
+        return lambda: train(number, *programs)
+
     ends = [
-        run_roles(
-            LocalNetwork(), [(f"trainer{number}", lambda number=number: train(number)) for number in range(2)]
-        )
+        run_roles(LocalNetwork(), [(f"trainer{number}", work(number)) for number in range(2)])
         for _ in range(2)
     ]
     for role in ("trainer0", "trainer1"):

@@ -127,13 +127,18 @@ class Replay:
         for name, value in self.expected.items():
             self.scope.var(name).get_tensor().set(value, fluid.CPUPlace())
 
+    def fetch(self, index: int, step: int) -> dict[str, Any]:
+        """Run one program once: what the recording fetches, by name."""
+        feeds = {name: to_feed(self.fluid, fed) for name, fed in self.golden.feeds(index, step).items()}
+        names = [one.name for one in self.golden.fetches(index, step)]
+        found = self.exe.run(self.programs[index], feed=feeds, fetch_list=names, scope=self.scope, return_numpy=False)
+        return dict(zip(names, found))
+
     def run(self, index: int, step: int) -> None:
         """Run one program once and compare what it fetches."""
-        feeds = {name: to_feed(self.fluid, fed) for name, fed in self.golden.feeds(index, step).items()}
-        wanted = self.golden.fetches(index, step)
-        found = self.exe.run(self.programs[index], feed=feeds, fetch_list=[one.name for one in wanted],
-                             scope=self.scope, return_numpy=False)
-        for one, value in zip(wanted, found):
+        found = self.fetch(index, step)
+        for one in self.golden.fetches(index, step):
+            value = found[one.name]
             what = f"{one.name} of run {index} in step {step}"
             check_close(what, np.array(value), one.value, floor=self.floor)
             if one.lengths:

@@ -16,6 +16,9 @@ import pytest
 from pages import PAGES, ROOT, Block, Command, Page
 
 import fluidlite as fluid
+from fluidlite.base.flags import known_flags
+from fluidlite.cli.options import parser
+from fluidlite.show import FORMATS
 
 READ = [pages.read(path) for path in PAGES if path.exists()]
 SECONDS = 120  # the longest that a block may take
@@ -192,6 +195,22 @@ def test_links_lead_somewhere(page: Page) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.prose)
     here = (ROOT / page.name).parent
     assert not [link for link in links if not (here / link).exists()]
+
+
+# ---------------------------------------------------------------------- tables
+def test_the_command_page_has_every_option_and_format() -> None:
+    text = next(page.prose for page in READ if page.name == "docs/COMMAND.md")
+    options = set(re.findall(r"--[a-z][a-z-]*", parser().format_help()))
+    assert not [name for name in options if not re.search(rf"`{name}\b", text)]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ((?:`\.\w+`(?:, )?)+) \|", text, re.M)
+    listed = [pair for row in rows for pair in zip(*(cell.split(", ") for cell in row), strict=True)]
+    assert listed == [(f"`{name}`", f"`{format_.suffix}`") for name, format_ in FORMATS.items()]
+
+
+def test_flags_of_the_pages_exist() -> None:
+    named = {name for page in READ for name in re.findall(r"FLAGS_\w+(?![\w*])", page.prose)}
+    known = {f"FLAGS_{name.removeprefix('FLAGS_')}" for name in known_flags()}
+    assert not {name for name in named if not any(flag.startswith(name) for flag in known)}
 
 
 # ---------------------------------------------------------------------- the reference

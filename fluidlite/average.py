@@ -11,14 +11,14 @@ __all__ = ["WeightedAverage"]
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a Python or NumPy number, or an array of shape [1]."""
+    """True if `value` is a Python or NumPy number, or an array of shape [1]."""
     return isinstance(value, (int, float, np.number)) or (
         isinstance(value, np.ndarray) and value.shape == (1,)
     )
 
 
 def is_number_or_matrix(value: Any) -> bool:
-    """Whether `value` is a number or a NumPy array."""
+    """True if `value` is a number or a NumPy array."""
     return is_number(value) or isinstance(value, np.ndarray)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fluidlite.backward.rules import Context
+from fluidlite.backward.rules import GradientContext
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
@@ -143,7 +143,7 @@ kEmptyVarName = empty_var_name
 
 
 def grad_var_suffix() -> str:
-    """What a gradient's name ends in."""
+    """The end of a gradient's name."""
     return GRAD_SUFFIX
 
 
@@ -156,7 +156,7 @@ def kTempVarName() -> str:
 
 
 def kControlDepVarName() -> str:
-    """What names of variables start with that only put ops in order."""
+    """The start of the names of variables that only put ops in order."""
     return "__control_var"
 
 
@@ -195,7 +195,7 @@ def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:
 
 
 def has_grad_op_maker(op_type: str) -> bool:
-    """Whether a gradient flows through ops of that type."""
+    """True if a gradient flows through ops of that type."""
     return registry.get(op_type).differentiable
 
 
@@ -203,7 +203,7 @@ has_non_empty_grad_op_maker = has_grad_op_maker
 
 
 def op_support_gpu(op_type: str) -> bool:
-    """Whether ops of that type have a kernel, which here runs on every place."""
+    """True if ops of that type have a kernel, which here runs on every place."""
     return registry.get(op_type).compute is not None
 
 
@@ -211,7 +211,9 @@ def get_grad_op_desc(
     op: OpDesc, no_grad_set: Any, grad_sub_blocks: Sequence[BlockDesc] = ()
 ) -> tuple[list[OpDesc], dict[str, str]]:
     """The gradient ops of an op, and gradient -> variable for what they make."""
-    context = Context(op.target, set(no_grad_set), grad_sub_blocks[0].target if grad_sub_blocks else None)
+    context = GradientContext(
+        op.target, set(no_grad_set), grad_sub_blocks[0].target if grad_sub_blocks else None
+    )
     return [OpDesc(made) for made in context.ops], dict(context.grad_of)
 
 
@@ -243,7 +245,7 @@ class _Globals:
         return flags.get_flags(name)[name]
 
     def is_public(self, name: str) -> bool:
-        """Whether programs may read and set the flag."""
+        """True if programs may read and set the flag."""
         return name in self
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -108,7 +108,10 @@ class DataToLoDTensorConverter:
             self.feed(item, level + 1)
 
     def done(self) -> LoDTensor:
-        """What was collected, to begin anew; ValueError where it cannot have the variable's shape."""
+        """The batch collected so far, after which collecting begins anew.
+
+        ValueError where it cannot have the variable's shape.
+        """
         try:
             array = np.array(self.data, dtype=self.dtype)
         except (TypeError, ValueError) as error:

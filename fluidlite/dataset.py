@@ -123,7 +123,7 @@ class DatasetBase:
 
     # ------------------------------------------------------------------ batches
     def batches(self, drop_last: bool = False) -> Iterator[dict[str, LoDTensor]]:
-        """What a step is fed, batch by batch, in the order of the files; batches may begin in one and end
+        """The feeds of the steps, batch by batch, in the order of the files; batches may begin in one and end
         in the next.
         """
         if not self.use_vars:
@@ -262,13 +262,11 @@ class InMemoryDataset(DatasetBase):
         self.samples, self.shuffled = None, 0
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
-        """How many samples there are here, or with `fleet` with all workers."""
+        """The number of samples here, or with `fleet` with all workers."""
         return _summed(0 if self.samples is None else len(self.samples), fleet)
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
-        """How many samples the last global shuffle among workers has left here, or with `fleet` with all
-        workers.
-        """
+        """The number of samples after the last global shuffle, here or with `fleet` with all workers."""
         return _summed(self.shuffled, fleet)
 
     # ------------------------------------------------------------------ shuffling

@@ -51,7 +51,7 @@ def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
 
 # ---------- NaN and infinity
 def prepare_fast_nan_inf_debug(_program: Program) -> None:
-    """Nothing needs to be prepared: every program can be run by `run_fast_nan_inf_debug`. TypeError for
+    """Do nothing: every program can be run by `run_fast_nan_inf_debug`. TypeError for
     what is no program.
     """
     if not isinstance(_program, Program):
@@ -111,9 +111,11 @@ def _dot(block: Block, highlights: frozenset[str]) -> Iterator[str]:
 
 def _node(block: Block, name: str, highlights: frozenset[str]) -> str:
     var = block._find_var_recursive(name)
-    param = isinstance(var, Parameter)
-    label = f"{name}\n{list(var.shape)}" if var is not None and param else name
-    fill = _FILL["highlight" if name in highlights else "param" if param else "value"]
+    label, fill = name, _FILL["value"]
+    if isinstance(var, Parameter):
+        label, fill = f"{name}\n{list(var.shape)}", _FILL["param"]
+    if name in highlights:
+        fill = _FILL["highlight"]
     return f'[label={_quoted(label)}, fillcolor="{fill}"];'
 
 

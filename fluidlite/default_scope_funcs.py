@@ -13,14 +13,14 @@ from fluidlite.values.scope import Scope
 __all__ = ["enter_local_scope", "find_var", "get_cur_scope", "leave_local_scope", "scoped_function", "var"]
 
 
-class _Stack(threading.local):
+class _ScopeStack(threading.local):
     """One thread's scopes, the innermost last."""
 
     def __init__(self) -> None:
         self.scopes = [Scope()]
 
 
-_stack = _Stack()
+_stack = _ScopeStack()
 
 
 def get_cur_scope() -> Scope:

@@ -95,7 +95,7 @@ def in_dygraph_mode() -> bool:
 
 
 def dtype_is_floating(dtype: DTypeLike) -> bool:
-    """Whether a dtype holds real numbers."""
+    """True if a dtype holds real numbers."""
     return is_float(to_vartype(dtype))
 
 
@@ -175,7 +175,7 @@ class AttrProto(NamedTuple):
 
 
 class OpProto(NamedTuple):
-    """What an op type takes and makes, under the names of Paddle's OpProto."""
+    """Inputs, outputs and attributes of an op type, under the names of Paddle's OpProto."""
 
     type: str
     inputs: list[VarProto]
@@ -199,7 +199,7 @@ def _op_proto(op: registry.Op) -> OpProto:
 
 
 def get_all_op_protos() -> list[OpProto]:
-    """What is known of every op type."""
+    """The declarations of all op types."""
     return [_op_proto(registry.get(op_type)) for op_type in registry.known_types()]
 
 
@@ -219,15 +219,15 @@ class OpProtoHolder:
 
     @property
     def op_proto_map(self) -> dict[str, OpProto]:
-        """Op type -> what is known of it."""
+        """Op type -> its declaration."""
         return {proto.type: proto for proto in get_all_op_protos()}
 
     def get_op_proto(self, type: str) -> OpProto:
-        """What is known of an op type; UnknownOpError for a type that is not registered."""
+        """The declaration of an op type; UnknownOpError for a type that is not registered."""
         return _op_proto(registry.get(type))
 
     def has_op_proto(self, type: str) -> bool:
-        """Whether an op type is registered."""
+        """True if an op type is registered."""
         return registry.find(type) is not None
 
     @staticmethod

@@ -39,7 +39,9 @@ class ParallelExecutor:
         shared: CompiledProgram | None = (
             share_vars_from._compiled_program if share_vars_from is not None else None
         )
-        self._scope = shared._scope if shared is not None else scope if scope is not None else global_scope()
+        if shared is not None:
+            scope = shared._scope
+        self._scope = global_scope() if scope is None else scope
         self._place = CUDAPlace(0) if use_cuda else CPUPlace()
         self._exe = Executor(self._place)
         self._compiled_program: CompiledProgram = CompiledProgram(
@@ -82,7 +84,7 @@ class ParallelExecutor:
         return result
 
     def _need_create_local_exe_scopes(self) -> bool:
-        """Whether the buffers of earlier runs were freed, or there were none."""
+        """True if the buffers of earlier runs were freed, or there were none."""
         runner = self._compiled_program._runner
         return not any(
             executor._plans

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: a table by op type, and a trace for chrome://tracing (or Perfetto)."""
+"""Profiles of runs: a table by op type, and a trace for chrome://tracing (or Perfetto)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS = ("calls", "total", "max", "min", "ave")
 
 
 @dataclass(frozen=True)
-class Event:
+class TimedOp:
     """One execution of an op: start and end in seconds of `time.perf_counter`."""
 
     name: str
@@ -36,11 +36,11 @@ class Recorder:
 
     def __init__(self) -> None:
         self.active = False
-        self.events: list[Event] = []
+        self.events: list[TimedOp] = []
 
     def record(self, name: str, where: str, start: float, end: float) -> None:
         """Add one execution."""
-        self.events.append(Event(name, where, start, end, threading.get_ident()))
+        self.events.append(TimedOp(name, where, start, end, threading.get_ident()))
 
 
 recorder = Recorder()
@@ -107,7 +107,7 @@ def cuda_profiler(
         cuda.profiler.stop()
 
 
-def table(events: list[Event], sorted_key: str | None = None) -> str:
+def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
     """Calls, total, min, max and average milliseconds, and share of the whole, by op type."""
     rows: dict[str, list[float]] = {}
     for event in events:
@@ -128,7 +128,7 @@ def table(events: list[Event], sorted_key: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def write_trace(events: list[Event], path: str) -> None:
+def write_trace(events: list[TimedOp], path: str) -> None:
     """Chrome's trace-event JSON, written whole or not at all."""
     origin = events[0].start if events else time.perf_counter()
     content = {

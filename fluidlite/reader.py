@@ -30,11 +30,11 @@ from fluidlite.values.tensor import LoDTensor
 __all__ = ["DataLoader", "PyReader", "default_collate_fn"]
 
 Batch: TypeAlias = "list[LoDTensor]"
-Source: TypeAlias = "Callable[[], Iterable[Any]]"
+SampleSource: TypeAlias = "Callable[[], Iterable[Any]]"
 
 
 class _Loader:
-    """What the loaders share: a loader is iterated over, called, or asked for its next batch."""
+    """The part that all loaders share: a loader is iterated over, called, or asked for its next batch."""
 
     iterable = True
     _pass: Iterator[Any] | None = None
@@ -140,7 +140,7 @@ class GeneratorLoader(_Loader):
 
     # ------------------------------------------------------------------ sources
     def set_sample_generator(
-        self, reader: Source, batch_size: int, drop_last: bool = True, places: Any = None
+        self, reader: SampleSource, batch_size: int, drop_last: bool = True, places: Any = None
     ) -> GeneratorLoader:
         """Take data from a generator of samples, each one value for each variable; they are put into
         batches here.
@@ -151,7 +151,7 @@ class GeneratorLoader(_Loader):
             batched(_as_rows(reader, len(self.feed_list)), batch_size, drop_last), places
         )
 
-    def set_sample_list_generator(self, reader: Source, places: Any = None) -> GeneratorLoader:
+    def set_sample_list_generator(self, reader: SampleSource, places: Any = None) -> GeneratorLoader:
         """Take data from a generator of batches, each a list of samples."""
         feeder = DataFeeder(self.feed_list, CPUPlace())
 
@@ -162,7 +162,7 @@ class GeneratorLoader(_Loader):
 
         return self._set(tensors, places)
 
-    def set_batch_generator(self, reader: Source, places: Any = None) -> GeneratorLoader:
+    def set_batch_generator(self, reader: SampleSource, places: Any = None) -> GeneratorLoader:
         """Take data from a generator of batches, each one array or LoDTensor for each variable."""
         count = len(self.feed_list)
 
@@ -181,7 +181,7 @@ class GeneratorLoader(_Loader):
         return self
 
 
-def _as_rows(reader: Source, count: int) -> Source:
+def _as_rows(reader: SampleSource, count: int) -> SampleSource:
     """Samples of a single variable may come bare."""
 
     def rows() -> Iterator[Any]:
@@ -304,9 +304,10 @@ class DataLoader(_Loader):
 
         Parameters
         ----------
-        iterable: whether the loader is iterated over, or read by a `read` op that is appended to the main
-        program now. return_list: an iterable loader yields lists of tensors in place of dicts. drop_last:
-        leave out the last batches where they are fewer than the devices.
+        iterable: True for a loader that is iterated over, False for one that a `read` op reads, which is
+            appended to the main program now.
+        return_list: an iterable loader yields lists of tensors in place of dicts.
+        drop_last: leave out the last batches where they are fewer than the devices.
 
         `use_double_buffer` and `use_multiprocess` change nothing but the ops: a thread makes the batches in
         any case.
@@ -315,7 +316,7 @@ class DataLoader(_Loader):
 
 
 class DatasetLoader(_Loader):
-    """What `DataLoader.from_dataset` gives; AssertionError for what is no data set."""
+    """The loader of `DataLoader.from_dataset`; AssertionError for what is no data set."""
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
         assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"
@@ -361,15 +362,15 @@ class PyReader(_Loader):
         self._loader.reset()
 
     def decorate_sample_generator(
-        self, sample_generator: Source, batch_size: int, drop_last: bool = True, places: Any = None
+        self, sample_generator: SampleSource, batch_size: int, drop_last: bool = True, places: Any = None
     ) -> None:
         """Take data from a generator of samples; see `GeneratorLoader.set_sample_generator`."""
         self._loader.set_sample_generator(sample_generator, batch_size, drop_last, places)
 
-    def decorate_sample_list_generator(self, reader: Source, places: Any = None) -> None:
+    def decorate_sample_list_generator(self, reader: SampleSource, places: Any = None) -> None:
         """Take data from a generator of lists of samples."""
         self._loader.set_sample_list_generator(reader, places)
 
-    def decorate_batch_generator(self, reader: Source, places: Any = None) -> None:
+    def decorate_batch_generator(self, reader: SampleSource, places: Any = None) -> None:
         """Take data from a generator of batches."""
         self._loader.set_batch_generator(reader, places)

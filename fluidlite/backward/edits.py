@@ -91,7 +91,7 @@ class _Accumulator:
 
     @staticmethod
     def _rename_earlier_outputs(op: Operator, slot: str, position: int, old: str, new: str) -> None:
-        """Where one op writes the same gradient twice, its first output gets the new name too."""
+        """Give the first output of an op that writes one gradient twice the new name too."""
         for other, names in op.outputs.items():
             stop = position if other == slot else len(names)
             names[:stop] = [new if name == old else name for name in names[:stop]]
@@ -108,7 +108,7 @@ def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
 
 # ---------------------------------------------------------------------- dead branches
 def _is_dead(op: Operator, no_grad: set[str]) -> bool:
-    """Whether nobody wants what `op` computes, or it has nothing to compute it from."""
+    """True if no op reads what `op` computes, or its inputs have no gradients."""
     written, read = op.output_arg_names, reads_of(op)
     if no_grad.issuperset(written):
         return True
@@ -136,26 +136,26 @@ def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operat
 
 
 # ---------------------------------------------------------------------- disconnected parts
-class _Value:
+class _GradientVersion:
     """One version of a variable, with the ops that read it."""
 
     def __init__(self) -> None:
-        self.readers: list[_Node] = []
+        self.readers: list[_GradientOp] = []
 
 
-class _Node:
+class _GradientOp:
     """A gradient op with the versions that it reads and writes."""
 
-    def __init__(self, op: Operator, latest: dict[str, _Value]) -> None:
+    def __init__(self, op: Operator, latest: dict[str, _GradientVersion]) -> None:
         self.op = op
-        self.inputs = [latest.setdefault(name, _Value()) for name in op.input_arg_names]
+        self.inputs = [latest.setdefault(name, _GradientVersion()) for name in op.input_arg_names]
         for value in self.inputs:
             value.readers.append(self)
-        self.outputs = [_Value() for _ in op.output_arg_names]
+        self.outputs = [_GradientVersion() for _ in op.output_arg_names]
         latest.update(zip(op.output_arg_names, self.outputs, strict=True))
 
 
-def _lone_part(head: _Node) -> set[_Node]:
+def _lone_part(head: _GradientOp) -> set[_GradientOp]:
     """Everything behind `head`, if that reads nothing but what comes from `head`; else nothing."""
     ready, part, queue = set(head.inputs), {head}, deque([head])
     while queue:
@@ -176,10 +176,10 @@ def cut_disconnected(
     `given` are gradients known to exist. If nothing would be left, everything is kept.
     """
     known = {name for op in forward for name in (*op.input_arg_names, *op.output_arg_names)} | set(given)
-    latest: dict[str, _Value] = {}
+    latest: dict[str, _GradientVersion] = {}
     heads = []
     for op in ops:
-        node = _Node(op, latest)
+        node = _GradientOp(op, latest)
         if known.isdisjoint(op.input_arg_names):
             heads.append(node)
         known.update(op.output_arg_names)

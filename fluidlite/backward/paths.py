@@ -23,7 +23,7 @@ def stopped_gradients(program: Program) -> dict[int, set[str]]:
 
 
 def encloses(outer: Block, inner: Block) -> bool:
-    """Whether `inner` is a block inside of `outer`."""
+    """True if `inner` is a block inside of `outer`."""
     block = inner.parent
     while block is not None and block is not outer:
         block = block.parent

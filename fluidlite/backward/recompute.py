@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches
-from fluidlite.backward.rules import Context, rename
+from fluidlite.backward.rules import GradientContext, rename
 from fluidlite.backward.walk import Backward
 from fluidlite.base.errors import ProgramEditError
 from fluidlite.base.registry import EMPTY_VAR
@@ -26,7 +26,7 @@ Segment = tuple[int, int]  # the ops [first, last) of the path
 
 
 class _Usage:
-    """Where on the path each variable is read and written."""
+    """Positions on the path at which each variable is read and written."""
 
     def __init__(self, path: Sequence[Operator]) -> None:
         self.path = path
@@ -100,7 +100,7 @@ def append_with_checkpoints(
     names = usage.ordered(var.name for var in checkpoints)
     segments = usage.segments(names)
     held = usage.given().union(*map(usage.crossing, segments))
-    writer = _Writer(backward, block, path, held | set(names))
+    writer = _SegmentGradients(backward, block, path, held | set(names))
     ops = cut_dead_branches(add_up(writer.ops(segments), block.idx), backward.no_grad[block.idx])
     backward.write(ops, block)
 
@@ -122,7 +122,7 @@ def _seed_dropouts(block: Block, path: Sequence[Operator]) -> list[Operator]:
 
 
 @dataclass
-class _Writer:
+class _SegmentGradients:
     """Makes the gradient ops of a path, segment by segment from its end."""
 
     backward: Backward
@@ -156,12 +156,12 @@ class _Writer:
     def _gradients(self, ops: Sequence[Operator]) -> list[Operator]:
         made: list[Operator] = []
         for op in reversed(ops):
-            context = Context(op, self.backward.no_grad[self.block.idx])
+            context = GradientContext(op, self.backward.no_grad[self.block.idx])
             made += context.ops
             self.backward.grad_of.update(context.grad_of)
         return made
 
     def _stays(self, name: str) -> bool:
-        """Whether the variable keeps its value until the backward pass."""
+        """True if the variable keeps its value until the backward pass."""
         var = self.block._find_var_recursive(name)
         return name in self.kept or name == EMPTY_VAR or (var is not None and var.persistable)

@@ -10,23 +10,29 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 
-__all__ = ["Context", "forward_name", "has_gradient", "helper_op", "is_gradient", "reads_of", "rename"]
+__all__ = [
+    "GradientContext",
+    "forward_name",
+    "has_gradient",
+    "helper_op",
+    "is_gradient",
+    "reads_of",
+    "rename",
+]
 
 
 def has_gradient(op: Operator) -> bool:
-    """Whether a gradient flows through ops of this type."""
+    """True if a gradient flows through ops of this type."""
     return op.definition is not None and op.definition.differentiable
 
 
 def is_gradient(name: str) -> bool:
-    """Whether a variable is called like a gradient."""
+    """True if a variable is called like a gradient."""
     return GRAD_SUFFIX in name
 
 
 def forward_name(name: str) -> str:
-    """What `name` is a gradient of: the part in front of the first @GRAD, the name itself where there is
-    none.
-    """
+    """The variable that `name` is a gradient of: the part in front of the first @GRAD, or all of the name."""
     return name.partition(GRAD_SUFFIX)[0]
 
 
@@ -61,7 +67,7 @@ def helper_op(
     return op
 
 
-class Context:
+class GradientContext:
     """The `GradContext` of one forward op; afterwards `ops` holds its gradient ops and `grad_of` what they
     make.
 

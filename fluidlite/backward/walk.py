@@ -9,7 +9,7 @@ from typing import Any
 from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected, keep_overwritten
 from fluidlite.backward.paths import sub_block_path
-from fluidlite.backward.rules import Context, forward_name, is_gradient, reads_of
+from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
@@ -61,7 +61,7 @@ class Backward:
         ops: list[Operator] = []
         renamed: dict[str, str] = {}
         for op in reversed(path):
-            context = Context(op, self.no_grad[block.idx], self._sub_block_gradients(op))
+            context = GradientContext(op, self.no_grad[block.idx], self._sub_block_gradients(op))
             if self.program._appending_grad_times > 1:
                 self._rename_again(context, block, renamed)
             ops += self._connected(context)
@@ -81,7 +81,7 @@ class Backward:
         self.program._rollback()
         return target
 
-    def _rename_again(self, context: Context, block: Block, renamed: dict[str, str]) -> None:
+    def _rename_again(self, context: GradientContext, block: Block, renamed: dict[str, str]) -> None:
         """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`."""
         is_forward = not (context.op.has_attr(ROLE_VAR_ATTR) and context.op.role == OpRole.Backward)
         for op in context.ops:
@@ -95,7 +95,7 @@ class Backward:
                     if name in context.grad_of:
                         context.grad_of[renamed[name]] = context.grad_of.pop(name)
 
-    def _connected(self, context: Context) -> list[Operator]:
+    def _connected(self, context: GradientContext) -> list[Operator]:
         """The ops of `context` that read a gradient which exists; all of them in a first pass."""
         ops = context.ops
         if self.given is not None:

@@ -110,10 +110,10 @@ convert_np_dtype_to_dtype_ = to_vartype
 
 
 def is_float(dtype: VarType) -> bool:
-    """Whether `dtype` holds real numbers, so that gradients make sense."""
+    """True if `dtype` holds real numbers, so that gradients make sense."""
     return dtype in (VarType.FP16, VarType.FP32, VarType.FP64)
 
 
 def is_integer(dtype: VarType) -> bool:
-    """Whether `dtype` holds integers (bool is none)."""
+    """True if `dtype` holds integers (bool is none)."""
     return dtype in (VarType.INT16, VarType.INT32, VarType.INT64, VarType.UINT8, VarType.INT8)

@@ -3,21 +3,21 @@
 FluidError
 ├── EnforceNotMet            a program cannot be built or run (Paddle's name: old scripts catch it)
 │   ├── ShapeError           shapes or dtypes do not fit an op
-│   ├── SlotError            also ValueError, TypeError, AssertionError: an op's slots or attributes are not those of its type
+│   ├── SlotError            also ValueError, TypeError, AssertionError: slots or attributes that a type lacks
 │   ├── UnknownOpError       also ValueError: `Operator "x" has not been registered.`
 │   ├── NotFoundError        also KeyError and ValueError: no such variable, with the nearest name
 │   ├── UninitializedError   a variable is read before anything wrote it
-│   ├── ProgramEditError     also ValueError: an edit or a check would leave, or found, a program that cannot run
+│   ├── ProgramEditError     also ValueError: an edit would leave, or a check found, a program that cannot run
 │   ├── NanInfError          check_nan_inf found a NaN or an infinity
 │   ├── AssertError          also ValueError: an `assert` op found its condition false
 │   ├── MissingFileError     also FileNotFoundError: a file that should be loaded is not there
 │   ├── CommunicatorError    an op needs other processes, and the run has no connection to any
-│   ├── TranspilerError      also ValueError: a program, or the job it should be transpiled for, does not allow it
+│   ├── TranspilerError      also ValueError: a program, or the job that it is meant for, does not allow it
 │   ├── ReaderError          the user's generator that feeds a program raised
 │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
 │   ├── FormatError          also ValueError: a file or message is not what it should be
 │   └── KernelError          an op's kernel raised
-├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or cannot be meant
+├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
 └── EOFException             a reader has no more data
 """
@@ -116,7 +116,7 @@ class KernelError(EnforceNotMet):
 
 
 class FeedError(EnforceNotMet, ValueError, TypeError):
-    """What was fed does not fit the variable that it was fed to."""
+    """A fed value does not fit the variable that it was fed to."""
 
 
 class FormatError(EnforceNotMet, ValueError):

@@ -124,7 +124,7 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 
 
 def check_nan_inf() -> bool:
-    """Whether every result is searched for NaN and infinity."""
+    """True if every result is searched for NaN and infinity."""
     return bool(_values["FLAGS_check_nan_inf"])
 
 

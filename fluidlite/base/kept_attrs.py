@@ -14,7 +14,10 @@ __all__ = ["kept_attrs"]
 
 _CONVS = "conv2d depthwise_conv2d"
 _TRANSPOSED = "conv2d_transpose depthwise_conv2d_transpose"
-_MATHS = "abs ceil cos exp floor log log1p logsigmoid reciprocal relu round rsqrt sigmoid sin softplus softsign sqrt square tanh tanh_shrink"
+_MATHS = (
+    "abs ceil cos exp floor log log1p logsigmoid reciprocal relu round rsqrt sigmoid sin softplus softsign "
+    "sqrt square tanh tanh_shrink"
+)
 _TABLE: tuple[tuple[str, Any, str], ...] = (
     ("use_cudnn", False, f"{_MATHS} {_CONVS} {_TRANSPOSED} conv3d conv3d_transpose gelu pool2d pool3d"),
     ("use_cudnn", True, "affine_grid grid_sampler"),

@@ -1,4 +1,4 @@
-"""Whether `mpirun` started this process, and what an error of it does to the others. Imports no MPI."""
+"""Processes that `mpirun` started: telling that they are, and ending all when one fails. Imports no MPI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have
 
 
 def under_mpi() -> bool:
-    """Whether `mpirun` started this process as one of several."""
+    """True if `mpirun` started this process as one of several."""
     return any(
         os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES
     )

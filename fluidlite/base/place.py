@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,30 +26,33 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Place:
-    """Where arrays live. A `Place()` itself is none until `set_place` says which it stands for."""
+    """The memory that arrays live in; a `Place()` itself is none until `set_place` says which it is."""
+
+    _stands_for: Place | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_place(self, place: Place) -> None:
         """Stand for `place`."""
         object.__setattr__(self, "_stands_for", place)
 
     def _itself(self) -> Place:
-        return getattr(self, "_stands_for", self)
+        return self if self._stands_for is None else self._stands_for
 
     def is_cpu_place(self) -> bool:
-        """Whether this is host memory."""
+        """True if this is host memory."""
         return isinstance(self._itself(), CPUPlace)
 
     def is_gpu_place(self) -> bool:
-        """Whether this is a CUDA device."""
+        """True if this is a CUDA device."""
         return isinstance(self._itself(), CUDAPlace)
 
     def is_cuda_pinned_place(self) -> bool:
-        """Whether this is page-locked host memory."""
+        """True if this is page-locked host memory."""
         return isinstance(self._itself(), CUDAPinnedPlace)
 
     def gpu_device_id(self) -> int:
         """The number of the CUDA device."""
-        return int(getattr(self._itself(), "device_id", 0))
+        place = self._itself()
+        return place.device_id if isinstance(place, CUDAPlace) else 0
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def get_cuda_device_count() -> int:
 
 
 def is_compiled_with_cuda() -> bool:
-    """Whether programs can run on a CUDA device here."""
+    """True if programs can run on a CUDA device here."""
     return get_cuda_device_count() > 0
 
 

@@ -1,5 +1,4 @@
-"""What an op is: one `Op` object an op type, holding its slots, attributes, shape rule, gradient rule and
-kernels.
+"""The registry of op types: an `Op` object each, with slots, attributes, shape rule, gradient rule, kernels.
 
 An op is declared in one block of a family file in `fluidlite/ops`:
 
@@ -12,12 +11,12 @@ An op is declared in one block of a family file in `fluidlite/ops`:
     def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array: ...
 
     @mul.grad("X Y")                        # makes the op mul_grad: X Y Out@GRAD -> X@GRAD Y@GRAD
-    def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> tuple[Array, Array]: ...
+    def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> Any: ...
 
 Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. The functions name what they
 need as parameters and get nothing else:
 
-    X, Out            the value of a slot (its `Spec` in a shape rule; a list for `X*`; None where it is absent)
+    X, Out            the value of a slot (a `Spec` in a shape rule; a list for `X*`; None where it is absent)
     dOut              the slot Out@GRAD
     X_lod             the level-of-detail offsets of slot X's value: () or a tuple of offset tuples
     axis              an attribute
@@ -115,7 +114,7 @@ class Attr(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether a program must give this attribute."""
+        """True if a program must give this attribute."""
         return self.default is _REQUIRED
 
 
@@ -202,7 +201,7 @@ class Spec(NamedTuple):
 
     @property
     def static(self) -> bool:
-        """Whether every dimension is known and the value is a dense array."""
+        """True if every dimension is known and the value is a dense array."""
         return self.kind == VarType.LOD_TENSOR and all(dim >= 0 for dim in self.shape)
 
     def with_shape(self, shape: Iterable[int]) -> Spec:
@@ -231,7 +230,7 @@ class WithLod(NamedTuple):
 
 
 class KernelContext(Protocol):
-    """What a kernel may ask of the run that it is part of."""
+    """The run that a kernel is part of: random generators, scope, other ranks."""
 
     op: Any  # the Operator
     scope: Any  # the Scope of the run
@@ -247,12 +246,12 @@ class KernelContext(Protocol):
 
 
 class GradContext(Protocol):
-    """What a gradient rule (`@op.grad_rule("X Y")`) reads the forward op from and writes its gradient ops to.
+    """The forward op that a gradient rule (`@op.grad_rule("X Y")`) reads, and the place for its gradient ops.
 
         @dropout.grad_rule("X")
         def _(context: GradContext) -> None:
-            context.emit("dropout_grad", {"Mask": context.output("Mask"), "Out@GRAD": context.out_grad("Out")},
-                         {"X@GRAD": context.in_grad("X")})
+            inputs = {"Mask": context.output("Mask"), "Out@GRAD": context.out_grad("Out")}
+            context.emit("dropout_grad", inputs, {"X@GRAD": context.in_grad("X")})
 
     A rule is called once for each forward op on the way to the loss, last op first, and emits its ops in the
     order in which they run. It never adds up partial gradients: `fluidlite.backward` renames and sums them.
@@ -323,14 +322,17 @@ class Op:
     slots: `"X Y? -> Out XShape?"`.
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for
-    none. effect: the op does something beyond writing its outputs, so it must run. outside: input slots whose
-    values come from outside of the program: from other processes, or from a startup program. communicates:
-    the op talks to other processes (so it has an effect): not a kernel, but the run's communicator carries it
-    out. random: two runs may differ. sparse: the output slot that holds SELECTED_ROWS where the attribute
-    `is_sparse` is true. dynamic: an output may have another shape than the shape rule says, even where that
-    says all dimensions. updates: output slots whose old value shows through, as an array's of which the op
-    writes one entry. A kernel may
-        name such a slot as a parameter and gets the old value, None where there is none.
+        none.
+    effect: the op does something beyond writing its outputs, so it must run.
+    outside: input slots whose values come from outside of the program: from other processes, or from a
+        startup program.
+    communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's
+        communicator carries it out.
+    random: two runs may differ.
+    sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
+    dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
+    updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
+        kernel may name such a slot as a parameter and gets the old value, None where there is none.
     """
 
     type: str
@@ -466,7 +468,7 @@ class Op:
 
     @property
     def differentiable(self) -> bool:
-        """Whether `append_backward` goes through this op."""
+        """True if `append_backward` goes through this op."""
         return self.grad_rule_fn is not None
 
     def infer(
@@ -492,10 +494,11 @@ class Op:
         arguments: dict[str, Any] = {}
         for parameter, kind, key in self.arguments["shape"]:
             if kind == "in":
-                specs = inputs.get(key) or []
-                arguments[parameter] = specs if self.inputs[key].many else (specs[0] if specs else None)
-                if not specs and not self.inputs[key].optional:
+                slot, specs = self.inputs[key], inputs.get(key) or []
+                if not specs and not slot.optional:
                     raise ShapeError(f"op {self.type!r}: input slot {key} is empty")
+                first = specs[0] if specs else None
+                arguments[parameter] = specs if slot.many else first
             elif kind == "attr":
                 arguments[parameter] = attrs.get(key, self.attr_defs[key].default)
         return arguments
@@ -516,7 +519,7 @@ class Op:
         return specs
 
     def by_slot(self, returned: Any) -> dict[str, Any]:
-        """What a rule or kernel returned, as slot -> value."""
+        """The result of a rule or kernel as slot -> value."""
         if isinstance(returned, dict):
             return returned
         if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):

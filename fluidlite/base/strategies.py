@@ -15,7 +15,7 @@ __all__ = ["BuildStrategy", "ExecutionStrategy", "GradientScaleStrategy", "Reduc
 
 
 class ReduceStrategy(enum.IntEnum):
-    """How gradients come together."""
+    """Ways of bringing gradients together."""
 
     AllReduce = 0
     Reduce = 1
@@ -23,7 +23,7 @@ class ReduceStrategy(enum.IntEnum):
 
 
 class GradientScaleStrategy(enum.IntEnum):
-    """What the loss gradient of each device starts from."""
+    """Values that the loss gradient of each device starts from."""
 
     CoeffNumDevice = 0
     One = 1
@@ -106,7 +106,7 @@ class Pass:
         return self._name
 
     def has(self, name: str) -> bool:
-        """Whether an attribute is set."""
+        """True if an attribute is set."""
         return name in self.attributes
 
     def set(self, name: str, value: Any) -> None:
@@ -189,7 +189,7 @@ class BuildStrategy(_Options):
         return found
 
     def drawings(self) -> list[str]:
-        """Where the user wants pictures of the program."""
+        """The file into which the user wants pictures of the program."""
         passes = self.__dict__.get("_passes")
         wanted = passes.all_passes() if passes is not None else []
         more = [

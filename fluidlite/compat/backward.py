@@ -40,7 +40,7 @@ def _text(name: str | bytes) -> str:
 
 
 def _strip_grad_suffix_(name: str | bytes) -> str:
-    """What `name` is a gradient of."""
+    """The variable that `name` is a gradient of."""
     return rules.forward_name(_text(name))
 
 
@@ -53,7 +53,7 @@ _is_grad_var_ = rules.is_gradient
 
 
 def _is_grad_op_(op: Operator) -> bool:
-    """Whether an op stands in the backward pass and makes the gradient of a parameter."""
+    """True if an op stands in the backward pass and makes the gradient of a parameter."""
     return bool(op.role_vars) and op.role == OpRole.Backward
 
 
@@ -63,12 +63,12 @@ def _rename_grad_name_(name: str, grad_order: int) -> str:
 
 
 def _some_in_set_(cands: Iterable[str], s: set[str]) -> bool:
-    """Whether one of `cands` is in the set."""
+    """True if one of `cands` is in the set."""
     return not s.isdisjoint(cands)
 
 
 def _all_in_set_(cands: Sequence[str], s: set[str]) -> bool:
-    """Whether there are `cands` and all are in the set."""
+    """True if there are `cands` and all are in the set."""
     return bool(cands) and s.issuperset(cands)
 
 

@@ -96,7 +96,7 @@ class ProgramDesc(_View):
         self.version = version
 
     def flush(self) -> None:
-        """Nothing waits to be written here, as it does in Paddle."""
+        """Do nothing: Paddle keeps edits back until this call, and here they are made at once."""
 
     def get_feed_target_names(self) -> list[str]:
         """Names that the feed ops write, by column."""
@@ -155,11 +155,11 @@ class BlockDesc(_View):
         return None if found is None else VarDesc(found)
 
     def has_var(self, name: str | bytes) -> bool:
-        """Whether this block declares `name`."""
+        """True if this block declares `name`."""
         return _text(name) in self.target.vars
 
     def has_var_recursive(self, name: str | bytes) -> bool:
-        """Whether this block or one around it declares `name`."""
+        """True if this block or one around it declares `name`."""
         return self.find_var_recursive(name) is not None
 
     def all_vars(self) -> list[VarDesc]:
@@ -278,7 +278,7 @@ class VarDesc(_View):
         self.target.lod_level = level
 
     def persistable(self) -> bool:
-        """Whether the value outlives a run."""
+        """True if the value outlives a run."""
         return bool(self.target.persistable)
 
     def set_persistable(self, persistable: bool) -> None:
@@ -286,7 +286,7 @@ class VarDesc(_View):
         self.target.persistable = persistable
 
     def need_check_feed(self) -> bool:
-        """Whether what is fed must have the declared shape."""
+        """True if what is fed must have the declared shape."""
         return bool(self.target.need_check_feed)
 
     def set_need_check_feed(self, need: bool) -> None:
@@ -424,7 +424,7 @@ class OpDesc(_View):
         return list(self.target.attr_names)
 
     def has_attr(self, name: str) -> bool:
-        """Whether the op carries the attribute."""
+        """True if the op carries the attribute."""
         return bool(self.target.has_attr(name))
 
     def attr_type(self, name: str) -> AttrType:

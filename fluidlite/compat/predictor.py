@@ -69,9 +69,7 @@ def dtype_of(array: Array) -> PaddleDType:
 
 
 class AnalysisConfig:
-    """Where a model lies and on what it runs: a folder, the files of program and parameters, or their
-    bytes.
-    """
+    """The files of a model (a folder, the files of program and parameters, or their bytes) and its device."""
 
     def __init__(self, model_dir_or_prog_file: str = "", params_file: str | None = None) -> None:
         self.set_model(model_dir_or_prog_file, params_file)
@@ -99,7 +97,7 @@ class AnalysisConfig:
         self._buffers = (program[:program_size], params[:params_size])
 
     def model_from_memory(self) -> bool:
-        """Whether the model's bytes were given."""
+        """True if the model's bytes were given."""
         return self._buffers is not None
 
     def model_dir(self) -> str:
@@ -123,7 +121,7 @@ class AnalysisConfig:
         self._device = None
 
     def use_gpu(self) -> bool:
-        """Whether the model runs on a CUDA device."""
+        """True if the model runs on a CUDA device."""
         return self._device is not None
 
     def gpu_device_id(self) -> int:
@@ -131,7 +129,7 @@ class AnalysisConfig:
         return self._device or 0
 
     def place(self) -> Place:
-        """Where the model runs."""
+        """The place on which the model runs."""
         return CPUPlace() if self._device is None else CUDAPlace(self._device)
 
     def source(self) -> tuple[Any, Any, Any]:
@@ -175,7 +173,7 @@ class NativeConfig:
         self.specify_input_name = False
 
     def place(self) -> Place:
-        """Where the model runs."""
+        """The place on which the model runs."""
         return CUDAPlace(self.device) if self.use_gpu else CPUPlace()
 
     def source(self) -> tuple[Any, Any, Any]:
@@ -216,7 +214,7 @@ class PaddleBuf:
         self.array = np.zeros(size, np.uint8)
 
     def empty(self) -> bool:
-        """Whether nothing is held."""
+        """True if nothing is held."""
         return self.length() == 0
 
     def length(self) -> int:

@@ -1,1 +1,1 @@
-"""What a program is: data, editing, checking, printing, the wire format."""
+"""Programs: data, editing, checking, printing, the wire format."""

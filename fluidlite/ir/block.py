@@ -19,10 +19,10 @@ __all__ = ["Block"]
 
 
 class Block:
-    """A list of ops and the variables that they use; a name not found here is looked up in the parent block.
+    """A list of ops and the variables that they use; other names are looked up in the parent block.
 
-    The only ways to change `ops`, which a test holds the house to: `append_op`, `_prepend_op`, `_insert_op`,
-    `insert_before`, `insert_after`, `insert_ops`, `adopt`; `remove_op`, `remove_ops`, `_remove_op`; `set_ops`.
+    The only ways to change `ops`: `append_op`, `_prepend_op`, `_insert_op`, `insert_before`, `insert_after`,
+    `insert_ops`, `adopt`; `remove_op`, `remove_ops`, `_remove_op`; `set_ops`. A test finds other ones.
     Each bumps the program's version, by which plans are cached.
     """
 
@@ -61,7 +61,7 @@ class Block:
         return found
 
     def has_var(self, name: str) -> bool:
-        """Whether this block itself has the variable."""
+        """True if this block itself has the variable."""
         return name in self.vars
 
     def _find_var_recursive(self, name: str) -> Variable | None:
@@ -143,7 +143,7 @@ class Block:
         return param
 
     def _already_initialized(self, param: Parameter) -> bool:
-        """Whether an earlier op of this (startup) block fills `param`, as happens with shared parameters."""
+        """True if an earlier op of this (startup) block fills `param`, as happens with shared parameters."""
         writers = [op for op in self.ops if param.name in op.output_arg_names]
         if len(writers) > 1:
             raise RuntimeError(

@@ -76,9 +76,11 @@ def attr_type_name(number: int) -> str:
 def _add_field(message: Any, text: str, strings: str) -> None:
     number, name, type_name = text.split()
     field = message.field.add(name=name.rstrip("!*"), number=int(number))
-    field.label = (
-        field.LABEL_REQUIRED if "!" in name else field.LABEL_REPEATED if "*" in name else field.LABEL_OPTIONAL
-    )
+    field.label = field.LABEL_OPTIONAL
+    if name.endswith("!"):
+        field.label = field.LABEL_REQUIRED
+    elif name.endswith("*"):
+        field.label = field.LABEL_REPEATED
     if type_name in _MESSAGES or type_name in _ENUMS:
         field.type = field.TYPE_ENUM if type_name in _ENUMS else field.TYPE_MESSAGE
         field.type_name = f".{_PACKAGE}.{type_name}"

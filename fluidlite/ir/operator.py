@@ -303,7 +303,7 @@ class Operator:
         ]
 
     def has_attr(self, name: str) -> bool:
-        """Whether the op carries the attribute `name`."""
+        """True if the op carries the attribute `name`."""
         return (
             name in self.attrs
             or (name == CALLSTACK_ATTR and self.where is not None)
@@ -325,11 +325,9 @@ class Operator:
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute."""
         declared = self._declared_type(name)
-        return (
-            registry.infer_attr_type(self.attrs[name] if name in self.attrs else self.attr(name))
-            if declared is None
-            else declared
-        )
+        if declared is not None:
+            return declared
+        return registry.infer_attr_type(self.attrs[name] if name in self.attrs else self.attr(name))
 
     def _declared_type(self, name: str) -> AttrType | None:
         """The type that the attribute has by a file, or by the op's declaration; None where the value
@@ -426,7 +424,7 @@ class Operator:
     # ------------------------------------------------------------------ roles and printing
     @property
     def role(self) -> OpRole:
-        """What this op is there for."""
+        """The purpose of this op."""
         return OpRole(int(self.attrs.get(ROLE_ATTR, 0)))
 
     @property

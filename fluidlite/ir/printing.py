@@ -99,7 +99,7 @@ def _spec(spec: Spec) -> str:
 
 
 def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
-    """What the declaration says beyond the usual."""
+    """The parts of a declaration that are not the usual ones."""
     usual: dict[str, Any] = {
         "lod_level": 0,
         "persistable": keyword == "param",
@@ -154,7 +154,7 @@ def _scalar(value: Any) -> str:
 
 
 def _is_stamp(op: Operator, name: str) -> bool:
-    """Whether the attribute has the type that every program gives it, so that it needs no braces."""
+    """True if the attribute has the type that every program gives it, so that it needs no braces."""
     default = STAMPS[name]
     return (
         isinstance(op.attrs[name], type(default))

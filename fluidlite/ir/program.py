@@ -327,7 +327,7 @@ class _NameScope:
 
 
 class _Defaults:
-    """What layers write to when nothing else is said."""
+    """The programs, name scope and device that layers use when nothing else is said."""
 
     def __init__(self) -> None:
         self.main = Program()

@@ -111,7 +111,7 @@ class _Line:
 
     @property
     def done(self) -> bool:
-        """Whether the line is used up."""
+        """True if the line is used up."""
         return self.tokens[self.at][0] == "end"
 
     def name(self) -> str:
@@ -138,7 +138,7 @@ class _Line:
         return items
 
 
-class _Reader:
+class _TextReader:
     """Fills a program line by line."""
 
     def __init__(self) -> None:
@@ -348,7 +348,7 @@ class _Reader:
 
 def parse(text: str) -> Program:
     """The program that `text` describes; FormatError names the line that cannot be read."""
-    reader = _Reader()
+    reader = _TextReader()
     numbered = enumerate(text.split("\n"), 1)
     lines = [
         (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
@@ -356,16 +356,14 @@ def parse(text: str) -> Program:
     blocks = sum(line.startswith("block ") for _, line in lines)
     reader.program.make_blocks(max(blocks, 1))
     for position, (number, line) in enumerate(lines):
-        handle = (
-            reader.header
-            if position == 0
-            else reader.start_block
-            if line.startswith("block ")
-            else reader.content
-        )
         try:
             tokens = _Line(line)
-            handle(tokens)
+            if position == 0:
+                reader.header(tokens)
+            elif line.startswith("block "):
+                reader.start_block(tokens)
+            else:
+                reader.content(tokens)
             if not tokens.done:
                 raise FormatError(f"{tokens.tokens[tokens.at][1]!r} is left over")
         except (FormatError, ValueError, TypeError, KeyError) as error:

@@ -136,7 +136,7 @@ class Variable:
 
     @property
     def persistable(self) -> bool:
-        """Whether the value stays in the scope after a run."""
+        """True if the value stays in the scope after a run."""
         return self._persistable
 
     @persistable.setter
@@ -146,7 +146,7 @@ class Variable:
 
     @property
     def stop_gradient(self) -> bool:
-        """Whether `append_backward` stops here."""
+        """True if `append_backward` stops here."""
         return self._stop_gradient
 
     @stop_gradient.setter

@@ -128,11 +128,11 @@ class _Checker:
             raise _wrong(op, f"it reads {name!r} before {'anything writes it' if hint is None else hint}")
 
     def comes_from_outside(self, var: Variable) -> bool:
-        """Whether the value is there when the run starts, or needs no value."""
+        """True if the value is there when the run starts, or needs no value."""
         return var.persistable or var.is_data or var.name in self.feeds or var.type in _MADE_ON_THE_WAY
 
     def made_by_owner(self, op: Operator, var: Variable) -> bool:
-        """Whether control flow makes the variable: an op lists what its body writes, or puts a step's
+        """True if control flow makes the variable: an op lists what its body writes, or puts a step's
         slice into its body.
         """
         return (var.name in op.output_arg_names and bool(op.sub_blocks())) or (
@@ -140,7 +140,7 @@ class _Checker:
         )
 
     def infer(self, op: Operator, definition: Op) -> dict[str, list[Spec]]:
-        """What the op makes of what its inputs hold by now."""
+        """Shapes and dtypes of the op's outputs, from those that its inputs hold by now."""
         if definition.shape_rule is None and not op.type.endswith("_grad"):
             return {}
         inputs = {slot: [self.spec(op, name) for name in names] for slot, names in op.inputs.items()}
@@ -150,7 +150,7 @@ class _Checker:
             raise _wrong(op, str(error)) from None
 
     def spec(self, op: Operator, name: str) -> Spec | None:
-        """What the variable holds by now, or else what it is declared as."""
+        """The shape and dtype that the variable holds by now, or else its declaration."""
         var = op.block._find_var_recursive(name)
         return None if var is None else self.specs.get(id(var), var.spec)
 
@@ -207,7 +207,7 @@ def _check_outputs(op: Operator) -> None:
 
 
 def _agrees(var: Variable, spec: Spec) -> bool:
-    """Whether a declaration can hold what an op makes.
+    """True if a declaration can hold what an op makes.
 
     No shape and a dimension 0 are what Paddle's programs say where they do not know better, and the rows of
     sequences are only counted at run time. Paddle declares indices and masks as what the layer's input is, so

@@ -126,7 +126,7 @@ class Filler:
 
 
 class _Running:
-    """How many threads still fill a queue."""
+    """The number of threads that still fill a queue."""
 
     def __init__(self, count: int) -> None:
         self._count, self._lock = count, threading.Lock()
@@ -157,7 +157,7 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _R
 
 
 def drained(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """What the sources yield, made up to `capacity` items ahead by a thread each; ReaderError where one of
+    """The items of the sources, made up to `capacity` items ahead by a thread each; ReaderError where one of
     them raises.
     """
     queue = BlockingQueue(capacity)
@@ -208,7 +208,7 @@ class Feed:
 
 
 class QueueReader:
-    """What a variable of kind READER holds: the other end of a queue of batches.
+    """The value of a variable of kind READER: the other end of a queue of batches.
 
     `specs` are the tensors of a batch; `checks` says for each whether its shape is held against the declared
     one.

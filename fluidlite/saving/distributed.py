@@ -1,6 +1,4 @@
-"""What `fluid.io` does for the programs of a job with parameter servers: variables whose parts, or newest
-values, are there.
-"""
+"""Saving and loading for jobs with parameter servers, which hold parts or newest values of variables."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileErr
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.program import Program
-from fluidlite.values.serialize import Source, inside
+from fluidlite.values.serialize import ValueReader, inside
 from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = [
@@ -35,7 +33,7 @@ _KINDS = ("RemotePrefetch", "Optimizer")  # what a trainer never has as a whole
 
 
 def is_server(program: Program) -> bool:
-    """Whether a program is that of a parameter server."""
+    """True if a program is that of a parameter server."""
     return any(op.type == "listen_and_serv" for op in program.global_block().ops)
 
 
@@ -47,7 +45,7 @@ def servers_of(program: Program) -> Servers | None:
 
 
 class Servers:
-    """What the servers of a trainer's program hold, and how to get it."""
+    """The variables that the servers of a trainer's program hold, and access to them."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -73,7 +71,7 @@ class Servers:
 
     @property
     def servers_count(self) -> bool:
-        """Whether the trainer has a counter of steps, but no op that counts: then the servers do."""
+        """True if the trainer has a counter of steps, but no op that counts: then the servers do."""
         touched = {
             name
             for block in self.program.blocks
@@ -131,15 +129,15 @@ class Servers:
         """Of these variables, those whose newest value is on the servers: tables, accumulators, the
         counter of steps.
         """
-        remote, counters = (
-            {*self.remote(), *((self.table,) if self.table else ())},
-            {COUNTER} if self.servers_count else set(),
-        )
+        remote = {*self.remote(), *([self.table] if self.table else [])}
         found: dict[str, LoDTensor] = {}
         for name in names:
-            value = self.value(name) if name in remote else self.newest(name) if name in counters else None
-            if value is not None:
-                found[name] = value
+            if name in remote:
+                found[name] = self.value(name)
+            elif name == COUNTER and self.servers_count:
+                newest = self.newest(name)
+                if newest is not None:
+                    found[name] = newest
         return found
 
 
@@ -149,7 +147,7 @@ def read_whole(folder: str, name: str) -> LoDTensor:
     neither.
     """
     try:
-        with Source.open(inside(folder, name)) as source:
+        with ValueReader.open(inside(folder, name)) as source:
             return only_tensor(source)
     except FileNotFoundError as error:
         pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
@@ -159,14 +157,14 @@ def read_whole(folder: str, name: str) -> LoDTensor:
             ) from None
     arrays = []
     for path in pieces:
-        with Source.open(path) as source:
+        with ValueReader.open(path) as source:
             arrays.append(host(source.tensors(1)[0].array))
     if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
         raise FormatError(f"{pieces[0]} and the other parts of {name!r} do not fit together")
     return LoDTensor(np.concatenate(arrays))
 
 
-def only_tensor(source: Source) -> LoDTensor:
+def only_tensor(source: ValueReader) -> LoDTensor:
     """The tensor that a file of one variable holds.
 
     Of one number, such as Adam's powers of beta, fluid writes what every server has of it one behind the

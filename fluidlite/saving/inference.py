@@ -17,7 +17,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
-from fluidlite.saving.distributed import servers_of
+from fluidlite.saving.distributed import Servers, servers_of
 from fluidlite.saving.variables import (
     get_program_persistable_vars,
     load_persistables,
@@ -79,10 +79,10 @@ def save_inference_model(
     Parameters
     ----------
     dirname: the folder; it is made. The program is the file `model_filename` (`__model__`), the parameters
-    are a file each,
-        or all in `params_filename`.
+        are a file each, or all in `params_filename`.
     export_for_deployment: False keeps the whole program, in `<model_filename>.main_program`, with all
-    persistables. program_only: leaves the parameters out.
+        persistables.
+    program_only: leaves the parameters out.
 
     The results pass through `scale` ops called `save_infer_model/scale_i`. Unlike in Paddle these are added
     to the saved copy only; `main_program` is not changed.
@@ -92,39 +92,48 @@ def save_inference_model(
     if export_for_deployment:
         _check(feeds, targets)
     origin = valid_program(main_program)
-    if any(op.type == "auc" for op in origin.global_block().ops):
-        warnings.warn(
-            "please ensure that you have set the auc states to zeros before saving inference model",
-            stacklevel=2,
-        )
+    _warn(origin, program_only)
     program, names = _with_scales(origin, targets)
     model = os.path.basename(model_filename) if model_filename is not None else "__model__"
     if export_for_deployment:
         program = _inference_program(program, feeds, names)
     else:
         model += ".main_program"
-    values: dict[str, Any] = {}
+    servers = servers_of(origin)
+    values = {} if program_only else _values_to_save(program, servers)
+    if params_filename is not None:
+        # as in fluid, a model whose values come from servers has a file for each
+        params_filename = os.path.basename(params_filename) if servers is None else None
+    with write_folder(dirname) as files:
+        files.put(model, [serialize_program(program)])
+        if values:
+            put_files(files, values, params_filename)
+    return names
+
+
+def _warn(program: Program, program_only: bool) -> None:
+    """fluid's warnings, at the line that calls `save_inference_model`."""
+    if any(op.type == "auc" for op in program.global_block().ops):
+        warnings.warn(
+            "please ensure that you have set the auc states to zeros before saving inference model",
+            stacklevel=3,
+        )
     if program_only:
         warnings.warn(
             "save_inference_model specified the param `program_only` to True, It will not save params of "
             "Program.",
-            stacklevel=2,
+            stacklevel=3,
         )
-    else:
-        servers = servers_of(origin)
-        values = (
-            persistables_of_job(program, servers)
-            if servers is not None
-            else {var.name: value_of(var) for var in get_program_persistable_vars(program)}
-        )
-        if servers is not None:
-            params_filename = None  # as in fluid: a file for each
-            values.update({servers.table: servers.value(servers.table)} if servers.table else {})
-    with write_folder(dirname) as files:
-        files.put(model, [serialize_program(program)])
-        if values:
-            put_files(files, values, None if params_filename is None else os.path.basename(params_filename))
-    return names
+
+
+def _values_to_save(program: Program, servers: Servers | None) -> dict[str, Any]:
+    """The persistable variables of `program`: those of servers from them, the rest from the scope."""
+    if servers is None:
+        return {var.name: value_of(var) for var in get_program_persistable_vars(program)}
+    values = persistables_of_job(program, servers)
+    if servers.table:
+        values[servers.table] = servers.value(servers.table)
+    return values
 
 
 def _check(feeds: Sequence[Any], targets: Sequence[Any]) -> None:

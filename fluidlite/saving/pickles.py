@@ -48,7 +48,7 @@ class _DType:
 
 @dataclass
 class _Array:
-    """What becomes an array when a file has said all about it."""
+    """An array in the making: a file says its type, shape and bytes one by one."""
 
     array: Array | None = None
 
@@ -172,7 +172,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, data: bytes) -> Any:
-        """What the pickle describes."""
+        """The value that the pickle describes."""
         source = _Bytes(data)
         for _ in range(_MAX_STEPS):
             opcode = source.take(1)
@@ -258,7 +258,7 @@ class _Machine:
         self.memo[len(self.memo) if index is None else index] = self.stack[-1]
 
     def recall(self, index: int) -> None:
-        """What was kept under a number."""
+        """The value that was kept under a number."""
         self.stack.append(self.memo[index])
 
 

@@ -28,7 +28,7 @@ from fluidlite.saving.variables import (
     value_of,
 )
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import Source, replace_file
+from fluidlite.values.serialize import ValueReader, replace_file
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]
@@ -181,7 +181,7 @@ def load_program_state(model_path: str, var_list: Sequence[Variable] | None = No
     if os.path.isfile(model_path):
         if wanted is None:
             raise ValueError("var_list can not be None when model_path is a file type")
-        with Source.open(model_path) as source:
+        with ValueReader.open(model_path) as source:
             return {
                 name: host(tensor.array)
                 for name, tensor in zip(sorted(wanted), source.tensors(len(wanted)), strict=True)
@@ -194,7 +194,7 @@ def load_program_state(model_path: str, var_list: Sequence[Variable] | None = No
 
 def _tensor_file(path: str) -> Array:
     try:
-        with Source.open(path) as source:
+        with ValueReader.open(path) as source:
             return host(only_tensor(source).array)
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: the model's files are not complete") from None

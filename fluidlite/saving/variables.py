@@ -26,7 +26,7 @@ from fluidlite.saving.distributed import (
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.serialize import (
     FileSet,
-    Source,
+    ValueReader,
     inside,
     replace_file,
     tensor_bytes,
@@ -62,17 +62,17 @@ Predicate = Callable[[Variable], Any]
 
 # ---------- which variables
 def is_parameter(var: Any) -> bool:
-    """Whether `var` is a Parameter."""
+    """True if `var` is a Parameter."""
     return isinstance(var, Parameter)
 
 
 def is_persistable(var: Variable) -> bool:
-    """Whether the value of `var` outlives a run and can be saved."""
+    """True if the value of `var` outlives a run and can be saved."""
     return var.persistable and var.type not in _NEVER_SAVED
 
 
 def is_belong_to_optimizer(var: Variable) -> bool:
-    """Whether `var` is persistable and no Parameter: accumulators, learning rates, counters."""
+    """True if `var` is persistable and no Parameter: accumulators, learning rates, counters."""
     return not isinstance(var, Parameter) and not var.need_check_feed and is_persistable(var)
 
 
@@ -104,7 +104,7 @@ def valid_program(main_program: Any) -> Program:
 
 # ------------------------------------------------------------------------------------------------ values
 def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedRows:
-    """What the scope holds for `var`; UninitializedError where that is nothing."""
+    """The value of `var` in the scope; UninitializedError where it has none."""
     held = (scope or global_scope()).find_var(var.name)
     if (
         held is None
@@ -268,7 +268,7 @@ def save_persistables(
 
 
 def persistables_of_job(program: Program, servers: Servers) -> dict[str, LoDTensor | SelectedRows]:
-    """What a trainer's save_persistables writes, apart from the distributed table."""
+    """The values that a trainer's save_persistables writes, apart from the distributed table."""
     remote = servers.remote()
     local = [var for var in get_program_persistable_vars(program) if var.name not in (*remote, servers.table)]
     fresh = servers.fresh([var.name for var in local] + remote)
@@ -348,9 +348,9 @@ def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes
         if dirname is None:
             if not isinstance(filename, bytes):
                 raise TypeError("without 'dirname', 'filename' must be the bytes that save_vars returned")
-            found = Source.of_bytes(filename).tensors(len(names))
+            found = ValueReader.of_bytes(filename).tensors(len(names))
         elif filename is not None:
-            with Source.open(os.path.join(dirname, os.fsdecode(filename))) as source:
+            with ValueReader.open(os.path.join(dirname, os.fsdecode(filename))) as source:
                 found = source.tensors(len(names))
         else:
             return {var.name: _read_one(var, dirname) for var in chosen}
@@ -364,7 +364,7 @@ def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes
 def _read_one(var: Variable, dirname: str) -> LoDTensor | SelectedRows:
     if var.type != VarType.SELECTED_ROWS:
         return read_whole(dirname, var.name)
-    with Source.open(inside(dirname, var.name)) as source:
+    with ValueReader.open(inside(dirname, var.name)) as source:
         value = source.selected_rows()
         source.end()
     return value

@@ -13,13 +13,13 @@ __all__ = ["FORMATS", "Format"]
 
 
 class Format(NamedTuple):
-    """How a program is written: the end of its file's name, and the function that writes it."""
+    """A way to write a program: the end of its file's name, and the function that writes it."""
 
     suffix: str
     render: Callable[[Program], bytes]
 
 
-# Each format's module is imported at its first use: the command needs the names of all, and writes one or two.
+# Each format's module is imported at its first use: the command needs the names of all, and writes one.
 def _text(program: Program) -> bytes:
     from fluidlite.ir.printing import program_text
 

@@ -40,7 +40,9 @@ def block_code(block: Block, skip_op_callstack: bool = True) -> str:
 def variable_code(var: Variable) -> str:
     """`persist trainable parameter w : fluid.VarType.LOD_TENSOR.shape(3, 4).astype(VarType.FP32)`."""
     persist = "persist " if var.persistable else ""
-    kind = f"{'trainable ' if var.trainable else ''}parameter" if isinstance(var, Parameter) else "var"
+    kind = "parameter" if isinstance(var, Parameter) else "var"
+    if isinstance(var, Parameter) and var.trainable:
+        kind = "trainable parameter"
     shaped = (
         f".shape{tuple(var.shape)}.astype(VarType.{var.dtype.name})"
         if var.type in _SHAPED and var._dtype is not None

@@ -1,5 +1,5 @@
-"""What became of a program: which ops of the original a role's program keeps, changes and lacks, and which
-are new in it.
+"""Differences of programs: the ops of the original that a role's program keeps, changes and lacks, and its
+new ones.
 
 An op is the same as another when type, inputs, outputs and attributes are the same, wherever it stands; the
 same op, changed, when only its type and outputs are, or its type and inputs, or its type and the parameter
@@ -38,8 +38,10 @@ class Edit:
     ----------
     kind: "kept", "changed", "inserted" or "removed".
     before, after: positions among all ops of the original and of the role's program, block after block; None
-    where there is none. old, new: the ops there. changes: what is different in a changed op: `Grad: w@GRAD ->
-    w@GRAD.block0`. moved: a kept op that no longer stands in the original's order.
+        where there is none.
+    old, new: the ops there.
+    changes: the differences of a changed op: `Grad: w@GRAD -> w@GRAD.block0`.
+    moved: a kept op that no longer stands in the original's order.
     """
 
     kind: str
@@ -187,11 +189,16 @@ def _increasing(numbers: Sequence[int]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _named(names: Sequence[str]) -> str:
+    return " ".join(names) or "(nothing)"
+
+
 def _changes(old: Operator, new: Operator) -> Iterator[str]:
     for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
         for slot in sorted({*before, *after}):
-            if before.get(slot, []) != after.get(slot, []):
-                yield f"{slot}: {' '.join(before.get(slot, [])) or '(nothing)'} -> {' '.join(after.get(slot, [])) or '(nothing)'}"
+            old_names, new_names = before.get(slot, []), after.get(slot, [])
+            if old_names != new_names:
+                yield f"{slot}: {_named(old_names)} -> {_named(new_names)}"
     for name in sorted({*old.attrs, *new.attrs} - {CALLSTACK_ATTR}):
         was, now = (repr(_plain(op, name)) if name in op.attrs else "(nothing)" for op in (old, new))
         if was != now:
@@ -200,7 +207,7 @@ def _changes(old: Operator, new: Operator) -> Iterator[str]:
 
 # ------------------------------------------------------------------------------------------------ text
 def summary(edits: Iterable[Edit]) -> dict[str, int]:
-    """How many ops are kept, changed, inserted and removed."""
+    """The numbers of ops that are kept, changed, inserted and removed."""
     counts = {"kept": 0, "changed": 0, "inserted": 0, "removed": 0}
     for edit in edits:
         counts[edit.kind] += 1

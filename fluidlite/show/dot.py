@@ -44,7 +44,8 @@ def program_dot(program: Program) -> str:
 
 def _cluster(block: Block) -> Iterator[str]:
     graph = block_graph(block)
-    yield f'  subgraph cluster_{block.idx} {{ label="block {block.idx}"; color="#bbbbbb"; fontname="Helvetica";'
+    style = 'color="#bbbbbb"; fontname="Helvetica";'
+    yield f'  subgraph cluster_{block.idx} {{ label="block {block.idx}"; {style}'
     for index, value in enumerate(graph.values):
         fill, ink = (_FILL["parameter"], "white") if value.is_parameter else (_FILL["value"], "black")
         yield (
@@ -61,14 +62,12 @@ def _cluster(block: Block) -> Iterator[str]:
 
 
 def _role(op: Operator) -> str:
-    role = op.role
-    return (
-        "RPC"
-        if role & (OpRole.RPC | OpRole.Dist)
-        else "Optimize"
-        if role & (OpRole.Optimize | OpRole.LRSched)
-        else ("Backward" if role & OpRole.Backward else "Forward")
-    )
+    """The role that an op is coloured by; the first that fits, since an op may have several."""
+    if op.role & (OpRole.RPC | OpRole.Dist):
+        return "RPC"
+    if op.role & (OpRole.Optimize | OpRole.LRSched):
+        return "Optimize"
+    return "Backward" if op.role & OpRole.Backward else "Forward"
 
 
 def _quoted(text: str) -> str:

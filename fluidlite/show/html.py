@@ -69,7 +69,7 @@ class SliceLike(Protocol):
 
 
 class ProgramsLike(Protocol):
-    """What one process runs."""
+    """The two programs that one process runs."""
 
     @property
     def main(self) -> Program: ...
@@ -78,7 +78,7 @@ class ProgramsLike(Protocol):
 
 
 class JobLike(Protocol):
-    """What the page needs to know of a job: see `fluidlite.transpiler.parts.roles.Job`."""
+    """The facts about a job that the page shows: see `fluidlite.transpiler.parts.roles.Job`."""
 
     main: Program
     startup: Program
@@ -95,7 +95,7 @@ class JobLike(Protocol):
 
 def program_page(program: Program, title: str = "program") -> str:
     """The page of one program."""
-    pool = _Pool()
+    pool = _Interner()
     data = {
         "title": title,
         "facts": [],
@@ -114,7 +114,7 @@ def job_page(job: JobLike, title: str = "job") -> str:
     Trainers differ in their number only, so no more than three of them are made and compared; were these to
     differ in something else, all are made.
     """
-    pool, roles = _Pool(), _Roles(job)
+    pool, roles = _Interner(), _Roles(job)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
     pool.lines = {
         op.where
@@ -165,7 +165,7 @@ def _parameters(program: Program) -> list[list[Any]]:
 
 
 # ---------- what stands once
-class _Pool:
+class _Interner:
     """Names, source lines, ops, declarations and programs, each under the number at which it was first
     seen.
     """
@@ -281,7 +281,7 @@ def _fixed(one: Program, other: Program) -> frozenset[tuple[int, int, str]]:
 
 
 def _declared(text: str, name: str) -> str:
-    """What stands behind the name in a declaration, `param` before it where it is one."""
+    """The part of a declaration after the name, with `param` before it where it is one."""
     return f"{text.split(' ', 1)[0]} {text.rsplit(': ', 1)[-1]}"
 
 
@@ -307,7 +307,7 @@ class _Roles:
         self.baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
         self.matches: dict[tuple[str, int], list[int]] = {}
 
-    def data(self, pool: _Pool) -> list[dict[str, Any]]:
+    def data(self, pool: _Interner) -> list[dict[str, Any]]:
         """Every role: its name, and the numbers of its programs."""
         trainers = [role for role in self.job.roles if role.kind == "trainer"]
         pair = [self.job.programs(role) for role in trainers[:2]]
@@ -336,7 +336,7 @@ class _Roles:
         return self._without_copies(found)
 
     def _numbers(
-        self, pool: _Pool, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
+        self, pool: _Interner, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
     ) -> dict[str, int]:
         programs: ProgramsLike = self.job.programs(role)
         numbers = {}
@@ -356,10 +356,9 @@ class _Roles:
         """
         pairs, exact = baseline.matches(program)
         count = sum(len(block.ops) for block in program.blocks)
-        return [
-            0 if index not in pairs else (pairs[index] + 1) * (1 if index in exact else -1)
-            for index in range(count)
-        ]
+        signed = {index: position + 1 for index, position in pairs.items()}
+        signed.update({index: -signed[index] for index in pairs.keys() - exact})
+        return [signed.get(index, 0) for index in range(count)]
 
     @staticmethod
     def _without_copies(roles: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -375,7 +374,8 @@ class _Roles:
 def _static_table(job: JobLike) -> str:
     """Which server holds which rows, for readers without scripts."""
     rows = [
-        f"<tr><td>{html.escape(part.param)}</td><td>{rows_text(part.first_row, part.shape)}</td><td>{html.escape(part.endpoint)}</td></tr>"
+        f"<tr><td>{html.escape(part.param)}</td><td>{rows_text(part.first_row, part.shape)}</td>"
+        f"<td>{html.escape(part.endpoint)}</td></tr>"
         for part in sorted(job.slices, key=lambda part: (part.param, part.first_row))[:_MOST_STATIC]
     ]
     more = f"<p>... and {len(job.slices) - _MOST_STATIC} more.</p>" if len(job.slices) > _MOST_STATIC else ""

@@ -2,7 +2,8 @@
 
     {"format": "fluidlite-program", "version": 1, "random_seed": 0, "blocks": [
       {"parent": -1, "forward": -1,
-       "vars": [{"name": "w", "kind": "lod_tensor", "dtype": "float32", "shape": [784, 10], "parameter": true, "trainable": true}],
+       "vars": [{"name": "w", "kind": "lod_tensor", "dtype": "float32", "shape": [784, 10], "parameter": true,
+                 "trainable": true}],
        "ops": [{"type": "mul", "inputs": {"X": ["img"], "Y": ["w"]}, "outputs": {"Out": ["y"]},
                 "attrs": {"x_num_col_dims": {"type": "int", "value": 1}},
                 "where": {"file": "train.py", "line": 26, "function": "<module>"}}]}]}
@@ -81,7 +82,7 @@ def program_json(program: Program, indent: int | None = 1) -> str:
 
 
 def program_data(program: Program) -> dict[str, Any]:
-    """What `program_json` writes, as dicts and lists."""
+    """A program as the dicts and lists that `program_json` writes."""
     return {
         "format": FORMAT,
         "version": VERSION,

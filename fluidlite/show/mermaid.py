@@ -33,7 +33,8 @@ def _subgraph(block: Block) -> Iterator[str]:
     graph = block_graph(block)
     yield f'  subgraph block{block.idx}["block {block.idx}"]'
     for index, value in enumerate(graph.values):
-        yield f'    v{block.idx}_{index}(["{_escaped(value_label(value))}"]){":::param" if value.is_parameter else ""}'
+        style = ":::param" if value.is_parameter else ""
+        yield f'    v{block.idx}_{index}(["{_escaped(value_label(value))}"]){style}'
     for number, op in enumerate(graph.ops):
         yield f'    op{block.idx}_{number}["{_escaped(op.type)}"]:::op'
         yield from (f"    v{block.idx}_{index} --> op{block.idx}_{number}" for index in graph.reads[number])
@@ -43,7 +44,10 @@ def _subgraph(block: Block) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """Mermaid reads `#35;` as the character 35; whatever could be markup to it is written so."""
-    return "".join(
-        char if char.isalnum() or char in " _.@[],/:-+" else "<br>" if char == "\n" else f"#{ord(char)};"
-        for char in text
-    )
+    return "".join(map(_escaped_char, text))
+
+
+def _escaped_char(char: str) -> str:
+    if char == "\n":
+        return "<br>"
+    return char if char.isalnum() or char in " _.@[],/:-+" else f"#{ord(char)};"

@@ -27,7 +27,8 @@ def program_cell(program: Program) -> str:
     """HTML of the whole program; the first block is open. Blocks beyond 2000 ops are cut there."""
     ops = sum(len(block.ops) for block in program.blocks)
     parameters = sum(isinstance(var, Parameter) for var in program.list_vars())
-    head = f"Program: {_count(ops, 'op')} in {_count(len(program.blocks), 'block')}, {_count(parameters, 'parameter')}"
+    blocks = _count(len(program.blocks), "block")
+    head = f"Program: {_count(ops, 'op')} in {blocks}, {_count(parameters, 'parameter')}"
     return f"<div><strong>{head}</strong>{''.join(map(_block, program.blocks))}</div>"
 
 

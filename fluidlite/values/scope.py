@@ -76,7 +76,7 @@ class ScopeVariable:
         return self._number(int)
 
     def is_int(self) -> bool:
-        """Whether an integer is held here."""
+        """True if an integer is held here."""
         return isinstance(self.value, int)
 
     def set_float(self, value: float) -> None:
@@ -88,7 +88,7 @@ class ScopeVariable:
         return self._number(float)
 
     def is_float(self) -> bool:
-        """Whether a number that is no integer is held here."""
+        """True if a number that is no integer is held here."""
         return isinstance(self.value, float)
 
     def _number(self, kind: type[Number]) -> Number:
@@ -97,7 +97,7 @@ class ScopeVariable:
         return self._held(kind)
 
     def is_initialized(self) -> bool:
-        """Whether anything is held here."""
+        """True if anything is held here."""
         return self.value is not None and (
             not isinstance(self.value, LoDTensor) or self.value.array is not None
         )

@@ -26,7 +26,7 @@ from fluidlite.base.errors import FormatError
 from fluidlite.ir import framework_pb
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
-__all__ = ["FileSet", "Source", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
+__all__ = ["FileSet", "ValueReader", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
 
 _MAX_DESC = 1 << 12
 _MAX_LEVELS = 64
@@ -65,7 +65,7 @@ def value_bytes(value: LoDTensor | SelectedRows, dtype: Any = None) -> bytes:
 
 
 # ------------------------------------------------------------------------------------------------ reading
-class Source:
+class ValueReader:
     """Reads values one after the other from a file or from bytes; FormatError names the file where it is
     none of ours.
     """
@@ -75,13 +75,13 @@ class Source:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: str | os.PathLike[str]) -> Iterator[Source]:
+    def open(cls, path: str | os.PathLike[str]) -> Iterator[ValueReader]:
         """A source over a file."""
         with open(path, "rb") as stream:
             yield cls(stream, os.fstat(stream.fileno()).st_size, str(path))
 
     @classmethod
-    def of_bytes(cls, data: bytes, name: str = "the bytes given") -> Source:
+    def of_bytes(cls, data: bytes, name: str = "the bytes given") -> ValueReader:
         """A source over bytes in memory."""
         return cls(io.BytesIO(data), len(data), name)
 

@@ -151,7 +151,7 @@ class LoDTensor:
         self.set_lod(offsets_of(lengths))
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
-        """Whether the level of detail fits the array."""
+        """True if the level of detail fits the array."""
         try:
             _check_lod(self._lod, None if self._array is None else self._array.shape)
         except ValueError:
@@ -262,7 +262,7 @@ class LoDTensor:
 
 
 def _settable(value: Array) -> Array:
-    """What a tensor can hold of `value`: all but text, objects and wide unsigned numbers."""
+    """`value` as an array that a tensor can hold: all but text, objects and wide unsigned numbers."""
     if value.dtype == np.uint16:  # in 1.8 a tensor of that type is one of float16
         return value.astype(np.float16)
     try:

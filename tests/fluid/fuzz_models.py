@@ -19,7 +19,7 @@ from fluidlite.errors import FormatError
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse
 from fluidlite.saving.pickles import load_arrays
-from fluidlite.values.serialize import Source, tensor_bytes, value_bytes
+from fluidlite.values.serialize import ValueReader, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models"
@@ -83,13 +83,13 @@ def _read_program(data: bytes) -> None:
 
 
 def _read_tensors(data: bytes) -> None:
-    source = Source.of_bytes(data)
+    source = ValueReader.of_bytes(data)
     while source.left:
         source.tensor()
 
 
 def _read_rows(data: bytes) -> None:
-    Source.of_bytes(data).selected_rows()
+    ValueReader.of_bytes(data).selected_rows()
 
 
 def _read_text(data: bytes) -> None:

@@ -22,7 +22,7 @@ from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc, TensorDesc
 from fluidlite.saving import pickles
 from fluidlite.saving.pickles import dump_arrays, load_arrays
-from fluidlite.values.serialize import Source, tensor_bytes, value_bytes, write_folder
+from fluidlite.values.serialize import ValueReader, tensor_bytes, value_bytes, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 parse_program = fluid.Program.parse_from_string
@@ -225,7 +225,7 @@ def tensor_file(
 
 
 def refuse_tensor(data: bytes, match: str) -> None:
-    refused(lambda: Source.of_bytes(data, "some file").tensor(), f"some file: .*{match}", megabytes=1)
+    refused(lambda: ValueReader.of_bytes(data, "some file").tensor(), f"some file: .*{match}", megabytes=1)
 
 
 def test_tensors_that_are_larger_than_their_file() -> None:
@@ -253,15 +253,17 @@ def test_levels_that_do_not_fit() -> None:
 
 def test_selected_rows_that_do_not_fit() -> None:
     good = value_bytes(SelectedRows([1, 4], 6, np.ones((2, 3), "float32")))
-    assert Source.of_bytes(good).selected_rows().rows() == [1, 4]
+    assert ValueReader.of_bytes(good).selected_rows().rows() == [1, 4]
     for size in range(len(good)):
-        refused(lambda size=size: Source.of_bytes(good[:size]).selected_rows())
+        refused(lambda size=size: ValueReader.of_bytes(good[:size]).selected_rows())
     refused(
-        lambda: Source.of_bytes(struct.pack("<IQ", 0, 1 << 61)).selected_rows(), "should take", megabytes=1
+        lambda: ValueReader.of_bytes(struct.pack("<IQ", 0, 1 << 61)).selected_rows(),
+        "should take",
+        megabytes=1,
     )
     for rows, height in (([1, 9], 6), ([-1, 0], 6)):
         refused(
-            lambda rows=rows, height=height: Source.of_bytes(
+            lambda rows=rows, height=height: ValueReader.of_bytes(
                 value_bytes(SelectedRows(rows, height, np.ones((2, 3), "float32")))
             ).selected_rows(),
             "row numbers",
@@ -271,12 +273,12 @@ def test_selected_rows_that_do_not_fit() -> None:
 def test_truncated_tensors() -> None:
     data = tensor_bytes(LoDTensor(np.arange(6, dtype="float32").reshape(3, 2), ((0, 1, 3),)))
     for size in range(len(data)):
-        refused(lambda size=size: Source.of_bytes(data[:size]).tensor(), megabytes=1)
+        refused(lambda size=size: ValueReader.of_bytes(data[:size]).tensor(), megabytes=1)
 
 
 def test_more_in_a_file_than_was_asked_for() -> None:
     data = tensor_bytes(LoDTensor(np.ones(2, "float32")))
-    refused(lambda: Source.of_bytes(data + b"x").tensors(1), "1 bytes are left over")
+    refused(lambda: ValueReader.of_bytes(data + b"x").tensors(1), "1 bytes are left over")
 
 
 # ------------------------------------------------------------------------------------------------ pickles

@@ -321,20 +321,20 @@ STREAMS = pathlib.Path(__file__).parents[1] / "golden" / "io"
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64"])
 def test_every_dtype_is_stored_as_paddle_stores_it(dtype: str) -> None:
     value = np.arange(6).reshape(2, 3).astype(dtype)
-    with serialize.Source.open(STREAMS / dtype) as source:
+    with serialize.ValueReader.open(STREAMS / dtype) as source:
         found = source.tensors(1)[0].array
     assert found.dtype == value.dtype and found.tolist() == value.tolist()
     assert serialize.tensor_bytes(LoDTensor(value)) == (STREAMS / dtype).read_bytes()
 
 
 def test_sequences_and_rows_are_stored_as_paddle_stores_them() -> None:
-    with serialize.Source.open(STREAMS / "sequence") as source:
+    with serialize.ValueReader.open(STREAMS / "sequence") as source:
         tensor = source.tensors(1)[0]
     assert tensor.recursive_sequence_lengths() == [[2, 1], [1, 3, 1]] and np.asarray(
         tensor
     ).ravel().tolist() == [0, 1, 2, 3, 4]
     assert serialize.value_bytes(tensor) == (STREAMS / "sequence").read_bytes()
-    with serialize.Source.open(STREAMS / "rows") as source:
+    with serialize.ValueReader.open(STREAMS / "rows") as source:
         rows = source.selected_rows()
         source.end()
     assert rows.rows() == [7, 2, 7] and rows.height() == 9 and rows.array.tolist() == [[0, 1], [2, 3], [4, 5]]

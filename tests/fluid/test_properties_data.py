@@ -17,7 +17,7 @@ from properties import EXAMPLES, seeds, values
 import fluidlite as fluid
 from fluidlite import io, layers
 from fluidlite.saving.pickles import dump_arrays, load_arrays
-from fluidlite.values.serialize import Source, tensor_bytes, value_bytes
+from fluidlite.values.serialize import ValueReader, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows, lengths_of, offsets_of
 
 PLACE = fluid.CPUPlace()
@@ -256,12 +256,12 @@ def same(found: Any, array: np.ndarray) -> None:
 def test_values_and_their_bytes(
     array: np.ndarray, lengths: list[list[int]], rows: list[int], seed: int
 ) -> None:
-    same(Source.of_bytes(tensor_bytes(LoDTensor(array))).tensor().array, array)
+    same(ValueReader.of_bytes(tensor_bytes(LoDTensor(array))).tensor().array, array)
     sequences = LoDTensor(values((sum(lengths[-1]), 2), seed, "float32"), offsets_of(lengths))
-    found = Source.of_bytes(tensor_bytes(sequences)).tensor()
+    found = ValueReader.of_bytes(tensor_bytes(sequences)).tensor()
     assert found.lod() == sequences.lod()
     same(found.array, sequences.array)
-    sparse = Source.of_bytes(
+    sparse = ValueReader.of_bytes(
         value_bytes(SelectedRows(rows, 100, values((len(rows), 3), seed)))
     ).selected_rows()
     assert (sparse.rows(), sparse.height()) == (rows, 100)

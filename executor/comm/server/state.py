@@ -17,7 +17,7 @@ from fluidlite.executor.comm.server.rendezvous import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
 from fluidlite.values.scope import Scope
-from fluidlite.values.serialize import Source, value_bytes
+from fluidlite.values.serialize import ValueReader, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = [
@@ -66,7 +66,7 @@ def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
 
 def decode_value(data: bytes, name: str, sparse: bool) -> LoDTensor | SelectedRows:
     """One variable of Paddle's format; FormatError names it where it is none."""
-    source = Source.of_bytes(data, name)
+    source = ValueReader.of_bytes(data, name)
     value = source.selected_rows() if sparse else source.tensor()
     source.end()
     return value

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.backward.rules import Context
+from fluidlite.backward.rules import GradientContext
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import grad_name
 from fluidlite.data_feeder import check_type, check_variable_and_dtype, convert_dtype
@@ -119,7 +119,7 @@ def _append_gradient(op: Operator, parent: Block, gradients: Block) -> None:
     of it.
     """
     names = [var.name for var in visible(parent, reads_and_writes(gradients)[0])]
-    gradient = Context(op, set(), gradients).ops[0]
+    gradient = GradientContext(op, set(), gradients).ops[0]
     gradient.set_input("Input", names)
     gradient.set_output("Input@GRAD", [grad_name(name) for name in names])
     parent.adopt(len(parent.ops), gradient)

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.reading.queues import BlockingQueue, QueueReader
-from fluidlite.values.serialize import Source, replace_file, tensor_bytes, value_bytes
+from fluidlite.values.serialize import ValueReader, replace_file, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _INT, _INTS, _STRING = required(AttrType.INT), required(AttrType.INTS), required(AttrType.STRING)
@@ -117,7 +117,7 @@ load = Op(
 def _(ctx: Any, file_path: str, load_as_fp16: bool, seek: int, shape: list[int]) -> Any:
     var = ctx.op.block._find_var_recursive(ctx.op.output("Out")[0])
     try:
-        with Source.open(file_path) as source:
+        with ValueReader.open(file_path) as source:
             if var is not None and var.type == VarType.SELECTED_ROWS:
                 return _loaded(ctx, source.selected_rows(), load_as_fp16)
             value = source.tensor()
@@ -144,9 +144,11 @@ def _(ctx: Any, file_path: str, load_as_fp16: bool, model_from_memory: bool) -> 
     count = len(ctx.op.output("Out"))
     if model_from_memory:
         data = file_path.encode(errors="surrogateescape")
-        return {"Out": [_loaded(ctx, value, load_as_fp16) for value in Source.of_bytes(data).tensors(count)]}
+        return {
+            "Out": [_loaded(ctx, value, load_as_fp16) for value in ValueReader.of_bytes(data).tensors(count)]
+        }
     try:
-        with Source.open(file_path) as source:
+        with ValueReader.open(file_path) as source:
             return {"Out": [_loaded(ctx, value, load_as_fp16) for value in source.tensors(count)]}
     except FileNotFoundError:
         raise _missing(file_path) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.attr_types import BlockValue
 from fluidlite.base.dtypes import VarType, to_vartype
 from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
 from fluidlite.ir import views
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Block"]
 
 
-class Block:
+class Block(BlockValue):
     """A list of ops and the variables that they use; other names are looked up in the parent block.
 
     The only ways to change `ops`: `append_op`, `_prepend_op`, `_insert_op`, `insert_before`, `insert_after`,

@@ -22,7 +22,7 @@ TESTS = sorted(path for path in (ROOT / "tests").rglob("*.py"))
 MAX_FILE, MAX_FUNCTION = 600, 40
 
 # What the formatter made longer than the limits, and is still to be cut. These lists only get shorter.
-STILL_LONG_FILES = {"fluidlite/base/registry.py", "transpiler/check/servers.py"}
+STILL_LONG_FILES = {"transpiler/check/servers.py"}
 STILL_LONG_FUNCTIONS = {
     "benchmarks/ctr.py:job",
     "benchmarks/pserver.py:job",
@@ -32,7 +32,6 @@ STILL_LONG_FUNCTIONS = {
     "executor/executor.py:Executor._acquire",
     "executor/passes/tiles.py:_Loop._loop",
     "fluidlite/cli/tables.py:_plan_parts",
-    "fluidlite/saving/inference.py:save_inference_model",
     "transpiler/check/facts.py:read_server",
     "transpiler/check/order.py:_check_step",
     "transpiler/check/ranks.py:_check_snapshots",

@@ -13,8 +13,11 @@ from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
-from fluidlite.executor.compile.plan import BoundPlan, compile_plan
+from fluidlite.executor.compile.pipeline import compile_plan, lower
+from fluidlite.executor.explain import explain
+from fluidlite.executor.plan.plan import Target
 from fluidlite.executor.run import feeding
+from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
@@ -235,9 +238,7 @@ class Executor:
                 signature.specs(form),
                 signature.fetches,
                 scope,
-                self.threads or feeding.blas_threads(),
-                recorder.active,
-                self.xp is np,
+                Target(self.threads or feeding.blas_threads(), self.xp is np, recorder.active),
             )
         bound = BoundPlan(plan, scope, self.place, self.random, switches=self.threads is None)
         bound.lock.acquire()
@@ -296,27 +297,22 @@ class Executor:
         feed: Mapping[str, Any] | None = None,
         fetch_list: Any = None,
         scope: Scope | None = None,
+        after: str = "",
     ) -> str:
-        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped.
-        Runs nothing.
-        """
-        from fluidlite.executor.explain import explain
+        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped and
+        why. Runs nothing.
 
+        `after` names a pass of `fluidlite.executor.passes.PASSES`: the plan is shown as that pass leaves it;
+        "lower" shows it before the first. NotFoundError for an unknown name.
+        """
         program = program or default_main_program()
         scope = scope if scope is not None else global_scope()
         names, _ = split_fetches(fetch_list)
         signature = self._signature(program, dict(feed or {}), names)
         _, form = signature.arguments(dict(feed or {}))
-        plan = compile_plan(
-            program.global_block(),
-            program.global_block().ops,
-            signature.specs(form),
-            names,
-            scope,
-            feeding.blas_threads(),
-            on_host=self.xp is np,
-        )
-        return explain(plan)
+        block = program.global_block()
+        target = Target(feeding.blas_threads(), self.xp is np)
+        return explain(lower(block, block.ops, signature.specs(form), names, scope, target), after)
 
 
 def fetch(frame: Frame, name: str) -> Any:

@@ -1,86 +1,87 @@
-"""A plan as a person reads it: what it costs, what was fused or left out, and its source."""
+"""A plan as a person reads it: its cost, what was fused or left out and why, its source, and its buffers."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
-from fluidlite.executor.compile.plan import Plan
-from fluidlite.executor.compile.plan_ir import Storage, flat
+from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.passes import PASSES
+from fluidlite.executor.plan.plan import CompiledPlan, Plan
+from fluidlite.executor.plan.steps import flat
+from fluidlite.executor.plan.values import Storage
+from fluidlite.executor.run.calls import KernelCall
 
 __all__ = ["explain"]
 
 
-def explain(plan: Plan) -> str:
-    """Summary, buffers and generated source of a plan."""
-    lines = [
-        f"plan: {len([*flat(plan.steps)])} steps, {plan.dropped} left out because nothing reads their "
-        f"results",
-        f"memory: {_bytes(plan.layout.pool_bytes)} of buffers (without sharing "
-        f"{_bytes(plan.layout.total_bytes)}), "
-        f"{_bytes(_param_bytes(plan))} of persistable variables, updated in place",
-        *_blocks(plan),
-        *_calls(plan),
-        *_fusions(plan),
-        *_buffers(plan),
-        "",
-        plan.text,
-    ]
-    return "\n".join(lines)
+def explain(lowered: Plan, after: str = "") -> str:
+    """Summary, remarks of the passes, generated source and buffers of a plan after a pass (default: the
+    last).
+    """
+    compiled = plan_after(lowered, after or PASSES[-1].__name__)
+    parts: Iterable[list[str]] = (
+        _summary(lowered, compiled),
+        _blocks(compiled.plan),
+        _calls(compiled),
+        [f"{remark.kind}: {remark.text}" for remark in compiled.plan.remarks],
+        ["", compiled.text],
+        _buffers(compiled.plan),
+    )
+    return "\n".join(line for part in parts for line in part)
 
 
-def _bytes(count: int) -> str:
+def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
+    plan = compiled.plan
+    steps = sum(not step.is_view for step in flat(plan.steps))
+    before = sum(not step.is_view for step in flat(lowered.steps))
+    lines = [f"plan: {steps} steps (of {before} as lowered)"]
+    params = sum(
+        {value.name: value.nbytes for value in compiled.values if value.storage is Storage.PARAM}.values()
+    )
+    persistable = f"{_bytes(params)} of persistable variables, updated in place"
+    if plan.layout is None:
+        return [*lines, f"memory: buffers are not placed yet, {persistable}"]
+    pool, alone = _bytes(plan.layout.pool_bytes), _bytes(plan.layout.total_bytes)
+    return [*lines, f"memory: {pool} of buffers (without sharing {alone}), {persistable}"]
+
+
+def _bytes(count: float) -> str:
     for unit in ("B", "KB", "MB"):
         if count < 1024:
             return f"{count:.4g} {unit}"
-        count = count / 1024  # type: ignore[assignment]
+        count = count / 1024
     return f"{count:.4g} GB"
 
 
-def _param_bytes(plan: Plan) -> int:
-    return sum({value.name: value.nbytes for value in plan.values if value.storage == Storage.PARAM}.values())
-
-
 def _blocks(plan: Plan) -> list[str]:
-    """Which sub-blocks are part of the source, and which run op by op in the interpreter, and why."""
-    inside = Counter(
-        step.op.type for step in flat(plan.steps) if step.body is not None and step.op is not None
-    )
-    lines = (
-        [
-            "sub-blocks written into the plan: "
-            + ", ".join(f"{name} x {count}" for name, count in sorted(inside.items()))
-        ]
-        if inside
-        else []
-    )
-    return lines + [
-        f"sub-block left to the interpreter: {op.type} at {op.where}: {reason}"
-        for op, reason in plan.choices.outside.items()
-    ]
-
-
-def _calls(plan: Plan) -> list[str]:
-    kinds = Counter(
-        step.op.type
-        for step in flat(plan.steps)
-        if step.op is not None and any("kernel_" in line for line in step.lines)
-    )
+    """Sub-blocks that are part of the source; those left to the interpreter are among the remarks."""
+    kinds = [step.op.type for step in flat(plan.steps) if step.body is not None and step.op is not None]
     if not kinds:
         return []
-    return [
-        "portable kernels (a fresh array per result): "
-        + ", ".join(f"{name} x {count}" for name, count in kinds.most_common())
-    ]
+    counts = sorted(Counter(kinds).items())
+    return ["sub-blocks written into the plan: " + ", ".join(f"{name} x {count}" for name, count in counts)]
 
 
-def _fusions(plan: Plan) -> list[str]:
-    return [f"fused: {step.note}" for step in flat(plan.steps) if "fused" in step.note]
+def _calls(compiled: CompiledPlan) -> list[str]:
+    calls = [thing.op.type for thing in compiled.bound_objects() if isinstance(thing, KernelCall)]
+    if not calls:
+        return []
+    counts = Counter(calls).most_common()
+    listed = ", ".join(f"{name} x {count}" for name, count in counts)
+    return [f"portable kernels (a fresh array per result): {listed}"]
 
 
 def _buffers(plan: Plan) -> list[str]:
+    """A line for each buffer, by its place in the pool."""
+    if plan.layout is None:
+        return []
     rows = sorted(plan.layout.offsets.items(), key=lambda item: (item[1], item[0].number))
-    return ["buffers (offset, bytes, dtype, shape, variable):"] + [
-        f"  {offset:>12} {value.nbytes:>12} {value.symbol:>6} {value.dtype} {list(value.shape or ())} "
-        f"{value.name or '(temporary)'}"
-        for value, offset in rows
+    return [
+        "buffers (offset, bytes, number, dtype, shape, variable):",
+        *(
+            f"  {offset:>12} {value.nbytes:>12} {value.number:>6} {value.dtype} {list(value.shape or ())} "
+            f"{value.name or '(temporary)'}"
+            for value, offset in rows
+        ),
     ]

@@ -16,8 +16,9 @@ from fluidlite.executor.comm.ops import Values, action
 from fluidlite.executor.comm.server.loop import ParameterServer
 from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.session import Session
-from fluidlite.executor.compile.builder import FeedSpec
-from fluidlite.executor.compile.plan import BoundPlan, compile_plan
+from fluidlite.executor.compile.pipeline import compile_plan
+from fluidlite.executor.plan.plan import FeedSpec
+from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
@@ -156,7 +157,7 @@ class PlannedBlocks:
 
     def _compile(self, use: _BlockUse, values: Mapping[str, Any]) -> BoundPlan:
         feeds = {name: _feed_spec(value) for name, value in values.items()}
-        plan = compile_plan(use.block, use.block.ops, feeds, use.leaves, self.scope, 1)
+        plan = compile_plan(use.block, use.block.ops, feeds, use.leaves, self.scope)
         return BoundPlan(plan, self.scope, self.interpreter.place, self.random)
 
 

@@ -9,51 +9,58 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.compile.blocks import (
-    Body,
-    Record,
-    block_writer,
-    keep,
-    merge,
-    merge_all,
-    shaped,
-    taken,
+from fluidlite.executor.compile.blocks import Body, block_writer, merge, merge_all, shaped, taken
+from fluidlite.executor.compile.builder import PlanBuilder
+from fluidlite.executor.compile.saved import SavedForBackward, keep
+from fluidlite.executor.plan.actions import (
+    Assign,
+    Bound,
+    Branch,
+    Call,
+    Elementwise,
+    Fresh,
+    Function,
+    LodOf,
+    Loop,
+    New,
+    OrElse,
+    Out,
 )
-from fluidlite.executor.compile.emitter import Fresh
-from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.loops import array_result, changed, replaced_names
 from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, zeros_of
 from fluidlite.values.tensor import LoDTensorArray
 
-__all__ = ["Total", "combined", "finish", "zeros"]
+__all__ = ["combined", "finish", "total_of", "zeros"]
 
 
-# ---------- what the generated source calls for values of any kind
-class _Bound:
-    """Something that works with the array module of the place that a plan is bound to."""
+# ---------- called by plans, for values of any kind
+class _OfModule:
+    """Works with the array module of the place that a plan is bound to."""
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
 
-class Add(_Bound):
+class Add(_OfModule):
     """The sum of two gradients, either of which may be None."""
 
     def __call__(self, a: Any, b: Any) -> Any:
         return added(self.xp, a, b)
 
 
-class ZerosIfNone(_Bound):
+class ZerosIfNone(_OfModule):
     """A gradient, or zeros that look like the value it belongs to."""
 
     def __call__(self, made: Any, value: Any) -> Any:
         return made if made is not None else zeros_of(self.xp, value)
 
 
-class StepBack(_Bound):
-    """What the step before gets for a variable whose gradient came in: arrays add up, and so does the
-    total of what was added.
+class StepBack(_OfModule):
+    """The gradient that goes on to the step before, of a variable whose gradient came in: arrays add up, and
+    so does the total of what was added.
     """
 
     def __init__(self, xp: Any, carried: bool, replaced: bool) -> None:
@@ -70,123 +77,96 @@ class StepBack(_Bound):
 
 
 # ---------------------------------------------------------------------- parts
-def zeros(builder: Any, op: Operator, like: Value, steps: list[Step]) -> Value:
+def zeros(builder: PlanBuilder, op: Operator, like: Value, steps: list[Step]) -> Value:
     """Zeros in the shape of a value of known shape."""
     assert like.dtype is not None
-    value: Value = builder.values.make(like.shape, like.dtype, Storage.BUFFER)
+    value = builder.values.make(like.shape, like.dtype, Storage.BUFFER)
     value.uniform = np.zeros((), like.dtype).item()
-    steps.append(Step(op, [], [value], elementwise=Elementwise("copy", (value.uniform,))))
+    steps.append(Step(op, Elementwise("copy", (value.uniform,)), (value,)))
     return value
 
 
+def _new_zeros(like: Value) -> New:
+    """A new array of zeros in the shape of a value of known shape."""
+    assert like.shape is not None
+    return New("zeros", like.shape, str(like.dtype))
+
+
 def _or_zeros(
-    builder: Any, op: Operator, made: Value | None, value: Value | None, steps: list[Step]
+    builder: PlanBuilder, op: Operator, made: Value | None, value: Value | None, steps: list[Step]
 ) -> Value | None:
     """`made`, or zeros like `value` where that is None: the gradient of what nobody used."""
     if made is not None and made.known:
         return made
-    if made is None and value is not None and value.known:
-        return zeros(builder, op, value, steps)
-    if made is None and value is None:
-        return None
-    known = made is not None and shaped(made)
-    found: Value = builder.values.make(
-        made.shape if known and made else None, made.dtype if known and made else None, Storage.LOCAL
-    )
-    if known:
-        assert made is not None
-        text = f"{keep(builder, made)} if {made} is not None else zeros({made.shape}, {str(made.dtype)!r})"
-    else:
-        text = f"{builder.bind('zeros_if_none', Fresh(ZerosIfNone, ()))}({keep(builder, made) if made else None}, {value})"
-    steps.append(
-        Step(
-            op,
-            [one for one in (made, value) if one is not None],
-            [found],
-            [f"{found} = {text}"],
-            holds=[made] if made else [],
-        )
-    )
+    if made is None:
+        if value is None:
+            return None
+        if value.known:
+            return zeros(builder, op, value, steps)
+    if made is not None and shaped(made):
+        found = builder.values.local(made)
+        kept = keep(builder, made)
+        steps.append(Step(op, Assign((found,), (OrElse(made, kept, _new_zeros(made)),)), holds=(made,)))
+        return found
+    found = builder.values.local()
+    kept = None if made is None else keep(builder, made)
+    like = Call(Bound("zeros_if_none", Fresh(ZerosIfNone)), (kept, value))
+    steps.append(Step(op, Assign((found,), (like,)), holds=() if made is None else (made,)))
     return found
 
 
-def finish(builder: Any, op: Operator, name: str, made: Value | None, of: str) -> None:
+def finish(builder: PlanBuilder, op: Operator, name: str, made: Value | None, of: str) -> None:
     """Let `made`, or zeros, be the variable `name`, the gradient of `of`, with the level of detail of
     that.
     """
-    value = builder._argument(op, of)
-    found = _or_zeros(builder, op, made, value, builder.steps)
+    value = builder.argument(op, of)
+    found = _or_zeros(builder, op, made, value, builder.level.steps)
     if found is None:
         return
-    if value is not None and value.lod and found.lod != value.lod:
-        copy = builder.values.make(found.shape, found.dtype, Storage.LOCAL, name=name, maybe=found.maybe)
-        copy.lod = f"l{copy.number}"
-        builder.steps.append(
-            Step(
-                op,
-                [found, value],
-                [copy],
-                [f"{copy}, {copy.lod} = {keep(builder, found)}, {value.lod}"],
-                holds=[found],
-            )
-        )
+    if value is not None and value.has_lod:
+        copy = builder.values.local(found, name=name, maybe=found.maybe, has_lod=True)
+        sources = (keep(builder, found), LodOf(value))
+        builder.add(op, Assign((copy, LodOf(copy)), sources), holds=(found,))
         found = copy
-    builder._assign(op, name, found)
+    builder.publish(op, name, found)
 
 
-def combined(builder: Any, op: Operator, a: Value | None, b: Value | None, steps: list[Step]) -> Value | None:
+def combined(
+    builder: PlanBuilder, op: Operator, a: Value | None, b: Value | None, steps: list[Step]
+) -> Value | None:
     """The sum of two gradients."""
     if a is None or b is None:
         return b if a is None else a
     if a.known and b.known and a.shape == b.shape and a.dtype == b.dtype:
-        value: Value = builder.values.make(a.shape, a.dtype, Storage.BUFFER)
-        steps.append(Step(op, [a, b], [value], elementwise=Elementwise("add", (a, b))))
+        value = builder.values.make(a.shape, a.dtype, Storage.BUFFER)
+        steps.append(Step(op, Elementwise("add", (a, b)), (value,)))
         return value
-    value = builder.values.make(None, None, Storage.LOCAL)
-    function = builder.bind("added", Fresh(Add, ()))
-    steps.append(
-        Step(
-            op,
-            [a, b],
-            [value],
-            [f"{value} = {function}({keep(builder, a)}, {keep(builder, b)})"],
-            holds=[a, b],
-        )
-    )
+    value = builder.values.local()
+    total = Call(Bound("added", Fresh(Add)), (keep(builder, a), keep(builder, b)))
+    steps.append(Step(op, Assign((value,), (total,)), holds=(a, b)))
     return value
 
 
-class Total:
-    """The sum over all steps of what the block finds for one variable that the loop only reads."""
-
-    def __init__(
-        self, body: Body, inner: Value | None, value: Value | None, start: Value | None = None
-    ) -> None:
-        self.value = start
-        if inner is None:
-            return
-        builder, op = body.builder, body.op
-        if (
-            start is None
-            and inner.known
-            and value is not None
-            and value.shape == inner.shape
-            and value.dtype == inner.dtype
-        ):
-            self.value = builder.values.make(inner.shape, inner.dtype, Storage.LOCAL, name=inner.name)
-            body.before.append(
-                Step(op, [], [self.value], [f"{self.value} = zeros({inner.shape}, {str(inner.dtype)!r})"])
-            )
-            body.steps.append(
-                Step(op, [self.value, inner], [self.value], [f"add({self.value}, {inner}, out={self.value})"])
-            )
-            return
-        self.value = start or body.start("None")
-        assert self.value is not None
-        self.value.maybe = True
-        function = builder.bind("added", Fresh(Add, ()))
-        text = f"{self.value} = {function}({self.value}, {keep(builder, inner)})"
-        body.steps.append(Step(op, [self.value, inner], [self.value], [text], holds=[inner]))
+def total_of(
+    body: Body, inner: Value | None, value: Value | None, start: Value | None = None
+) -> Value | None:
+    """The sum over all steps of the gradient that the block finds for one variable that the loop only
+    reads.
+    """
+    if inner is None:
+        return start
+    builder = body.builder
+    is_alike = value is not None and value.shape == inner.shape and value.dtype == inner.dtype
+    if start is None and inner.known and is_alike:
+        total = builder.values.local(inner, name=inner.name)
+        body.before.append(Step(body.op, Assign((total,), (_new_zeros(inner),))))
+        body.add(Call(Function("add"), (total, inner), (("out", Out(total)),)))
+        return total
+    total = start or body.start(None)
+    total.maybe = True
+    added_up = Call(Bound("added", Fresh(Add)), (total, keep(builder, inner)))
+    body.add(Assign((total,), (added_up,)), holds=(inner,))
+    return total
 
 
 # ---------------------------------------------------------------------- while
@@ -195,96 +175,94 @@ class _WhileGradient:
     all steps.
     """
 
-    def __init__(self, builder: Any, op: Operator, record: Record) -> None:
-        self.builder, self.op, self.record = builder, op, record
+    def __init__(self, builder: PlanBuilder, op: Operator, saved: SavedForBackward) -> None:
+        self.builder, self.op, self.saved = builder, op, saved
         self.wanted = wanted_gradients(op, "X")
         self.inside = dict(zip(op.attrs["original_output_grad"], op.input("Out@GRAD"), strict=True))
         outer = {name: inner for inner, name in self.inside.items()}
         self.carried = {name for index, name in self.wanted if outer.get(op.output("X@GRAD")[index]) == name}
         self.replaced = replaced_names(op.attrs["sub_block"])
-        self.nested = builder.in_gradient
+        self.nested = builder.level.in_gradient
+        self.symbols: dict[str, Value] = {}
 
     def write(self) -> None:
         """Write the loop, then what it found."""
         builder, op = self.builder, self.op
         while True:
-            mark = len(builder.steps)
-            names = [name for _, name in self.wanted]
-            body = Body(builder, op, [*names, *self.inside], record=self.record)
+            mark = len(builder.level.steps)
+            body = Body(builder, op, [*(name for _, name in self.wanted), *self.inside], saved=self.saved)
             first = self._entries(body)
             body.carry()
-            position = builder.values.make(None, None, Storage.LOCAL)
-            body.reopen(self.record, position)
-            with body.entered():
-                builder.in_gradient = True
+            position = builder.values.local()
+            body.reopen(self.saved, position)
+            with body.entered(gradient=True):
                 builder.lower(body.block.ops)
                 totals = self._step_back(body)
                 for name, symbol in body.carried.items():
                     body.move(name, symbol, body.env.get(name))
-                for index, name in self.wanted:
-                    if name not in self.carried:
-                        totals[name] = Total(
-                            body, body.env.get(name), builder.env.get(op.input("X")[index]), totals.get(name)
-                        ).value
+                self._add_up(body, totals)
                 body.finish_moves()
-            builder.in_gradient = self.nested
             if body.stable:
                 break
-            del builder.steps[mark:]
-        body.run(
-            f"for {position} in range({self.record.count} - 1, -1, -1):", [self.record.count], [position]
-        )
+            del builder.level.steps[mark:]
+        body.write(Loop(position, self.saved.count, backwards=True))
         self._finish(first, totals)
 
     def _entries(self, body: Body) -> dict[str, Value | None]:
         """Symbols for the gradients that come in; gives what they start with."""
         results = {grad_name(name): name for name in self.op.input("Out")}
-        first, self.symbols = dict[str, Value | None](), dict[str, Value]()
+        first = dict[str, Value | None]()
+        self.symbols = {}
         for inner, outer in self.inside.items():
             result = results.get(inner)
-            value = self.builder._argument(self.op, result) if result else None
-            made = self.builder.env.get(outer) if outer != EMPTY_VAR else None
+            value = self.builder.argument(self.op, result) if result else None
+            made = self.builder.newest(outer) if outer != EMPTY_VAR else None
             first[inner] = _or_zeros(self.builder, self.op, made, value, body.before)
             body.given[inner] = self.symbols[inner] = body.symbol(inner, first[inner], lod=False)
         return first
 
     def _step_back(self, body: Body) -> dict[str, Value | None]:
-        """What the step before gets for each gradient that came in; totals of entries written to arrays."""
+        """The gradient that goes on to the step before, for each that came in; totals of entries written
+        to arrays.
+        """
         totals: dict[str, Value | None] = {}
         for name, symbol in self.symbols.items():
             inner = body.env.get(name)
-            if symbol.shape is not None:
-                if name in self.carried:
-                    body.move(name, symbol, inner)
-                elif name in self.replaced:
-                    body.move(name, symbol, zeros(self.builder, self.op, symbol, body.steps))
-                continue
-            total = totals[name] = body.start("None")
-            total.maybe = True
-            new = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
-            function = self.builder.bind(
-                "step_back", Fresh(StepBack, (name in self.carried, name in self.replaced))
-            )
-            text = f"{new}, {total} = {function}({symbol}, {keep(self.builder, inner) if inner else None}, {total})"
-            body.steps.append(
-                Step(
-                    self.op,
-                    [one for one in (symbol, inner, total) if one is not None],
-                    [new, total],
-                    [text],
-                    holds=[inner] if inner else [],
-                )
-            )
-            body.move(name, symbol, new)
+            if symbol.shape is None:
+                totals[name] = self._step_back_any(body, name, symbol, inner)
+            elif name in self.carried:
+                body.move(name, symbol, inner)
+            elif name in self.replaced:
+                body.move(name, symbol, zeros(self.builder, self.op, symbol, body.steps))
         return totals
+
+    def _step_back_any(self, body: Body, name: str, symbol: Value, inner: Value | None) -> Value:
+        """The same for a gradient whose shape is not known, which may be an array of tensors; gives its
+        total.
+        """
+        total = body.start(None)
+        total.maybe = True
+        new = self.builder.values.local(maybe=symbol.maybe)
+        step_back = Bound("step_back", Fresh(StepBack, (name in self.carried, name in self.replaced)))
+        kept = None if inner is None else keep(self.builder, inner)
+        body.add(
+            Assign((new, total), (Call(step_back, (symbol, kept, total)),), unpack=True),
+            holds=() if inner is None else (inner,),
+        )
+        body.move(name, symbol, new)
+        return total
+
+    def _add_up(self, body: Body, totals: dict[str, Value | None]) -> None:
+        for index, name in self.wanted:
+            if name not in self.carried:
+                value = self.builder.newest(self.op.input("X")[index])
+                totals[name] = total_of(body, body.env.get(name), value, totals.get(name))
 
     def _finish(self, first: dict[str, Value | None], totals: dict[str, Value | None]) -> None:
         for index, name in self.wanted:
-            made = (
-                self._result(name, first[name], totals.get(name))
-                if name in self.carried
-                else totals.get(name)
-            )
+            made = totals.get(name)
+            if name in self.carried:
+                made = self._result(name, first[name], made)
             finish(self.builder, self.op, self.op.output("X@GRAD")[index], made, self.op.input("X")[index])
 
     def _result(self, name: str, first: Value | None, total: Value | None) -> Value:
@@ -294,61 +272,49 @@ class _WhileGradient:
         symbol = self.symbols[name]
         if not self.nested or total is None:
             return symbol
-        found: Value = self.builder.values.make(None, None, Storage.LOCAL, maybe=symbol.maybe)
-        function = self.builder.bind("array_result", array_result)
-        self.builder.steps.append(
-            Step(
-                self.op,
-                [one for one in (symbol, total, first) if one is not None],
-                [found],
-                [f"{found} = {function}({symbol}, {total}, {keep(self.builder, first) if first else None})"],
-                holds=[first] if first else [],
-            )
-        )
+        found = self.builder.values.local(maybe=symbol.maybe)
+        kept = None if first is None else keep(self.builder, first)
+        call = Call(Bound("array_result", array_result), (symbol, total, kept))
+        self.builder.add(self.op, Assign((found,), (call,)), holds=() if first is None else (first,))
         return found
 
 
 @block_writer("while_grad")
-def _(builder: Any, op: Operator) -> bool:
-    record = builder.records.get(op.input("StepScopes")[0])
-    if record is None:
+def _(builder: PlanBuilder, op: Operator) -> bool:
+    saved = builder.level.saved.get(op.input("StepScopes")[0])
+    if saved is None:
         return False
-    _WhileGradient(builder, op, record).write()
+    _WhileGradient(builder, op, saved).write()
     return True
 
 
 # ---------------------------------------------------------------------- conditional_block
 @block_writer("conditional_block_grad")
-def _(builder: Any, op: Operator) -> bool:
-    record = next((builder.records[name] for name in op.input("Scope") if name in builder.records), None)
-    if record is None:
+def _(builder: PlanBuilder, op: Operator) -> bool:
+    known = builder.level.saved
+    saved = next((known[name] for name in op.input("Scope") if name in known), None)
+    if saved is None:
         return False
     wanted = wanted_gradients(op, "Input")
     incoming = {
-        grad_name(name): builder.env.get(outer)
+        grad_name(name): builder.newest(outer)
         for name, outer in zip(op.input("Out"), op.input("Out@GRAD"), strict=False)
     }
-    head, reads = taken(builder, op)
-    body = Body(builder, op, [*incoming, *(name for _, name in wanted)], record=record)
-    body.given.update(record.values)
-    body.records.update(record.nested)
+    condition = taken(builder, op)
+    body = Body(builder, op, [*incoming, *(name for _, name in wanted)], saved=saved)
+    body.given.update(saved.values)
+    body.saved.update(saved.nested)
     for name, value in incoming.items():
         if value is not None:
             given = _or_zeros(builder, op, value, None, body.steps) if shaped(value) else value
             assert given is not None
             body.given[name] = given
-    with body.entered():
-        builder.in_gradient, nested = True, builder.in_gradient
+    with body.entered(gradient=True):
         builder.lower(body.block.ops)
-    builder.in_gradient = nested
-    results = _merged(body, {name: incoming.get(name) for _, name in wanted})
+    # for each gradient what the block made, or what came in where the block did not run
+    results = {name: merge(body, name, incoming.get(name), body.env.get(name)) for _, name in wanted}
     merge_all(body)
-    body.run(f"if {record.count} and {head}:", [record.count, *reads])
+    body.write(Branch((saved.count, condition)))
     for index, name in wanted:
         finish(builder, op, op.output("Input@GRAD")[index], results[name], op.input("Input")[index])
     return True
-
-
-def _merged(body: Body, incoming: dict[str, Value | None]) -> dict[str, Value | None]:
-    """For each gradient what the block made, or what came in where the block did not run."""
-    return {name: merge(body, name, old, body.env.get(name)) for name, old in incoming.items()}

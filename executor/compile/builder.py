@@ -1,21 +1,39 @@
-"""The first half of compiling: a block's ops become steps over values, each op by its lowering rule or by
-its kernel.
+"""The first half of compiling: a block's ops become steps over values, each op by its lowering rule or by its
+kernel.
+
+`PlanBuilder` is written to through its public methods alone: lowering rules reach it through `Emitter`, the
+writers of loops and branches through `fluidlite.executor.compile.blocks.Body`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
+from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
-from fluidlite.executor.compile.blocks import CannotInline, Choices, Record, inlined
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, rule_for
-from fluidlite.executor.compile.plan_ir import Step, Storage, Value, ValueFactory
+from fluidlite.executor.compile.emitter import CannotLower, Emitter
+from fluidlite.executor.compile.lowering import rule_for
+from fluidlite.executor.compile.saved import SavedForBackward
+from fluidlite.executor.plan.actions import (
+    Assign,
+    Bound,
+    Call,
+    Function,
+    LodOf,
+    Operand,
+    Out,
+    ScopeFunction,
+    When,
+)
+from fluidlite.executor.plan.plan import FeedSpec, Plan, Remark, Target
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.ir.block import Block
@@ -24,28 +42,46 @@ from fluidlite.ir.prune import reads, writes
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["FeedSpec", "PlanBuilder"]
+__all__ = ["CannotInline", "Level", "PlanBuilder", "Writer"]
 
 
-@dataclass(frozen=True)
-class FeedSpec:
-    """What is known of a fed value when the plan is made: its shape, unless it has a level of detail."""
-
-    shape: tuple[int, ...] | None
-    dtype: Any
-    has_lod: bool = False
+class CannotInline(Exception):
+    """A sub-block is left to the interpreter; the message says why."""
 
 
-class _NoFrame:
-    """Stands in for an interpreter frame in error messages."""
+Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
+"""Writes an op with a sub-block into the plan; False if it has to be left to the interpreter."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
+
+@dataclass
+class Level:
+    """One block on its way into the plan: the outermost, or a sub-block that is being written into a loop
+    or branch.
+    """
+
+    block: Block
+    steps: list[Step] = field(default_factory=list)
+    env: dict[str, Value] = field(default_factory=dict)
+    """Variable -> its newest value."""
+    needed: set[str] = field(default_factory=set)
+    """Variables that something outside the block reads."""
+    saved: dict[str, SavedForBackward] = field(default_factory=dict)
+    """By the variable of a loop's or branch's frames: what its gradient reads."""
+    memory: dict[Any, Any] = field(default_factory=dict)
+    """What lowering rules remember for the rules of later ops."""
+    in_gradient: bool = False
+    """Whether one of the blocks around is a gradient's."""
+    last_read: dict[str, int] = field(default_factory=dict)
+    ops: Sequence[Operator] = ()
+    index: int = 0
+    """The op that is being lowered."""
 
 
 class PlanBuilder:
-    """Turns `ops` into `steps`. `env` maps each variable to its newest value; `bound` collects Python
-    objects by name.
+    """Lowers `ops` of a block for what a scope holds, and gives the plan.
+
+    `writers` write ops with sub-blocks into the plan, by op type. `outside` are ops with sub-blocks that
+    earlier attempts had to leave to the interpreter, with the reason.
     """
 
     def __init__(
@@ -55,132 +91,208 @@ class PlanBuilder:
         feeds: Mapping[str, FeedSpec],
         fetches: Sequence[str],
         scope: Scope,
-        copy_params: bool = False,
-        threads: int = 1,
-        choices: Choices | None = None,
+        target: Target,
+        writers: Mapping[str, Writer],
+        outside: Mapping[Operator, str],
     ) -> None:
-        self.block, self.ops, self.scope, self.needed = block, list(ops), scope, set(fetches)
+        self.target, self.scope, self.writers = target, scope, writers
         self.values = ValueFactory()
-        self.steps: list[Step] = []
-        self.env: dict[str, Value] = {}
-        self.bound: dict[str, Any] = {}
-        self.feeds: dict[str, Value] = {}
-        self.copy_params, self.threads = copy_params, threads  # no threads: on a device
-        self.written = {name for op in self.ops for name in writes(op)}
-        self.last_read: dict[str, int] = {}
-        self.index, self.depth = 0, 0  # of the op being lowered, and how many sub-blocks it is in
-        self.choices = choices or Choices()
-        self.in_gradient = False  # whether one of those is a gradient's
-        self.records: dict[
-            str, Record
-        ] = {}  # by the variable of a loop's or branch's frames: what its gradient reads
-        self.memory: dict[Any, Any] = {}
-        self.absent: set[str] = (
-            set()
-        )  # persistable inputs that held nothing: with a value the plan would differ
-        self.used_rules: set[str] = set()
-        for name, spec in feeds.items():
-            self.feeds[name] = self.env[name] = self._feed(name, spec)
+        self.outside = dict(outside)
+        self.unstable: dict[tuple[Operator, str], bool] = {}
+        """(loop, variable) -> True if a step of the loop may leave it without a value, for variables whose
+        shape a loop changes.
+        """
+        self.level = Level(block, needed=set(fetches))
+        self.depth = 0
+        self.feeds = {name: self._feed(name, spec) for name, spec in feeds.items()}
+        self.level.env.update(self.feeds)
+        self._ops, self._fetches = list(ops), list(fetches)
+        self._written = {name for op in ops for name in writes(op)}
+        self._absent: set[str] = set()
 
     def _feed(self, name: str, spec: FeedSpec) -> Value:
-        value = self.values.make(spec.shape, spec.dtype, Storage.FEED, name=name)
-        value.lod = f"l{value.number}" if spec.has_lod else None
-        return value
+        return self.values.make(spec.shape, spec.dtype, Storage.FEED, name=name, has_lod=spec.has_lod)
 
-    def build(self) -> list[Step]:
-        """Lower every op."""
-        self.lower(self.ops)
-        return self.steps
+    def build(self) -> Plan | None:
+        """The plan; None where a gradient could not follow its loop into the plan, of which `outside` now
+        knows.
+        """
+        if not self.lower(self._ops):
+            return None
+        fetches = tuple(map(self._fetched, self._fetches))
+        remarks = tuple(
+            Remark("sub-block left to the interpreter", f"{op.type} at {op.where}: {reason}")
+            for op, reason in self.outside.items()
+        )
+        return Plan(
+            tuple(self.level.steps),
+            self.feeds,
+            fetches,
+            self.values,
+            self.target,
+            frozenset(self._absent),
+            remarks,
+        )
 
-    def lower(self, ops: Sequence[Operator]) -> None:
-        """Lower the ops of a block."""
+    def lower(self, ops: Sequence[Operator]) -> bool:
+        """Lower the ops of the current block; False as soon as the plan has to be made again."""
+        level = self.level
+        level.ops = ops
         for index, op in enumerate(ops):
-            self.last_read.update(dict.fromkeys(reads(op), index))
+            level.last_read.update(dict.fromkeys(reads(op), index))
         for index, op in enumerate(ops):
-            self.index = index
-            if op.type not in ("feed", "fetch"):
-                self._lower(op)
+            level.index = index
+            if op.type not in ("feed", "fetch") and not self._lower(op):
+                return False
+        return True
 
-    def _lower(self, op: Operator) -> None:
+    def _lower(self, op: Operator) -> bool:
         if op.sub_blocks():
-            if not inlined(self, op):
-                self._call(op)
-            return
+            return self._lower_blocks(op)
         rule = rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)
-            try:
+            with contextlib.suppress(CannotLower):
                 rule(emitter)
-            except CannotLower:
-                pass
-            else:
-                self.used_rules.add(op.type)
-                self._publish(emitter)
-                return
+                self.level.steps.extend(emitter.steps)
+                for name, value in emitter.finals:
+                    self.publish(op, name, value)
+                return True
         self._call(op)
+        return True
 
-    def _publish(self, emitter: Emitter) -> None:
-        self.steps.extend(emitter.steps)
-        for name, value in emitter.finals:
-            self._assign(emitter.op, name, value)
+    # ------------------------------------------------------------------ ops with sub-blocks
+    def _lower_blocks(self, op: Operator) -> bool:
+        """Write an op with a sub-block into the plan, or call the interpreter for it.
 
-    def _assign(self, op: Operator, name: str, value: Value) -> None:
-        """Make `value` the newest version of variable `name`; a persistable variable gets it in its own
-        array.
+        A writer that meets a reason against it raises CannotInline, most of them before it has written
+        anything, and what it wrote is taken back. A gradient cannot be left out alone: its loop was written
+        before, and keeps no frames for the interpreter, so the plan is made again with that loop outside.
         """
-        if not value.name:
-            value.name = name
-        if not self._persistable(name) or (value.storage == Storage.PARAM and value.name == name):
-            self.env[name] = value
-            return
-        held = self._held(name)
-        if held is not None and value.known and held.shape == value.shape and held.dtype == value.dtype:
-            target = self._param(name, held)
-            text = (
-                f"copyto({target}, {value})" if value.uniform is None else f"{target}.fill({value.uniform!r})"
-            )
-            self.steps.append(
-                Step(op, [] if value.uniform is not None else [value], [target], [text], effect=True)
-            )
-            self.env[name] = target
-            return
+        writer = self.writers.get(op.type)
         if self.depth:
-            raise CannotInline(f"it gives the persistable variable {name!r} another shape")
-        store = self.bind("store", name)
-        lod = f", {value.lod}" if value.lod else ""
-        self.steps.append(Step(op, [value], [], [f"store({store}, {value}{lod})"], effect=True))
-        self.env[name] = value
+            if writer is None or not writer(self, op):
+                raise CannotInline(f"op {op.type!r} inside of it runs in the interpreter")
+            return True
+        if writer is None or op in self.outside:
+            self._call(op)
+            return True
+        level, mark, env = self.level, len(self.level.steps), dict(self.level.env)
+        try:
+            if not writer(self, op):
+                self._call(op)
+        except (
+            CannotInline,
+            FluidError,
+        ) as reason:  # a mistake in a branch never taken must not stop the rest
+            forward = self.forward_of(op)
+            self.outside[forward] = str(reason).split("\n", 1)[0]
+            if forward is not op:
+                return False
+            self.level, level.env = level, env
+            del level.steps[mark:]
+            self._call(op)
+        return True
 
-    def fetched(self, name: str) -> Value:
-        """The value that a fetch of `name` copies."""
-        found = self.env.get(name)
-        if found is not None:
-            return found
-        held = self._held(name)
-        if held is not None:
-            return self._param(name, held)
-        if self._holds_other(name):
-            return self._loaded(None, name)
-        raise not_fetched(self.block, name)
+    def forward_of(self, op: Operator) -> Operator:
+        """The op whose frames the gradient `op` reads; `op` itself where it is no gradient."""
+        names = [name for slot in ("StepScopes", "Scope", "step_scopes") for name in op.inputs.get(slot, ())]
+        return next((self.level.saved[name].op for name in names if name in self.level.saved), op)
 
-    # ---------- what lowering rules ask for (through Emitter)
+    @contextlib.contextmanager
+    def inside(self, level: Level) -> Iterator[None]:
+        """Lower into the block of `level`."""
+        outer, self.level = self.level, level
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.level = outer
+            self.depth -= 1
+
+    def add(self, op: Operator | None, action: Any, **fields: Any) -> None:
+        """Append a step."""
+        self.level.steps.append(Step(op, action, **fields))
+
+    # ------------------------------------------------------------------ variables
+    @property
+    def block(self) -> Block:
+        """The block that is lowered."""
+        return self.level.block
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share a step's work; 0 on a device."""
+        return self.target.threads if self.target.on_host else 0
+
+    def newest(self, name: str) -> Value | None:
+        """The newest value of a variable that something has written, or read, in this plan."""
+        return self.level.env.get(name)
+
+    def visible(self) -> Iterable[tuple[str, Value]]:
+        """Variable -> newest value, of all that is written or read so far."""
+        return self.level.env.items()
+
+    def later_ops(self) -> Sequence[Operator]:
+        """The ops of the block that come after the one that is lowered."""
+        return self.level.ops[self.level.index + 1 :]
+
+    def recall(self, key: Any) -> Any:
+        """What an earlier op's rule remembered, or None."""
+        return self.level.memory.get(key)
+
+    def remember(self, key: Any, thing: Any) -> None:
+        """Let later ops' rules find `thing` under `key`."""
+        self.level.memory[key] = thing
+
+    def changes(self, name: str) -> bool:
+        """True if the program writes a variable."""
+        return name in self._written
+
+    def is_persistable(self, name: str) -> bool:
+        """True if a variable outlives the run."""
+        var = self.block._find_var_recursive(name)
+        return var is not None and var.persistable
+
     def is_needed(self, name: str, op: Operator) -> bool:
-        """Whether a variable that `op` writes is read later, fetched, or outlives the run."""
-        return name in self.needed or self._persistable(name) or self.last_read.get(name, -1) > self.index
+        """True if a variable that `op` writes is read later, fetched, or outlives the run."""
+        level = self.level
+        return (
+            name in level.needed or self.is_persistable(name) or level.last_read.get(name, -1) > level.index
+        )
 
     def value(self, op: Operator, slot: str, name: str) -> Value:
         """The newest value of a variable; the error for one that nothing has written."""
-        found = self.env.get(name)
-        if found is None:
-            held = self._held(name)
-            if held is None:
-                if self._holds_other(name) or self._optional(op, name):
-                    raise CannotLower(name)
-                raise missing(op, slot, name, _NoFrame(self.block))  # type: ignore[arg-type]
-            found = self.env[name] = self._param(name, held)
-        return found
+        found = self.newest(name)
+        if found is not None:
+            return found
+        held = self.held(name)
+        if held is not None:
+            found = self.level.env[name] = self.param(name, held)
+            return found
+        if self._holds_other(name) or _optional(op, name):
+            raise CannotLower(name)
+        raise missing(op, slot, name, self.block)
 
-    def _held(self, name: str) -> Any:
+    def argument(self, op: Operator, name: str) -> Value | None:
+        """The newest value of a variable of any kind; None for one that the op can do without."""
+        found = self.newest(name)
+        if found is not None:
+            return found
+        held = self.held(name)
+        if held is not None:
+            found = self.level.env[name] = self.param(name, held)
+            return found
+        if self._holds_other(name):
+            return self._loaded(op, name)
+        if op.sub_blocks() or _optional(op, name):
+            if self.is_persistable(name):
+                self._absent.add(name)
+            return None
+        slot = next(slot for slot, names in op.inputs.items() if name in names)
+        raise missing(op, slot, name, self.block)
+
+    def held(self, name: str) -> Any:
         """The array that the scope holds for `name`; None where it holds none, or one that falls into
         sequences.
         """
@@ -189,83 +301,95 @@ class PlanBuilder:
         return None if tensor is None or self._in_sequences(name, tensor) else tensor.array
 
     def _in_sequences(self, name: str, tensor: LoDTensor) -> bool:
-        """Whether a tensor of the scope has, or by its declaration may have, a level of detail: such ones
-        are looked up each time.
+        """True if a tensor of the scope has, or by its declaration may have, a level of detail: such ones are
+        looked up at each run.
         """
         var = self.block._find_var_recursive(name)
         return bool(tensor._lod) or (var is not None and var.lod_level > 0)
 
     def _holds_other(self, name: str) -> bool:
-        """Whether the scope holds something for `name` that a plan cannot be bound to."""
+        """True if the scope holds something for `name` that a plan cannot be bound to."""
         held = self.scope.find_var(name)
-        return held is not None and held.is_initialized() and self._held(name) is None
+        return held is not None and held.is_initialized() and self.held(name) is None
 
-    def _param(self, name: str, array: Any) -> Value:
+    def param(self, name: str, array: Any) -> Value:
+        """A new version of a persistable variable in its own array."""
         return self.values.make(array.shape, array.dtype, Storage.PARAM, name=name)
 
-    def _persistable(self, name: str) -> bool:
-        var = self.block._find_var_recursive(name)
-        return var is not None and var.persistable
+    def _loaded(self, op: Operator | None, name: str) -> Value:
+        """A value of the scope that is no tensor, looked up each time."""
+        held = self.scope.find_var(name)
+        has_lod = held is not None and isinstance(held.value, LoDTensor)
+        value = self.values.local(name=name, has_lod=has_lod)
+        targets = (value, LodOf(value) if has_lod else None)
+        self.add(op, Assign(targets, (Call(ScopeFunction("load"), (name,)),), unpack=True))
+        return value
 
+    def _fetched(self, name: str) -> Value:
+        """The value that a fetch of `name` copies."""
+        found = self.newest(name)
+        if found is not None:
+            return found
+        held = self.held(name)
+        if held is not None:
+            return self.param(name, held)
+        if self._holds_other(name):
+            return self._loaded(None, name)
+        raise not_fetched(self.block, name)
+
+    # ------------------------------------------------------------------ results
     def output(
-        self, emitter: Emitter, name: str, shape: Sequence[int] | None, dtype: Any, inplace: bool
+        self, op: Operator, name: str, shape: Sequence[int] | None, dtype: Any, inplace: bool
     ) -> Value:
         """The value that an output is written to; see `Emitter.out`."""
         if shape is None or dtype is None:
-            spec = self._inferred(emitter.op, name)
+            spec = self._spec_of_output(op, name)
+            if spec is None or not spec.static:
+                raise CannotLower(name)
             shape, dtype = shape or spec.shape, dtype or to_numpy(spec.dtype)
-        held = self._held(name) if self._persistable(name) else None
-        if (
-            held is not None
-            and held.shape == tuple(shape)
-            and held.dtype == dtype
-            and (inplace or name not in emitter.op.input_arg_names)
-        ):
-            value = self._param(name, held)
-        else:
-            value = self.values.make(shape, dtype, Storage.BUFFER, name=name)
-        emitter.finals.append((name, value))
-        return value
+        held = self.held(name) if self.is_persistable(name) else None
+        fits = held is not None and held.shape == tuple(shape) and held.dtype == dtype
+        if fits and (inplace or name not in op.input_arg_names):
+            return self.param(name, held)
+        return self.values.make(shape, dtype, Storage.BUFFER, name=name)
 
-    def alias(self, emitter: Emitter, name: str, value: Value) -> None:
-        """Let `name` be `value` itself, or a copy where the memory is a parameter that this program
-        changes.
+    def publish(self, op: Operator, name: str, value: Value) -> None:
+        """Make `value` the newest version of variable `name`; a persistable variable gets it in its own
+        array.
         """
-        root = value.root
-        if self.copy_params and root.storage == Storage.PARAM and root.name in self.written:
-            copy = self.values.make(value.shape, value.dtype, Storage.BUFFER, name=name)
-            emitter.line(f"copyto({copy}, {value})", [value], [copy])
-            value = copy
-        emitter.finals.append((name, value))
-
-    def constant(self, array: Any) -> Value:
-        """A CONST value."""
-        value = self.values.make(array.shape, array.dtype, Storage.CONST)
-        value.constant = array
-        return value
-
-    def bind(self, hint: str, thing: Any) -> str:
-        """A name for `thing` in the generated source."""
-        name = f"{hint}_{len(self.bound)}"
-        self.bound[name] = thing
-        return name
+        if not value.name:
+            value.name = name
+        env = self.level.env
+        if not self.is_persistable(name) or (value.storage is Storage.PARAM and value.name == name):
+            env[name] = value
+            return
+        held = self.held(name)
+        if held is not None and value.known and held.shape == value.shape and held.dtype == value.dtype:
+            target = env[name] = self.param(name, held)
+            source = value if value.uniform is None else value.uniform
+            self.add(op, Call(Function("copyto"), (Out(target), source)), effect=True)
+            return
+        if self.depth:
+            raise CannotInline(f"it gives the persistable variable {name!r} another shape")
+        lod = (LodOf(value),) if value.has_lod else ()
+        self.add(op, Call(ScopeFunction("store"), (name, value, *lod)), effect=True)
+        env[name] = value
 
     # ------------------------------------------------------------------ shapes
     def _spec(self, name: str) -> Spec | None:
-        """What is known of a variable's newest value, or what its declaration says."""
+        """Facts of a variable's newest value, or of its declaration."""
         var = self.block._find_var_recursive(name)
-        value = self.env.get(name)
+        value = self.newest(name)
         if value is None and var is not None and var.persistable:
-            held = self._held(name)
+            held = self.held(name)
             if held is not None:
-                return Spec(held.shape, _vartype(held.dtype))
+                return Spec(held.shape, to_vartype(held.dtype))
         if value is not None and value.known:
-            return Spec(value.shape, _vartype(value.dtype))  # type: ignore[arg-type]
+            assert value.shape is not None and value.dtype is not None
+            return Spec(value.shape, to_vartype(value.dtype))
         if var is None or value is None:
             return None if var is None else var.spec
-        return var.spec._replace(
-            shape=(-1,) * len(var.shape)
-        )  # what the declaration says may not be what came
+        return var.spec._replace(shape=(-1,) * len(var.shape))  # the declaration may say other than what came
 
     def inferred(self, op: Operator) -> dict[str, list[Spec]]:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""
@@ -281,175 +405,119 @@ class PlanBuilder:
         except (IndexError, TypeError, ZeroDivisionError, AttributeError):
             return {}
 
-    def _inferred(self, op: Operator, name: str) -> Spec:
+    def _spec_of_output(self, op: Operator, name: str) -> Spec | None:
         specs = self.inferred(op)
         for slot, names in op.outputs.items():
             for candidate, spec in zip(names, specs.get(slot, ()), strict=False):
-                if candidate == name and spec.static:
+                if candidate == name:
                     return spec
-        raise CannotLower(name)
+        return None
 
     # ------------------------------------------------------------------ ops without a rule
     def _call(self, op: Operator) -> None:
         """A call of the op's portable kernel (or, for an op with sub-blocks, of the interpreter)."""
-        # a kernel that does not compute an output leaves its variable as it was, so it is given the old value
-        replaced = [name for name in op.output_arg_names if name in self.env or self._held(name) is not None]
-        inputs = (
-            sorted(reads(op)) if op.sub_blocks() else list(dict.fromkeys([*op.input_arg_names, *replaced]))
-        )
-        arguments = {name: self._argument(op, name) for name in inputs if name != EMPTY_VAR}
-        names = (
-            [name for name in sorted(writes(op)) if self._visible(name)]
-            if op.sub_blocks()
-            else [name for name in op.output_arg_names if name != EMPTY_VAR]
-        )
-        outputs = {name: self._call_output(op, name, arguments) for name in dict.fromkeys(names)}
-        known = {name: value for name, value in arguments.items() if value is not None}
+        is_block = bool(op.sub_blocks())
+        known = self._inputs_of(op, is_block)
+        outputs = {
+            name: self._call_output(op, name, known, is_block) for name in self._outputs_of(op, is_block)
+        }
         self._check_given(op, known)
-        call = (
-            BlockCall(op, list(known), list(outputs))
-            if op.sub_blocks()
-            else KernelCall(op, list(known), list(outputs))
-        )
-        likes = (
-            {}
-            if op.sub_blocks()
-            else {name: like for name in outputs if (like := self._forward_of(name)) is not None}
-        )
-        has_lod = any(value.lod for value in (*known.values(), *outputs.values()))
-        symbol = self.bind("block" if op.sub_blocks() else "kernel", call)
-        text = f"{symbol}([{', '.join(map(str, known.values()))}]"
+        has_lod = any(value.has_lod for value in (*known.values(), *outputs.values()))
+        call: KernelCall | BlockCall
+        if is_block:
+            call = BlockCall(op, list(known), list(outputs), has_lod)
+        else:
+            call = KernelCall(op, list(known), list(outputs), has_lod)
+        likes = {} if is_block else {name: self._forward_value(name) for name in outputs}
+        operands: list[Operand] = [list(known.values())]
         if has_lod:
-            text += f", [{', '.join(value.lod or '()' for value in known.values())}]"
-        if likes:
-            text += f", [{', '.join(likes[name].lod or '()' if name in likes else '()' for name in outputs)}]"
-        targets = [str(value) for value in outputs.values()] + [
-            value.lod or "_" for value in outputs.values()
-        ] * has_lod
-        left = f"{', '.join(targets)}, = " if targets else ""
-        call.with_lod = has_lod
-        read = list(dict.fromkeys([*known.values(), *likes.values()]))
-        self.steps.append(
-            Step(op, read, list(outputs.values()), [f"{left}{text})"], effect=self._has_effect(op))
+            operands.append([LodOf(value) for value in known.values()])
+        if any(like is not None for like in likes.values()):
+            operands.append([() if like is None else LodOf(like) for like in likes.values()])
+        bound = Bound("block" if is_block else "kernel", call)
+        made = Call(bound, tuple(operands))
+        targets: list[Any] = [*outputs.values()]
+        if has_lod:
+            targets += [LodOf(value) if value.has_lod else None for value in outputs.values()]
+        self.add(
+            op, Assign(tuple(targets), (made,), unpack=True) if targets else made, effect=_has_effect(op)
         )
         for name, value in outputs.items():
-            self._assign_called(op, name, value)
+            if is_block and self.is_persistable(name):
+                self.level.env[name] = value  # the interpreter has written the scope itself
+            else:
+                self.publish(op, name, value)
+
+    def _inputs_of(self, op: Operator, is_block: bool) -> dict[str, Value]:
+        if is_block:
+            names: Iterable[str] = sorted(reads(op))
+        else:
+            # a kernel that does not compute an output leaves its variable as it was, so it is given the old
+            # value
+            replaced = [
+                name for name in op.output_arg_names if self.newest(name) or self.held(name) is not None
+            ]
+            names = dict.fromkeys([*op.input_arg_names, *replaced])
+        arguments = {name: self.argument(op, name) for name in names if name != EMPTY_VAR}
+        return {name: value for name, value in arguments.items() if value is not None}
+
+    def _outputs_of(self, op: Operator, is_block: bool) -> list[str]:
+        if is_block:
+            return [name for name in sorted(writes(op)) if self.block._find_var_recursive(name) is not None]
+        return list(dict.fromkeys(name for name in op.output_arg_names if name != EMPTY_VAR))
 
     def _check_given(self, op: Operator, arguments: Mapping[str, Value]) -> None:
         """The interpreter's error where a value that the op needs was written in a branch that did not
         run.
         """
         for name, value in arguments.items():
-            if value.maybe and not self._optional(op, name):
+            if value.maybe and not _optional(op, name):
                 slot = next(slot for slot, names in op.inputs.items() if name in names)
-                error = missing(op, slot, name, _NoFrame(self.block))  # type: ignore[arg-type]
-                self.steps.append(
-                    Step(
-                        op,
-                        [value],
-                        [],
-                        [f"if {value} is None: {self.bind('absent', Absent(error))}()"],
-                        effect=True,
-                    )
-                )
+                error = missing(op, slot, name, self.block)
+                refuse = Call(Bound("absent", Absent(error)))
+                self.add(op, When(value, refuse, absent=True), effect=True)
 
-    def _forward_of(self, name: str) -> Value | None:
+    def _forward_value(self, name: str) -> Value | None:
         """What `name` is the gradient of, where that has a level of detail, which then is the gradient's
         too.
         """
         forward, gradient, _ = name.partition(GRAD_SUFFIX)
-        value = self.env.get(forward) if gradient else None
-        return value if value is not None and value.lod else None
+        value = self.newest(forward) if gradient else None
+        return value if value is not None and value.has_lod else None
 
-    def _assign_called(self, op: Operator, name: str, value: Value) -> None:
-        if op.sub_blocks() and self._persistable(name):
-            self.env[name] = value  # the interpreter has written the scope itself
-        else:
-            self._assign(op, name, value)
-
-    def _visible(self, name: str) -> bool:
-        return self.block._find_var_recursive(name) is not None
-
-    @staticmethod
-    def _has_effect(op: Operator) -> bool:
-        definition = op.definition
-        return bool(op.sub_blocks()) or definition is None or definition.effect or not op.output_arg_names
-
-    def _argument(self, op: Operator, name: str) -> Value | None:
-        found = self.env.get(name)
-        if found is not None:
-            return found
-        held = self._held(name)
-        if held is not None:
-            self.env[name] = self._param(name, held)
-            return self.env[name]
-        if self._holds_other(name):
-            return self._loaded(op, name)
-        if op.sub_blocks() or self._optional(op, name):
-            if self._persistable(name):
-                self.absent.add(name)
-            return None
-        slot = next(slot for slot, names in op.inputs.items() if name in names)
-        raise missing(op, slot, name, _NoFrame(self.block))  # type: ignore[arg-type]
-
-    def _loaded(self, op: Operator | None, name: str) -> Value:
-        """A value of the scope that is no tensor, looked up each time."""
-        value = self.values.make(None, None, Storage.LOCAL, name=name)
-        held = self.scope.find_var(name)
-        if held is not None and isinstance(held.value, LoDTensor):
-            value.lod = f"l{value.number}"
-        self.steps.append(
-            Step(op, [], [value], [f"{value}, {value.lod or '_'} = load({self.bind('name', name)})"])
-        )
-        return value
-
-    @staticmethod
-    def _optional(op: Operator, name: str) -> bool:
-        definition = op.definition
-        slots = [slot for slot, names in op.inputs.items() if name in names]
-        return (
-            definition is None
-            or name in op.output_arg_names
-            or all(slot not in definition.inputs or definition.inputs[slot].optional for slot in slots)
-        )
-
-    def _call_output(self, op: Operator, name: str, arguments: Mapping[str, Value | None]) -> Value:
-        spec = None
-        if not op.sub_blocks():
-            specs = self.inferred(op)
-            pairs = [
-                (candidate, item)
-                for slot, names in op.outputs.items()
-                for candidate, item in zip(names, specs.get(slot, ()), strict=False)
-            ]
-            spec = next((item for candidate, item in pairs if candidate == name), None)
+    def _call_output(self, op: Operator, name: str, arguments: Mapping[str, Value], is_block: bool) -> Value:
+        spec = None if is_block else self._spec_of_output(op, name)
         var = self.block._find_var_recursive(name)
-        dense = var is None or var.type == VarType.LOD_TENSOR
-        known = spec is not None and spec.static and dense and not _data_dependent(op)
-        value = self.values.make(
-            spec.shape if known and spec else None,
-            to_numpy(spec.dtype) if known and spec else None,
-            Storage.LOCAL,
-            name=name,
-        )
-        if (
-            any(item is not None and item.lod for item in arguments.values())
+        is_dense = var is None or var.type == VarType.LOD_TENSOR
+        is_known = spec is not None and spec.static and is_dense and not _data_dependent(op)
+        has_lod = (
+            any(item.has_lod for item in arguments.values())
             or KernelCall.may_make_lod(op)
             or (var is not None and var.lod_level > 0)
-            or self._forward_of(name) is not None
-        ):
-            value.lod = f"l{value.number}"
+            or self._forward_value(name) is not None
+        )
+        value = self.values.local(name=name, has_lod=has_lod)
+        if is_known and spec is not None:
+            value.shape, value.dtype = tuple(spec.shape), np.dtype(to_numpy(spec.dtype))
         return value
+
+
+def _has_effect(op: Operator) -> bool:
+    definition = op.definition
+    return bool(op.sub_blocks()) or definition is None or definition.effect or not op.output_arg_names
+
+
+def _optional(op: Operator, name: str) -> bool:
+    """True if an op can do without a value for one of its variables."""
+    definition = op.definition
+    if definition is None or name in op.output_arg_names:
+        return True
+    slots = [slot for slot, names in op.inputs.items() if name in names]
+    return all(slot not in definition.inputs or definition.inputs[slot].optional for slot in slots)
 
 
 def _data_dependent(op: Operator) -> bool:
-    """Whether an op's outputs may have another shape than its rule says, because they depend on the data."""
+    """True if an op's outputs may have another shape than its rule says, because they depend on the data."""
     if op.definition is not None and op.definition.dynamic:
         return True
     return any(len(op.inputs.get(slot, ())) > 0 for slot in ("ShapeTensor", "ShapeTensorList", "Shape"))
-
-
-def _vartype(dtype: Any) -> VarType:
-    from fluidlite.base.dtypes import to_vartype
-
-    return to_vartype(np.dtype(dtype))

@@ -1,33 +1,47 @@
 """Lowering: from the ops of a block to the steps of a plan.
 
 A lowering rule (`fluidlite.executor.compile.lowering`) gets an `Emitter` that stands for one op, reads its
-inputs as `Value`s of known shape, and writes statements. An op without a rule, or with inputs whose shapes
-are not known, becomes a call of its portable kernel.
+inputs as `Value`s of known shape, and emits steps. An op without a rule, or with inputs whose shapes are not
+known, becomes a call of its portable kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from fluidlite.base.registry import EMPTY_VAR
-from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value
+from fluidlite.base.registry import EMPTY_VAR, Spec
+from fluidlite.executor.plan.actions import (
+    Action,
+    Assign,
+    Bound,
+    Call,
+    Elementwise,
+    Fresh,
+    Function,
+    LodOf,
+    Method,
+    Operand,
+    Out,
+    SetItem,
+)
+from fluidlite.executor.plan.steps import Step, shown
+from fluidlite.executor.plan.values import Reshape, Slices, Storage, Transpose, Value, ValueFactory, View
+from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
 
-__all__ = ["CannotLower", "Emitter", "Fresh", "HostCheck", "lowering", "rule_for"]
+__all__ = ["CannotLower", "Emitter", "Lowered", "expression_rule", "lowering", "rules"]
 
 Rule = Callable[["Emitter"], None]
 _RULES: dict[str, Rule] = {}
-_COMPARE = scalar.PREDICATES
 
 
 class CannotLower(Exception):
-    """This op, with these inputs, is left to its portable kernel."""
+    """The op, with these inputs, is left to its portable kernel."""
 
 
 def lowering(*types: str) -> Callable[[Rule], Rule]:
@@ -42,73 +56,114 @@ def lowering(*types: str) -> Callable[[Rule], Rule]:
     return declare
 
 
-def rule_for(op: Operator) -> Rule | None:
-    """The lowering rule for an op: its own, or the one made from its scalar expression."""
-    from fluidlite.executor.compile import lowering as families
-
-    families.load()
-    if op.type in _RULES:
-        return _RULES[op.type]
-    expr = op.definition.expr if op.definition is not None and "Y" not in op.definition.inputs else None
-    return _expression_rule(expr) if expr else None
+def rules() -> dict[str, Rule]:
+    """The declared rules by op type (`fluidlite.executor.compile.lowering.rule_for` imports them all
+    first).
+    """
+    return _RULES
 
 
 _SLOT_OF = {"x": "X", "out": "Out", "dout": "Out@GRAD"}
 
 
-def _expression_rule(expr: str) -> Rule:
+def expression_rule(expr: str) -> Rule:
+    """The rule of an op that is declared by a scalar expression."""
+
     def rule(e: Emitter) -> None:
-        operands = {
-            name: e.need(_SLOT_OF[name]) if name in _SLOT_OF else e.attr(name.removesuffix("_"))
-            for name in scalar.parse(expr).names
-        }
+        operands = {name: _operand_of(e, name) for name in scalar.parse(expr).names}
+        template = next((value for value in operands.values() if isinstance(value, Value)), None)
+        template = template or e.need("X")
         first = next(iter(e.op.outputs))
-        template = next((value for value in operands.values() if isinstance(value, Value)), None) or e.need(
-            "X"
-        )
         e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
 
     return rule
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """A bound object that is made anew for each binding of a plan."""
-
-    factory: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-    def make(self, xp: Any) -> Any:
-        """The object, working with the array module `xp`."""
-        return self.factory(xp, *self.arguments)
+def _operand_of(e: Emitter, name: str) -> Any:
+    """The value or attribute that a name of a scalar expression stands for."""
+    if name in _SLOT_OF:
+        return e.need(_SLOT_OF[name])
+    return e.attr(name.removesuffix("_"))
 
 
-class HostCheck:
-    """A check of values that needs them on the host: plans on a device leave it out, since it would stop
-    the stream.
-    """
+class Lowered(Protocol):
+    """Services of the plan builder that lowering rules use, all of them through `Emitter`."""
+
+    @property
+    def values(self) -> ValueFactory:
+        """Makes values."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads may share a step's work; 0 on a device."""
+
+    @property
+    def depth(self) -> int:
+        """How many sub-blocks the op is in."""
+
+    @property
+    def block(self) -> Block:
+        """The block that is lowered."""
+
+    def newest(self, name: str) -> Value | None:
+        """The newest value of a variable that something has written in this plan."""
+
+    def visible(self) -> Iterable[tuple[str, Value]]:
+        """Variable -> newest value, of all that is written or read so far."""
+
+    def value(self, op: Operator, slot: str, name: str) -> Value:
+        """The newest value of a variable; the error for one that nothing has written."""
+
+    def later_ops(self) -> Sequence[Operator]:
+        """The ops behind the one that is lowered."""
+
+    def inferred(self, op: Operator) -> dict[str, list[Spec]]:
+        """Output specs of an op; nothing where its rule cannot tell."""
+
+    def is_needed(self, name: str, op: Operator) -> bool:
+        """True if a variable that `op` writes is read later, fetched, or outlives the run."""
+
+    def is_persistable(self, name: str) -> bool:
+        """True if a variable outlives the run."""
+
+    def held(self, name: str) -> Any:
+        """The plain array that the scope holds for a variable, or None."""
+
+    def param(self, name: str, array: Any) -> Value:
+        """A new version of a persistable variable in its own array."""
+
+    def output(self, op: Operator, name: str, shape: Any, dtype: Any, inplace: bool) -> Value:
+        """The value that an output is written to; see `Emitter.out`."""
+
+    def changes(self, name: str) -> bool:
+        """True if the program writes a persistable variable."""
+
+    def recall(self, key: Any) -> Any:
+        """What an earlier op's rule remembered, or None."""
+
+    def remember(self, key: Any, thing: Any) -> None:
+        """Let later ops' rules find `thing` under `key`."""
 
 
 class Emitter:
-    """One op being lowered. `builder` is the plan builder that owns values and steps."""
+    """One op being lowered: what its rule reads, and the steps that it emits."""
 
-    def __init__(self, builder: Any, op: Operator) -> None:
+    def __init__(self, builder: Lowered, op: Operator) -> None:
         self.builder = builder
         self.op = op
         self.steps: list[Step] = []
-        self.finals: list[
-            tuple[str, Value]
-        ] = []  # (variable, value) pairs to publish when the rule succeeded
+        self.finals: list[tuple[str, Value]] = []
+        """(variable, value) pairs to publish when the rule has succeeded."""
 
     @property
     def on_host(self) -> bool:
-        """Whether the plan is for NumPy."""
+        """True if the plan is for NumPy."""
         return bool(self.builder.threads)
 
     @property
     def threads(self) -> int:
         """How many threads a step may share its work among."""
-        return max(int(self.builder.threads), 1)
+        return max(self.builder.threads, 1)
 
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:
@@ -125,8 +180,8 @@ class Emitter:
         names = self.op.inputs.get(slot) or []
         if index >= len(names) or names[index] == EMPTY_VAR:
             return None
-        value: Value = self.builder.value(self.op, slot, names[index])
-        if not value.known or value.lod is not None:
+        value = self.builder.value(self.op, slot, names[index])
+        if not value.known or value.has_lod:
             raise CannotLower(slot)
         return value
 
@@ -141,12 +196,25 @@ class Emitter:
         """All values in an input slot."""
         return [self.need(slot, index) for index in range(len(self.op.inputs.get(slot) or []))]
 
+    def any(self, slot: str) -> Value:
+        """The value in an input slot, of whatever kind."""
+        return self.builder.value(self.op, slot, self.op.inputs[slot][0])
+
+    def kind(self, slot: str) -> Any:
+        """The kind of variable that the program declares in an input slot."""
+        var = self.builder.block._find_var_recursive(self.op.inputs[slot][0])
+        return None if var is None else var.type
+
     def wants(self, slot: str, index: int = 0) -> bool:
-        """Whether an output slot names a variable that somebody reads."""
+        """True if an output slot names a variable that somebody reads."""
         names = self.op.outputs.get(slot) or []
-        return (
-            index < len(names) and names[index] != EMPTY_VAR and self.builder.is_needed(names[index], self.op)
-        )
+        if index >= len(names) or names[index] == EMPTY_VAR:
+            return False
+        return self.builder.is_needed(names[index], self.op)
+
+    def persistable(self, slot: str) -> bool:
+        """True if the variable in an output slot outlives the run."""
+        return self.builder.is_persistable(self.op.outputs[slot][0])
 
     def inferred_shape(self, slot: str) -> tuple[int, ...]:
         """The shape of an output by the op's shape rule; CannotLower where it is not known."""
@@ -155,7 +223,7 @@ class Emitter:
             raise CannotLower(slot)
         return tuple(specs[0].shape)
 
-    # ------------------------------------------------------------------ writing
+    # ------------------------------------------------------------------ values
     def out(
         self,
         slot: str,
@@ -166,131 +234,130 @@ class Emitter:
     ) -> Value:
         """The value of an output: a buffer, or a persistable variable's own array where that is safe.
 
-        `inplace` says that the statement may write over an input of the same shape while it reads it.
+        `inplace` says that the step may write over an input of the same shape while it reads it.
         """
         name = self.op.outputs[slot][index]
-        value: Value = self.builder.output(self, name, shape, dtype, inplace)
+        value = self.builder.output(self.op, name, shape, dtype, inplace)
+        self.finals.append((name, value))
         return value
 
-    def local(self, slot: str, index: int = 0) -> Value:
-        """The value of an output that is no dense array: whatever the statement assigns to its symbol."""
-        value: Value = self.builder.values.make(None, None, Storage.LOCAL, name=self.op.outputs[slot][index])
+    def local(self, slot: str, index: int = 0, like: Value | None = None, maybe: bool = False) -> Value:
+        """The value of an output that is no buffer: whatever a step assigns to its symbol."""
+        value = self.builder.values.local(like, name=self.op.outputs[slot][index], maybe=maybe)
         self.finals.append((value.name, value))
         return value
 
-    def any(self, slot: str) -> Value:
-        """The value in an input slot, of whatever kind."""
-        value: Value = self.builder.value(self.op, slot, self.op.inputs[slot][0])
-        return value
-
-    def kind(self, slot: str) -> Any:
-        """What kind of variable the program says is in an input slot."""
-        var = self.builder.block._find_var_recursive(self.op.inputs[slot][0])
-        return None if var is None else var.type
-
-    def persistable(self, slot: str) -> bool:
-        """Whether the variable in an output slot outlives the run."""
-        return bool(self.builder._persistable(self.op.outputs[slot][0]))
-
     def temp(self, shape: Sequence[int], dtype: Any) -> Value:
         """A buffer for this op only."""
-        value: Value = self.builder.values.make(shape, dtype, Storage.BUFFER)
-        return value
+        return self.builder.values.make(shape, dtype, Storage.BUFFER)
+
+    def unknown(self) -> Value:
+        """A symbol for whatever a step assigns to it."""
+        return self.builder.values.local(optional=True)
 
     def constant(self, array: Any) -> Value:
         """An array made once, when the plan is bound."""
-        value: Value = self.builder.constant(np.asarray(array))
-        return value
+        array = np.asarray(array)
+        return self.builder.values.make(array.shape, array.dtype, Storage.CONST, constant=array)
 
-    def remembered(self, key: Any) -> Any:
+    def number(self, number: Any, like: Value) -> Value:
+        """A constant of no dimensions in the dtype of another value."""
+        return self.constant(np.array(number, like.dtype))
+
+    def recall(self, key: Any) -> Any:
         """What an earlier op's rule remembered under `key`, such as an index that forward and backward
-        share; else None.
+        share.
         """
-        return self.builder.memory.get(key)
+        return self.builder.recall(key)
 
     def remember(self, key: Any, thing: Any) -> None:
         """Let later ops' rules find `thing` under `key`."""
-        self.builder.memory[key] = thing
+        self.builder.remember(key, thing)
 
-    def unknown(self) -> Value:
-        """A name for whatever a statement assigns to it."""
-        value: Value = self.builder.values.make(None, None, Storage.LOCAL, optional=True)
-        return value
-
-    def bind(self, hint: str, thing: Any) -> str:
-        """The name under which the generated source sees a Python object."""
-        name: str = self.builder.bind(hint, thing)
-        return name
-
-    def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> str:
-        """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by
-        `factory(xp, *arguments)`.
-        """
-        return self.bind(hint, Fresh(factory, arguments))
-
-    def view(self, base: Value, expression: str, shape: Sequence[int]) -> Value:
-        """Another look at a value's memory: `expression` over {}."""
-        value: Value = self.builder.values.make(
-            shape, base.dtype, Storage.VIEW, base=base, expression=expression
+    # ------------------------------------------------------------------ views
+    def view(self, base: Value, view: View, shape: Sequence[int]) -> Value:
+        """Another look at a value's memory."""
+        value = self.builder.values.make(
+            shape, base.dtype, Storage.VIEW, base=base, view=view, uniform=base.uniform
         )
-        if base.uniform is not None:
-            value.uniform = base.uniform
-        self.steps.append(Step(self.op, [base], [value]))
+        self.steps.append(shown(self.op, value))
         return value
 
     def reshape(self, base: Value, shape: Sequence[int]) -> Value:
         """The same elements in another shape."""
         if tuple(shape) == base.shape:
             return base
-        return self.view(base, f"{{}}.reshape({tuple(shape)})", shape)
+        return self.view(base, Reshape(tuple(shape)), shape)
+
+    def transpose(self, base: Value, axes: Sequence[int]) -> Value:
+        """The dimensions in another order."""
+        assert base.shape is not None
+        return self.view(base, Transpose(tuple(axes)), [base.shape[axis] for axis in axes])
+
+    def piece(self, base: Value, start: int, stop: int, axis: int = 0) -> Value:
+        """[start, stop) along one dimension."""
+        assert base.shape is not None
+        shape = (*base.shape[:axis], stop - start, *base.shape[axis + 1 :])
+        return self.view(base, Slices((*(None,) * axis, (start, stop))), shape)
 
     def alias(self, slot: str, value: Value, index: int = 0) -> None:
-        """Let an output be (a view of) an existing value, without a copy."""
-        self.builder.alias(self, self.op.outputs[slot][index], value)
+        """Let an output be (a view of) an existing value, without a copy.
 
-    def line(
-        self,
-        text: str,
-        reads: Sequence[Value],
-        writes: Sequence[Value],
-        temps: Sequence[Value] = (),
-        effect: bool = False,
-    ) -> None:
-        """A statement; values print as their symbols in `text`, and count as read when it mentions them."""
-        mentioned = [
-            value
-            for value in self.builder.values.mentioned(text)
-            if value not in writes and value not in temps
-        ]
-        self.steps.append(
-            Step(
-                self.op,
-                list(dict.fromkeys([*reads, *mentioned])),
-                list(writes),
-                text.split("\n"),
-                list(temps),
-                effect=effect,
-            )
-        )
-
-    def call(self, function: str, *operands: Any, out: Value, **extra: Any) -> None:
-        """`function(*operands, out=out)`, for functions that have no problem with other overlaps than
-        exact ones.
+        What shows the array of a persistable variable that the program changes gets a step of its own, so
+        that a pass can put a copy in its place.
         """
-        text = ", ".join(
-            [*map(str, operands), f"out={out}", *(f"{key}={value}" for key, value in extra.items())]
-        )
-        self.line(f"{function}({text})", [item for item in operands if isinstance(item, Value)], [out])
-        if function in ("dot", "matmul"):
-            inner = operands[0].shape[-1] if operands[0].shape else 1
-            self.steps[-1].products = out.size * inner
-            if len(operands[0].shape) >= 2 and len(operands[0].shape) == len(out.shape or ()):
-                self.steps[-1].product = (function, operands[0], operands[1], out)
+        name, root = self.op.outputs[slot][index], value.root
+        is_itself = value.storage is Storage.PARAM and value.name == name
+        if root.storage is Storage.PARAM and self.builder.changes(root.name) and not is_itself:
+            value = self.reshape_always(value)
+        self.finals.append((name, value))
 
+    def reshape_always(self, value: Value) -> Value:
+        """A view with the shape that the value has."""
+        assert value.shape is not None
+        return self.view(value, Reshape(value.shape), value.shape)
+
+    # ------------------------------------------------------------------ steps
+    def step(self, action: Action, **fields: Any) -> None:
+        """Emit an action."""
+        self.steps.append(Step(self.op, action, **fields))
+
+    def bind(self, hint: str, thing: Any) -> Bound:
+        """A Python object that steps call."""
+        return Bound(hint, thing)
+
+    def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> Bound:
+        """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by
+        `factory(xp, *arguments)`.
+        """
+        return Bound(hint, Fresh(factory, arguments))
+
+    def call(self, function: str, *operands: Operand, out: Value, **keywords: Any) -> None:
+        """`function(*operands, ..., out=out)`, for functions of the array module."""
+        named = (*keywords.items(), ("out", Out(out)))
+        self.step(Call(Function(function), operands, named))
+
+    def run(self, callee: Bound, *operands: Operand, method: str = "", **fields: Any) -> None:
+        """A call of a bound object, or of a method of it; `Out` and `InOut` mark what it writes."""
+        self.step(Call(Method(callee, method) if method else callee, operands), **fields)
+
+    def assign(self, target: Value | LodOf, source: Operand, **fields: Any) -> None:
+        """target = source."""
+        self.step(Assign((target,), (source,)), **fields)
+
+    def copy(self, source: Value, out: Value, **keywords: Any) -> None:
+        """Copy an array into another."""
+        self.step(Call(Function("copyto"), (Out(out), source), tuple(keywords.items())))
+
+    def set_item(self, array: Value, index: Operand, source: Operand, subtract: bool = False) -> None:
+        """array[index] = source, or array[index] -= source."""
+        self.step(SetItem(array, index, source, subtract))
+
+    # ------------------------------------------------------------------ element-wise
     def elementwise(self, expr: str, target: Value, /, **operands: Any) -> None:
         """A scalar expression over values and numbers, as steps that passes may fuse."""
         parsed = scalar.parse(expr)
-        results: list[Value] = []
+        results: list[Any] = []
 
         def operand(item: Any) -> Any:
             if isinstance(item, scalar.Ref):
@@ -299,56 +366,54 @@ class Emitter:
 
         for index, node in enumerate(parsed.nodes):
             arguments = tuple(operand(item) for item in node.operands)
-            last = isinstance(parsed.result, scalar.Ref) and parsed.result.index == index
-            results.append(self._node(node.function, arguments, target if last else None))
+            is_last = isinstance(parsed.result, scalar.Ref) and parsed.result.index == index
+            results.append(self._node(node.function, arguments, target if is_last else None))
         if not isinstance(parsed.result, scalar.Ref):
             self._node("copy", (operand(parsed.result),), target)
-
-    def _node(self, function: str, operands: tuple[Any, ...], out: Value | None) -> Value:
-        """One array function; a number where all operands are numbers or uniform values."""
-        if out is None:
-            shapes = [value.shape for value in operands if isinstance(value, Value) and value.uniform is None]
-            uniform = [value.shape for value in operands if isinstance(value, Value)]
-            shape = np.broadcast_shapes(*(shapes or uniform or [()]))  # type: ignore[arg-type]
-            out = self.builder.values.make(shape, self._dtype(function, operands), Storage.BUFFER)
-        assert out is not None
-        plain = tuple(
-            item.uniform if isinstance(item, Value) and item.uniform is not None else item
-            for item in operands
-        )
-        if not any(isinstance(item, Value) for item in plain):
-            function, plain = "copy", (_evaluate(function, plain, out.dtype),)
-            out.uniform = plain[0]
-        self.steps.append(
-            Step(
-                self.op,
-                [item for item in plain if isinstance(item, Value)],
-                [out],
-                elementwise=Elementwise(function, plain),
-            )
-        )
-        return out
-
-    @staticmethod
-    def _dtype(function: str, operands: tuple[Any, ...]) -> np.dtype[Any]:
-        if function in _COMPARE:
-            return np.dtype(bool)
-        if function == "where":
-            operands = operands[1:]
-        arrays = [item.dtype for item in operands if isinstance(item, Value)]
-        numbers = [item for item in operands if not isinstance(item, Value)]
-        found = np.result_type(*arrays, *numbers) if arrays else np.result_type(*numbers)
-        if function in _FLOATING and found.kind in "iub":
-            return np.dtype(np.float64)
-        return found
 
     def fill(self, slot: str, number: Any, shape: Sequence[int], dtype: Any) -> None:
         """Let every element of an output be `number`."""
         self._node("copy", (number,), self.out(slot, shape, dtype))
 
+    def _node(self, function: str, operands: tuple[Any, ...], out: Value | None) -> Any:
+        """One array function. What is made of numbers alone is a number: it takes on the dtype of the array
+        that it meets, as an array of it would not.
+        """
+        plain = tuple(map(_number_or_value, operands))
+        if not any(isinstance(item, Value) for item in plain):
+            if out is None:
+                return number_of(function, plain)
+            assert out.dtype is not None
+            out.uniform = number_of(function, plain, out.dtype)
+            plain, function = (out.uniform,), "copy"
+        if out is None:
+            shapes = [value.shape for value in plain if isinstance(value, Value) and value.shape is not None]
+            out = self.temp(np.broadcast_shapes(*shapes), result_dtype(function, plain))
+        self.step(Elementwise(function, plain), writes=(out,))
+        return out
 
-def _evaluate(function: str, numbers: tuple[Any, ...], dtype: Any) -> Any:
-    """An array function of numbers alone, as a number of `dtype`."""
+
+def _number_or_value(item: Any) -> Any:
+    """The number that every element of a value is, if that is known; else the value (or number) itself."""
+    return item.uniform if isinstance(item, Value) and item.uniform is not None else item
+
+
+def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of an array function of values and numbers; numbers give way to arrays, as in NumPy."""
+    if function in scalar.PREDICATES:
+        return np.dtype(bool)
+    if function == "where":
+        operands = operands[1:]
+    arrays = [item.dtype for item in operands if isinstance(item, Value)]
+    numbers = [item for item in operands if not isinstance(item, Value)]
+    found = np.result_type(*arrays, *numbers)
+    if function in _FLOATING and found.kind in "iub":
+        return np.dtype(np.float64)
+    return found
+
+
+def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
+    """An array function of numbers alone, as a number (of `dtype`)."""
     if function == "copy":
         return np.asarray(numbers[0], dtype).item()
     if function == "where":
@@ -359,22 +424,4 @@ def _evaluate(function: str, numbers: tuple[Any, ...], dtype: Any) -> Any:
         return np.asarray(getattr(np, scalar.FUNCTIONS[function][0])(*numbers), dtype).item()
 
 
-_FLOATING = frozenset(
-    (
-        "exp",
-        "log",
-        "log1p",
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "div",
-        "erf",
-    )
-)
+_FLOATING = frozenset("exp log log1p sqrt sin cos tan asin acos atan sinh cosh tanh div erf".split())

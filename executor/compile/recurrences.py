@@ -6,15 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.compile.block_gradients import Total, combined, finish
-from fluidlite.executor.compile.blocks import Body, CannotInline, Record, block_writer, gradient_reads, keep
-from fluidlite.executor.compile.emitter import Fresh
-from fluidlite.executor.compile.plan_ir import Step, Storage, Value
+from fluidlite.executor.compile.block_gradients import combined, finish, total_of
+from fluidlite.executor.compile.blocks import Body, block_writer, gradient_reads
+from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
+from fluidlite.executor.compile.saved import SavedForBackward, keep
+from fluidlite.executor.plan.actions import (
+    Assign,
+    At,
+    Bound,
+    Call,
+    Fresh,
+    Length,
+    Loop,
+    New,
+    Operand,
+    SetItem,
+    Sum,
+)
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.sub_blocks import facts_of, wanted_gradients
 
 
-class Stack:
+class StackRows:
     """Rows by step as one array."""
 
     def __init__(self, xp: Any) -> None:
@@ -24,96 +39,103 @@ class Stack:
         return self.xp.stack([rows[step] for step in sorted(rows)])
 
 
-class _Steps:
+class _StepLoop:
     """The loop of a `recurrent` op or of its gradient: slices on the way in, rows on the way out."""
 
-    def __init__(self, builder: Any, op: Operator, body: Body, position: Value, length: int | None) -> None:
+    def __init__(
+        self, builder: PlanBuilder, op: Operator, body: Body, position: Value, length: int | None
+    ) -> None:
         self.builder, self.op, self.body, self.position, self.length = builder, op, body, position, length
 
     def slice(self, value: Value) -> Value:
-        """What a step sees of `value`."""
-        known = value.known
-        found: Value = self.builder.values.make(
-            value.shape[1:] if known and value.shape else None, value.dtype if known else None, Storage.LOCAL
-        )
-        if ".copy()" in keep(self.builder, value):
+        """A step's part of `value`."""
+        if keep(self.builder, value) is not value:
             raise CannotInline("it runs over a persistable variable that the program changes")
-        self.body.steps.append(
-            Step(
-                self.op,
-                [value, self.position],
-                [found],
-                [f"{found} = {value}[{self.position}]"],
-                holds=[value],
-            )
-        )
+        found = self.builder.values.local()
+        if value.known and value.shape:
+            found.shape, found.dtype = value.shape[1:], value.dtype
+        self.body.add(Assign((found,), (At(value, self.position),)), holds=(value,))
         return found
 
     def row(self, inner: Value) -> tuple[Value, bool]:
         """Collects what each step leaves; gives the array, or rows by step (True) where its shape is not
         known.
         """
-        if inner.known and self.length is not None:
-            whole: Value = self.builder.values.make((self.length, *inner.shape), inner.dtype, Storage.LOCAL)  # type: ignore[misc]
-            self.body.before.append(
-                Step(self.op, [], [whole], [f"{whole} = empty({whole.shape}, {str(whole.dtype)!r})"])
-            )
-            text = f"{whole}[{self.position}] = {inner}"
-        else:
-            whole = self.body.start("{}")
-            text = f"{whole}[{self.position}] = {keep(self.builder, inner)}"
-        held = [] if whole.shape is not None else [inner]
-        self.body.steps.append(Step(self.op, [inner, whole, self.position], [whole], [text], holds=held))
-        return whole, whole.shape is None
+        if inner.known and inner.shape is not None and self.length is not None:
+            shape = (self.length, *inner.shape)
+            whole = self.builder.values.local()
+            whole.shape, whole.dtype = shape, inner.dtype
+            self.body.before.append(Step(self.op, Assign((whole,), (New("empty", shape, str(inner.dtype)),))))
+            self.body.add(SetItem(whole, self.position, inner))
+            return whole, False
+        whole = self.body.start({})
+        self.body.add(SetItem(whole, self.position, keep(self.builder, inner)), holds=(inner,))
+        return whole, True
 
-    def stacked(self, whole: Value, rows: bool) -> Value:
+    def stacked(self, whole: Value, is_by_step: bool) -> Value:
         """The array of all rows."""
-        if not rows:
+        if not is_by_step:
             return whole
-        found: Value = self.builder.values.make(None, None, Storage.LOCAL)
-        self.builder.steps.append(
-            Step(
-                self.op,
-                [whole],
-                [found],
-                [f"{found} = {self.builder.bind('stack', Fresh(Stack, ()))}({whole})"],
-            )
-        )
+        found = self.builder.values.local()
+        self.builder.add(self.op, Assign((found,), (Call(Bound("stack", Fresh(StackRows)), (whole,)),)))
         return found
 
 
-def _values(builder: Any, op: Operator, slot: str) -> list[Value]:
-    found = [builder._argument(op, name) for name in op.input(slot)]
-    if any(value is None or value.maybe for value in found):
+def _values(builder: PlanBuilder, op: Operator, slot: str) -> list[Value]:
+    found = [builder.argument(op, name) for name in op.input(slot)]
+    values = [value for value in found if value is not None and not value.maybe]
+    if len(values) < len(found):
         raise CannotInline(f"a variable in its slot {slot} may have no value")
-    return found
+    return values
 
 
-def _length(inputs: list[Value]) -> tuple[int | None, str]:
-    """The number of steps, None where it is not known, and as text."""
+def _length(inputs: list[Value]) -> int | None:
+    """The number of steps, None where it is not known."""
     if not inputs:
         raise CannotInline("it has no inputs to run over")
     length = inputs[0].shape[0] if inputs[0].known and inputs[0].shape else None
     if length == 0:
         raise CannotInline("it runs no step")
-    return length, str(length) if length is not None else f"len({inputs[0]})"
+    return length
 
 
 # ---------------------------------------------------------------------- forward
 @block_writer("recurrent")
-def _(builder: Any, op: Operator) -> bool:
-    keeps = facts_of(op, "inputs", "step_scopes").keeps
-    names = gradient_reads(op, "step_scopes") if keeps else []
+def _(builder: PlanBuilder, op: Operator) -> bool:
     inputs, initial = _values(builder, op, "inputs"), _values(builder, op, "initial_states")
-    length, text = _length(inputs)
-    states, ex_states, outputs = op.attrs["states"], op.attrs["ex_states"], op.output("outputs")
+    length = _length(inputs)
     while True:
-        body = Body(builder, op, [*outputs, *op.input("inputs"), *ex_states])
-        position = builder.values.make(None, None, Storage.LOCAL)
-        steps = _Steps(builder, op, body, position, length)
-        body.given.update(
-            (name, steps.slice(value)) for name, value in zip(op.input("inputs"), inputs, strict=True)
-        )
+        loop = _Forward(builder, op, inputs, initial, length)
+        if loop.body.stable:
+            break
+    count: Operand = length if length is not None else Length(inputs[0])
+    loop.body.write(Loop(loop.position, count, backwards=bool(op.attrs.get("reverse"))))
+    for name, row in zip(op.output("outputs"), loop.rows, strict=True):
+        builder.publish(op, name, loop.steps.stacked(*row))
+    if loop.saved is not None:
+        builder.level.saved[op.output("step_scopes")[0]] = loop.saved
+    return True
+
+
+class _Forward:
+    """One attempt at the body of a `recurrent` op."""
+
+    def __init__(
+        self,
+        builder: PlanBuilder,
+        op: Operator,
+        inputs: list[Value],
+        initial: list[Value],
+        length: int | None,
+    ) -> None:
+        keeps = facts_of(op, "inputs", "step_scopes").keeps
+        names = gradient_reads(op, "step_scopes") if keeps else []
+        states, ex_states, outputs = op.attrs["states"], op.attrs["ex_states"], op.output("outputs")
+        body = self.body = Body(builder, op, [*outputs, *op.input("inputs"), *ex_states])
+        self.position = builder.values.local()
+        self.steps = _StepLoop(builder, op, body, self.position, length)
+        for name, value in zip(op.input("inputs"), inputs, strict=True):
+            body.given[name] = self.steps.slice(value)
         memory = {
             name: body.symbol(name, value, lod=False) for name, value in zip(ex_states, initial, strict=True)
         }
@@ -121,22 +143,13 @@ def _(builder: Any, op: Operator) -> bool:
         body.carry()
         with body.entered([*names, *states]):
             builder.lower(body.block.ops)
-            record = body.record(names, {}) if keeps else None
-            rows = [steps.row(_present(body, name)) for name in outputs]
+            self.saved = body.save(names, {}) if keeps else None
+            self.rows = [self.steps.row(_present(body, name)) for name in outputs]
             for name, state in zip(ex_states, states, strict=True):
                 body.move(name, memory[name], body.env.get(state))
             for name, symbol in body.carried.items():
                 body.move(name, symbol, body.env.get(name))
             body.finish_moves()
-        if body.stable:
-            break
-    order = f"range({text})" if not op.attrs.get("reverse") else f"range({text} - 1, -1, -1)"
-    body.run(f"for {position} in {order}:", inputs[:1], [position])
-    for name, row in zip(outputs, rows, strict=True):
-        builder._assign(op, name, steps.stacked(*row))
-    if record is not None:
-        builder.records[op.output("step_scopes")[0]] = record
-    return True
 
 
 def _present(body: Body, name: str) -> Value:
@@ -147,23 +160,23 @@ def _present(body: Body, name: str) -> Value:
 
 
 # ---------------------------------------------------------------------- gradient
-class _Gradient:
+class _Backward:
     """One `recurrent_grad`."""
 
-    def __init__(self, builder: Any, op: Operator, record: Record) -> None:
-        self.builder, self.op, self.record = builder, op, record
+    def __init__(self, builder: PlanBuilder, op: Operator, saved: SavedForBackward) -> None:
+        self.builder, self.op, self.saved = builder, op, saved
         self.slices = [name for _, name in wanted_gradients(op, "inputs")]
         self.shared = wanted_gradients(op, "parameters")
-        self.outputs = {
-            grad_name(name): builder.env[outer]
-            for name, outer in zip(op.input("outputs"), op.input("outputs@GRAD"), strict=False)
-            if outer in builder.env
-        }
+        self.outputs: dict[str, Value] = {}
+        for name, outer in zip(op.input("outputs"), op.input("outputs@GRAD"), strict=False):
+            value = builder.newest(outer)
+            if value is not None:
+                self.outputs[grad_name(name)] = value
         self.pairs = [
             (grad_name(ex), grad_name(state), state)
             for ex, state in zip(op.attrs["ex_states"], op.attrs["states"], strict=True)
         ]
-        self.length = _length(_values(builder, op, "inputs"))[0]
+        self.length = _length(_values(builder, op, "inputs"))
 
     def write(self) -> None:
         """Write the loop, then what it found."""
@@ -176,66 +189,56 @@ class _Gradient:
             *(state for _, state, _ in self.pairs),
         ]
         while True:
-            body = Body(builder, op, own, record=self.record)
+            body = Body(builder, op, own, saved=self.saved)
             body.carry()
-            number = builder.values.make(None, None, Storage.LOCAL)
-            steps = _Steps(builder, op, body, self._position(body, number), self.length)
-            body.reopen(self.record, number)
+            number = builder.values.local()
+            steps = _StepLoop(builder, op, body, self._position(body, number), self.length)
+            body.reopen(self.saved, number)
             memory = self._incoming(body, steps)
-            with body.entered():
-                builder.in_gradient, nested = True, builder.in_gradient
+            with body.entered(gradient=True):
                 builder.lower(body.block.ops)
-                totals = {
-                    name: Total(
-                        body, body.env.get(name), builder._argument(op, op.input("parameters")[index])
-                    ).value
-                    for index, name in self.shared
-                }
-                rows = {
-                    name: steps.row(inner)
-                    for name in self.slices
-                    if (inner := body.env.get(name)) is not None
-                }
+                totals = self._totals(body)
+                rows = {name: steps.row(body.env[name]) for name in self.slices if name in body.env}
                 for ex, symbol in memory.items():
                     body.move(ex, symbol, body.env.get(ex))
                 for name, symbol in body.carried.items():
                     body.move(name, symbol, body.env.get(name))
                 body.finish_moves()
-            builder.in_gradient = nested
             if body.stable:
                 break
-        body.run(f"for {number} in range({self.record.count} - 1, -1, -1):", [self.record.count], [number])
+        body.write(Loop(number, self.saved.count, backwards=True))
         self._finish(totals, {name: steps.stacked(*row) for name, row in rows.items()}, memory)
 
     def _position(self, body: Body, number: Value) -> Value:
         """Where in the inputs the step was; steps are numbered in the order in which they ran."""
         if not self.op.attrs.get("reverse"):
             return number
-        position: Value = self.builder.values.make(None, None, Storage.LOCAL)
-        body.steps.append(
-            Step(
-                self.op,
-                [number, self.record.count],
-                [position],
-                [f"{position} = {self.record.count} - 1 - {number}"],
-            )
-        )
+        position = self.builder.values.local()
+        rewound = Sum(((1, self.saved.count), (-1, 1), (-1, number)))
+        body.add(Assign((position,), (rewound,)))
         return position
 
-    def _incoming(self, body: Body, steps: _Steps) -> dict[str, Value]:
-        """What a step's gradient starts with: its rows of what came in, and what the step behind it found
-        for its memory.
+    def _totals(self, body: Body) -> dict[str, Value | None]:
+        names = self.op.input("parameters")
+        return {
+            name: total_of(body, body.env.get(name), self.builder.argument(self.op, names[index]))
+            for index, name in self.shared
+        }
+
+    def _incoming(self, body: Body, steps: _StepLoop) -> dict[str, Value]:
+        """What a step's gradient starts with: its rows of what came in, and what the step after it found for
+        its memory.
         """
         body.given.update((name, steps.slice(value)) for name, value in self.outputs.items())
         memory: dict[str, Value] = {}
         for ex, state, name in self.pairs:
-            kept = self.record.values.get(name)
+            kept = self.saved.values.get(name)
             start = None
             if kept is not None and kept.entry is not None and kept.entry.known:
-                start = self.builder.values.make(kept.entry.shape, kept.entry.dtype, Storage.LOCAL)
-                body.before.append(
-                    Step(self.op, [], [start], [f"{start} = zeros({start.shape}, {str(start.dtype)!r})"])
-                )
+                start = self.builder.values.local(kept.entry)
+                assert start.shape is not None
+                zeros = New("zeros", start.shape, str(start.dtype))
+                body.before.append(Step(self.op, Assign((start,), (zeros,))))
             memory[ex] = body.symbol(ex, start, lod=False)
             total = combined(self.builder, self.op, body.given.get(state), memory[ex], body.steps)
             if total is not None:
@@ -246,23 +249,24 @@ class _Gradient:
         self, totals: Mapping[str, Value | None], rows: Mapping[str, Value], memory: Mapping[str, Value]
     ) -> None:
         op = self.op
-        ends = dict(zip(op.input("initial_states"), (memory[ex] for ex, _, _ in self.pairs), strict=True))
-        for slot, found in (
-            ("initial_states", ends),
-            ("parameters", {name: totals.get(grad_name(name)) for name in op.input("parameters")}),
-            ("inputs", {name: rows.get(grad_name(name)) for name in op.input("inputs")}),
-        ):
+        found: dict[str, dict[str, Value | None]] = {
+            "initial_states": dict(
+                zip(op.input("initial_states"), (memory[ex] for ex, _, _ in self.pairs), strict=True)
+            ),
+            "parameters": {name: totals.get(grad_name(name)) for name in op.input("parameters")},
+            "inputs": {name: rows.get(grad_name(name)) for name in op.input("inputs")},
+        }
+        for slot, gradients in found.items():
             for name, gradient in zip(op.input(slot), op.output(grad_name(slot)), strict=False):
                 if gradient != EMPTY_VAR:
-                    finish(self.builder, op, gradient, found[name], name)
+                    finish(self.builder, op, gradient, gradients[name], name)
 
 
 @block_writer("recurrent_grad")
-def _(builder: Any, op: Operator) -> bool:
-    record = next(
-        (builder.records[name] for name in op.input("step_scopes") if name in builder.records), None
-    )
-    if record is None:
+def _(builder: PlanBuilder, op: Operator) -> bool:
+    known = builder.level.saved
+    saved = next((known[name] for name in op.input("step_scopes") if name in known), None)
+    if saved is None:
         return False
-    _Gradient(builder, op, record).write()
+    _Backward(builder, op, saved).write()
     return True

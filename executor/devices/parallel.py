@@ -19,7 +19,7 @@ from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.executor.comm.session import Session, current, of_process, use
 from fluidlite.executor.devices.ring import DeviceSession, Meeting, Stopped
 from fluidlite.executor.executor import Executor
-from fluidlite.executor.run.blas import thread_switch
+from fluidlite.executor.run.blas import blas_switch
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 
@@ -226,11 +226,11 @@ def _one_blas_thread(devices: int) -> Iterator[None]:
     """Inside the `with`, BLAS uses the threads that call it and no others: where there are several
     devices, they are the threads.
     """
-    switch = thread_switch() if devices > 1 else None
+    switch = blas_switch() if devices > 1 else None
     if switch is not None:
-        switch[0](1)
+        switch.enter()
     try:
         yield
     finally:
         if switch is not None:
-            switch[0](switch[1])
+            switch.leave()

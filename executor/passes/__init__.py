@@ -1,1 +1,36 @@
-"""Passes over plans."""
+"""Passes over plans: each takes a plan and gives a plan, and changes nothing that it was given.
+
+`PASSES` is the pipeline, in order. To add a pass, write it in a file of its own and name it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from fluidlite.executor.passes.copy_stale import copy_stale
+from fluidlite.executor.passes.drop_dead import drop_dead
+from fluidlite.executor.passes.fuse_on_device import fuse_on_device
+from fluidlite.executor.passes.fuse_on_host import fuse_on_host
+from fluidlite.executor.passes.give_arrays import give_arrays
+from fluidlite.executor.passes.merge_updates import merge_updates
+from fluidlite.executor.passes.overlap_reductions import overlap_reductions
+from fluidlite.executor.passes.place_buffers import place_buffers
+from fluidlite.executor.passes.share_products import share_products
+from fluidlite.executor.plan.plan import Plan
+
+__all__ = ["PASSES", "Pass"]
+
+Pass: TypeAlias = Callable[[Plan], Plan]
+
+PASSES: tuple[Pass, ...] = (
+    copy_stale,
+    drop_dead,
+    give_arrays,
+    overlap_reductions,
+    fuse_on_host,
+    fuse_on_device,
+    merge_updates,
+    share_products,
+    place_buffers,
+)

@@ -24,9 +24,11 @@ class KernelCall:
     generated: it names each of the kernel's parameters, so that nothing is looked up by name when it runs.
     """
 
-    def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(
+        self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
+    ) -> None:
         self.op, self.kernel = op, Kernel(op)
-        self.with_lod = False
+        self.with_lod = with_lod
         position = {name: index for index, name in enumerate(inputs)}
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
@@ -231,9 +233,11 @@ class BlockCall:
     `values`.
     """
 
-    def __init__(self, op: Operator, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(
+        self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
+    ) -> None:
         self.op, self.inputs, self.outputs = op, list(inputs), list(outputs)
-        self.with_lod = False
+        self.with_lod = with_lod
         self.interpreter: Any = None
 
     def bind(self, interpreter: Interpreter) -> None:

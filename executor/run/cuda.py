@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.compile.plan_ir import Step, Storage, Value
-from fluidlite.ir.operator import OpRole
+from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 
-__all__ = ["FusedKernel", "Graph", "Namespace", "group", "kernel_text"]
+__all__ = ["CapturedStep", "FusedKernel", "Namespace", "Part", "kernel_text"]
 
 C_TYPES = {
     "float32": "float",
@@ -32,189 +32,21 @@ C_TYPES = {
 }
 THREADS = 256
 MAX_BLOCKS = 4096
-MAX_POINTERS = 400  # a launch takes 4 KB of arguments
-_FLOAT_ONLY = frozenset(("mod", "floordiv", "fmod", "pow"))
-
-
-def group(steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -> list[Step]:
-    """Steps with each run of element-wise steps of one shape replaced by the launch of one fused kernel."""
-    result: list[Step] = []
-    run: list[Step] = []
-
-    def close() -> None:
-        if run:
-            result.append(_launch(list(run), steps, kept, bound))
-            run.clear()
-
-    for step in steps:
-        if _fusible(step) and (not run or step.writes[0].shape == run[0].writes[0].shape):
-            run.append(step)
-        elif step.is_view and not any(step.reads[0].root is other.writes[0].root for other in run):
-            result.append(step)
-        else:
-            close()
-            run.extend([step] if _fusible(step) else [])
-            result.extend([] if run else [step])
-    close()
-    return _side_by_side(result, bound)
-
-
-def _side_by_side(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
-    """Steps with the updates of many parameters in few launches: what knows nothing of each other goes
-    side by side.
-    """
-    result: list[Step] = []
-    updates: list[Step] = []
-    for step in [*steps, None]:
-        if step is not None and _is_update(step, bound):
-            updates.append(step)
-            continue
-        if (
-            step is not None
-            and step.is_view
-            and not any(step.reads[0].root is value.root for other in updates for value in other.writes)
-        ):
-            result.append(step)
-            continue
-        for level in _levels(updates):
-            result += _in_launches(level, bound)
-        updates.clear()
-        result += [step] if step is not None else []
-    return result
-
-
-def _levels(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps by how many others must have run before them."""
-    levels: list[list[Step]] = []
-    for step in steps:
-        depth = next(
-            (
-                number
-                for number in range(len(levels), 0, -1)
-                if not all(_independent(other, step) for other in levels[number - 1])
-            ),
-            0,
-        )
-        levels += [[]] * (depth == len(levels))
-        levels[depth] = [*levels[depth], step]
-    return levels
-
-
-def _in_launches(steps: Sequence[Step], bound: dict[str, Any]) -> list[Step]:
-    """Independent launches, as few as the number of pointers that one takes allows."""
-    result: list[Step] = []
-    for step in steps:
-        last = result[-1] if result else None
-        if (
-            last is not None
-            and sum(len(found) for each in (last, step) for found in (each.reads, each.writes))
-            <= MAX_POINTERS
-        ):
-            result[-1] = _merged(last, step, bound)
-        else:
-            result.append(step)
-    return result
-
-
-def _is_update(step: Step, bound: dict[str, Any]) -> bool:
-    """Whether a step launches the kernel of an optimizer op."""
-    if step.op is None or not step.op.role & OpRole.Optimize or not step.lines:
-        return False
-    return isinstance(bound.get(step.lines[0].partition("(")[0]), FusedKernel)
-
-
-def _independent(first: Step, second: Step) -> bool:
-    """Whether two launches may run at the same time."""
-
-    def roots(values: Sequence[Value]) -> set[Any]:
-        return {
-            (value.root.storage, value.root.name) if value.root.storage == Storage.PARAM else value.root
-            for value in values
-        }
-
-    return not (
-        roots(first.writes) & roots([*second.reads, *second.writes])
-        or roots(second.writes) & roots(first.reads)
-    )
-
-
-def _merged(first: Step, second: Step, bound: dict[str, Any]) -> Step:
-    names = [step.lines[0].partition("(")[0] for step in (first, second)]
-    parts = [part for name in names for part in bound.pop(name).parts]
-    bound[names[0]] = FusedKernel(names[0], parts)
-    reads, writes = list(dict.fromkeys([*first.reads, *second.reads])), [*first.writes, *second.writes]
-    arguments = ", ".join(str(value) for part in parts for value in (*part.inputs, *part.outputs))
-    kinds = ", ".join(dict.fromkeys(step.op.type for step in (first, second) if step.op is not None))
-    return Step(
-        first.op,
-        reads,
-        writes,
-        [f"{names[0]}({arguments})"],
-        effect=first.effect or second.effect,
-        note=f"{len(parts)} updates side by side ({kinds})",
-    )
-
-
-def _contiguous(value: Value) -> bool:
-    """Whether a value is laid out in C order as far as the plan can tell: views are, when they only
-    reshape.
-    """
-    while value.base is not None:
-        if not value.expression.startswith("{}.reshape("):
-            return False
-        value = value.base
-    return value.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST, Storage.FEED, Storage.FRESH)
-
-
-def _fusible(step: Step) -> bool:
-    kind = step.elementwise
-    if kind is None or step.writes[0].shape is None or not step.writes[0].size:
-        return False
-    values = [item for item in (*kind.operands, step.writes[0]) if isinstance(item, Value)]
-    if kind.function in _FLOAT_ONLY and any(
-        value.dtype is None or value.dtype.kind != "f" for value in values
-    ):
-        return False
-    return all(str(value.dtype) in C_TYPES and _contiguous(value) for value in values)
-
-
-def _launch(run: list[Step], steps: Sequence[Step], kept: Sequence[Value], bound: dict[str, Any]) -> Step:
-    """One step that launches the kernel of a run."""
-    inside = {id(step) for step in run}
-    needed = {value.root for step in steps if id(step) not in inside for value in step.all_reads()} | {
-        value.root for value in kept
-    }
-    made = {step.writes[0] for step in run}
-    outputs = [
-        step.writes[0] for step in run if step.writes[0] in needed or step.writes[0].storage == Storage.PARAM
-    ]
-    inputs = list(dict.fromkeys(value for step in run for value in step.reads if value not in made))
-    name = f"fused_{run[0].writes[0].number}"
-    bound[name] = FusedKernel(name, [Part(tuple(run), tuple(inputs), tuple(outputs))])
-    arguments = ", ".join(map(str, [*inputs, *outputs]))
-    kinds = ", ".join(dict.fromkeys(step.op.type for step in run if step.op is not None))
-    return Step(
-        run[0].op,
-        inputs,
-        outputs,
-        [f"{name}({arguments})"],
-        effect=any(step.effect for step in run),
-        note=f"{len(run)} element-wise steps fused ({kinds})",
-    )
 
 
 @dataclass(frozen=True)
 class Part:
     """A run of element-wise steps of one shape: one loop of a kernel."""
 
-    run: tuple[Step, ...]
+    run: tuple[tuple[Any, Value], ...]
+    """Element-wise actions with their outputs."""
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.run[0].writes[0].size
+        return self.run[0][1].size
 
     @property
     def blocks(self) -> int:
@@ -230,15 +62,14 @@ class Part:
 
     def loop(self, suffix: str) -> list[str]:
         """One thread an element, in a grid-stride loop over this part's blocks."""
-        shape = self.run[0].writes[0].shape or ()
+        shape = self.run[0][1].shape or ()
         first, stride = "block * (long long)blockDim.x + threadIdx.x", f"{self.blocks}LL * blockDim.x"
         lines = [f"    for (long long i = {first}; i < {self.size}LL; i += {stride}) {{"]
         for value in self.inputs:
             place = f"p{value.number}{suffix}[{_index(value.shape or (), shape)}]"
             lines.append(f"      const {C_TYPES[str(value.dtype)]} v{value.number} = {place};")
-        for step in self.run:
-            out = step.writes[0]
-            lines.append(f"      const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(step)};")
+        for action, out in self.run:
+            lines.append(f"      const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(action, out)};")
         return [
             *lines,
             *(f"      q{value.number}{suffix}[i] = v{value.number};" for value in self.outputs),
@@ -282,9 +113,9 @@ def _index(shape: Sequence[int], out: Sequence[int]) -> str:
     return " + ".join(reversed(terms)) or "0"
 
 
-def _expression(step: Step) -> str:
-    kind, out = step.elementwise, step.writes[0]
-    assert kind is not None and out.dtype is not None
+def _expression(kind: Elementwise, out: Value) -> str:
+    """The CUDA text of an element-wise action."""
+    assert out.dtype is not None
     if kind.function == "copy":
         return _operand(kind.operands[0], out.dtype)
     dtypes = [item.dtype for item in kind.operands if isinstance(item, Value) and item.dtype is not None]
@@ -363,7 +194,7 @@ class Namespace:
         return self._cupy.take(array, indices, axis=axis, out=out)
 
 
-class Graph:
+class CapturedStep:
     """A whole step captured into a CUDA graph: one launch instead of one for each kernel.
 
     The first run goes op by op, so that libraries set up what they need; the second is captured. Where

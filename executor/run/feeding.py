@@ -13,7 +13,7 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
-from fluidlite.executor.compile.builder import FeedSpec
+from fluidlite.executor.plan.plan import FeedSpec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -61,9 +61,9 @@ class Signature:
                 arguments.append(lod)
             shape = getattr(array, "shape", None)
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
-        return arguments, self._settle(tuple(form))
+        return arguments, self._known_form(tuple(form))
 
-    def _settle(self, form: Form) -> Form:
+    def _known_form(self, form: Form) -> Form:
         """The form itself, or without shapes once feeds have come in so many shapes that a plan for each
         does not pay.
         """

@@ -178,7 +178,7 @@ class Interpreter:
             return None
         value = frame.find(name)
         if value is None and not self._may_be_missing(op, slot, name):
-            raise missing(op, slot, name, frame)
+            raise missing(op, slot, name, frame.block)
         return on(self.xp, value)
 
     @staticmethod
@@ -213,12 +213,12 @@ def _like_variable(name: str, frame: Frame) -> Lod:
     return frame.lod(forward) if gradient else ()
 
 
-def missing(op: Operator, slot: str, name: str, frame: Frame) -> UninitializedError | NotFoundError:
+def missing(op: Operator, slot: str, name: str, block: Block) -> UninitializedError | NotFoundError:
     """The error for a variable that nobody wrote: it says what to do, and where the op was built."""
-    var = frame.block._find_var_recursive(name)
+    var = block._find_var_recursive(name)
     where = f"\n  {op.call_text()}\n  built at {op.where}"
     if var is None:
-        known = list(frame.block.visible_names())
+        known = list(block.visible_names())
         return NotFoundError(
             f"op {op.type!r}: the program has no variable {name!r} (slot {slot}){did_you_mean(name, known)}"
             f"{where}"

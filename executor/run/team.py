@@ -10,16 +10,11 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from fluidlite.executor.compile.plan_ir import Step
-
-__all__ = ["Team", "pieces", "share_products", "team_of"]
-
-LARGE_PRODUCT = 1 << 22  # multiply-adds from which waking a second thread pays
-LARGE_RESULT = 1 << 18  # and elements of the result, for products whose time goes into writing them
+__all__ = ["Team", "pieces", "team_of"]
 
 
 class Team:
@@ -89,35 +84,3 @@ def team_of(size: int) -> Team:
 def pieces(count: int, parts: int) -> list[slice]:
     """`count` rows in `parts` almost equal slices."""
     return [slice(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
-
-
-def share_products(steps: Sequence[Step], threads: int, bound: dict[str, object]) -> list[Step]:
-    """Steps with each large matrix product split over the team by the rows (or batches) of its result."""
-    if threads == 1:
-        return list(steps)
-    return [_shared(step, threads, bound) if _is_large(step) else step for step in steps]
-
-
-def _is_large(step: Step) -> bool:
-    return step.product is not None and (
-        step.products >= LARGE_PRODUCT or step.product[3].size >= LARGE_RESULT
-    )
-
-
-def _shared(step: Step, threads: int, bound: dict[str, object]) -> Step:
-    assert step.product is not None
-    function, x, y, out = step.product
-    assert out.shape is not None
-    rows = out.shape[0]
-    if rows < 2 * threads:
-        return step
-    bound["team"] = team_of(threads)
-    cut = f"[{rows} * t // {threads}:{rows} * (t + 1) // {threads}]"
-    batched = function == "matmul" and y.shape is not None and len(y.shape) > 2
-    name = f"rows_{out.number}"
-    step.lines = [
-        f"def {name}(t):",
-        f"    {function}({x}{cut}, {y}{cut if batched else ''}, out={out}{cut})",
-        f"team({name})",
-    ]
-    return step

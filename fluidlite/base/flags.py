@@ -16,6 +16,7 @@ FLUID_VERSION = "1.8.5"
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,
+    "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
     "FLAGS_selected_gpus": "",
     "FLAGS_rpc_deadline": 180000,
     "FLAGS_rpc_retry_times": 3,

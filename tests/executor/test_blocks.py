@@ -402,8 +402,8 @@ def test_the_source_names_ops_and_lines() -> None:
     out, feeds = a_branch_in_a_while()
     text = source([out], feeds)
     assert (
-        "while v" in text
-        and "if v" in text
+        "while less_than_0_tmp_0" in text
+        and "if less_than_1_tmp_0" in text
         and "# tanh test_blocks.py" in text.replace("flowtools.py", "test_blocks.py")
     )
     assert "sub-blocks written into the plan: conditional_block x 2, while x 1" in text

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import fluidlite as fluid
 from fluidlite.errors import EOFException
-from fluidlite.executor.compile.plan_ir import Elementwise, Step, Storage, Value, ValueFactory
-from fluidlite.executor.passes.memory import assign
+from fluidlite.executor.passes.place_buffers import layout_of
+from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Out
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 
 STEPS = 3
 
@@ -69,13 +71,11 @@ def step_lists(draw: Any) -> tuple[list[Step], list[Value]]:
     for _ in range(draw(st.integers(1, 25))):
         reads = draw(st.lists(st.sampled_from(made), min_size=1, max_size=3))
         out = values.make((draw(st.sampled_from([1, 4, 64, 100])),), "float32", Storage.BUFFER)
-        elementwise = Elementwise("add", tuple(reads)) if draw(st.booleans()) else None
-        temps = (
-            [values.make((7,), "float32", Storage.BUFFER)]
-            if elementwise is None and draw(st.booleans())
-            else []
-        )
-        steps.append(Step(None, reads, [out], temps=temps, elementwise=elementwise))
+        if draw(st.booleans()):
+            steps.append(Step(None, Elementwise("add", tuple(reads)), (out,)))
+        else:
+            temps = (values.make((7,), "float32", Storage.BUFFER),) if draw(st.booleans()) else ()
+            steps.append(Step(None, Call(Bound("opaque", None), (*reads, Out(out))), temps=temps))
         made.append(out)
     return steps, draw(st.lists(st.sampled_from(made), max_size=3))
 
@@ -84,7 +84,7 @@ def step_lists(draw: Any) -> tuple[list[Step], list[Value]]:
 @given(step_lists())
 def test_buffers_that_live_together_do_not_overlap(case: tuple[list[Step], list[Value]]) -> None:
     steps, kept = case
-    layout = assign(steps, kept)
+    layout = layout_of(steps, kept)
     held = np.zeros(layout.pool_bytes // 4 + 1, dtype=np.int64)  # which value each word belongs to
     for step in steps:
         for value in step.reads:

@@ -28,7 +28,6 @@ STILL_LONG_FUNCTIONS = {
     "benchmarks/pserver.py:job",
     "executor/comm/server/loop.py:Server.__init__",
     "executor/compile/builder.py:PlanBuilder._call",
-    "executor/compile/plan.py:compile_plan",
     "executor/executor.py:Executor._acquire",
     "executor/passes/tiles.py:_Loop._loop",
     "fluidlite/cli/tables.py:_plan_parts",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from fluidlite.executor.comm.ring_ops import Exchange, Reduction
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Storage, Value
+from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.plan.values import Same, Storage, Value
 
 
 @lowering("coalesce_tensor")
@@ -25,18 +27,32 @@ def _(e: Emitter) -> None:
     starts = np.cumsum([0, *(math.prod(part.shape or ()) for part in parts)]).tolist()
     buffer = e.out("FusedOutput", (starts[-1],), parts[0].dtype)
     names = e.op.outputs["Output"]
-    layout = [
-        (name, f"{{}}[{start}:{stop}].reshape({tuple(part.shape or ())})", part.shape)
+    pieces = [
+        Piece(name, start, stop, part.shape or ())
         for name, part, start, stop in zip(names, parts, starts, starts[1:], strict=False)
     ]
-    for part, (_, place, shape) in zip(parts, layout, strict=True):
-        if buffer.storage == Storage.BUFFER and parts.count(part) == 1 and _may_move(e, part, names):
-            part.storage, part.base, part.expression = Storage.VIEW, buffer, place
+    for part, piece in zip(parts, pieces, strict=True):
+        target = piece.of(e, buffer)
+        if buffer.storage is Storage.BUFFER and parts.count(part) == 1 and _may_move(e, part, names):
+            part.move_to(target)
         else:
-            target = e.view(buffer, place, shape or ())
-            e.line(f"copyto({target}, {part})", [part], [target])
-    e.remember(("layout", e.op.outputs["FusedOutput"][0]), layout)
-    _show_parts(e, buffer, layout)
+            e.copy(part, target)
+    e.remember(("pieces of", e.op.outputs["FusedOutput"][0]), pieces)
+    _show_parts(e, buffer, pieces)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A variable that lies in a buffer with others: elements [start, stop)."""
+
+    name: str
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+    def of(self, e: Emitter, buffer: Value) -> Value:
+        """The view of a version of the buffer."""
+        return e.reshape(e.piece(buffer, self.start, self.stop), self.shape)
 
 
 def _dense(e: Emitter, name: str) -> Value:
@@ -50,7 +66,7 @@ def _dense(e: Emitter, name: str) -> Value:
 def _may_move(e: Emitter, part: Value, names: list[str]) -> bool:
     """Whether a value is an array of its own that no other variable shows when it is used later."""
     return (
-        part.storage == Storage.BUFFER
+        part.storage is Storage.BUFFER
         and part.uniform is None
         and not e.builder.depth
         and not _shown(e, part, names)
@@ -61,14 +77,14 @@ def _shown(e: Emitter, value: Value, names: list[str]) -> bool:
     """Whether variables other than these still show the memory of a value."""
     return any(
         other.root is value.root and name not in names and e.builder.is_needed(name, e.op)
-        for name, other in e.builder.env.items()
+        for name, other in e.builder.visible()
     )
 
 
-def _show_parts(e: Emitter, buffer: Value, layout: list[Any]) -> None:
+def _show_parts(e: Emitter, buffer: Value, pieces: Sequence[Piece]) -> None:
     """Let the variables of a buffer be views of its newest version."""
-    for name, place, shape in layout:
-        e.finals.append((name, e.view(buffer, place, shape)))
+    for piece in pieces:
+        e.finals.append((piece.name, piece.of(e, buffer)))
 
 
 @lowering("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod")
@@ -77,12 +93,11 @@ def _(e: Emitter) -> None:
     session = current() or of_process(False)
     if not e.on_host and (session is None or not session.on_device(e.attr("ring_id"))):
         raise CannotLower("the ring needs the host")
-    layout = _layout(e)
-    out = _target(e, x, layout)
+    pieces = _pieces(e)
+    out = _target(e, x, pieces)
     reduction = e.bind_fresh("reduce", Reduction, e.op)
-    e.line(f"{reduction}({x}, {out})", [x], [out], effect=True)
-    e.steps[-1].starts = reduction
-    _show_parts(e, out, layout)
+    e.run(reduction, x, Out(out), effect=True, starts=reduction)
+    _show_parts(e, out, pieces)
 
 
 @lowering("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod", "c_broadcast")
@@ -90,34 +105,34 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     if not e.on_host or e.op.inputs["X"] != e.op.outputs["Out"]:
         raise CannotLower("X and Out are two variables")
-    layout = _layout(e)
-    out = _target(e, x, layout)
-    e.line(f"{e.bind_fresh('exchange', Exchange, e.op)}({x}, {out})", [x], [out], effect=True)
-    _show_parts(e, out, layout)
+    pieces = _pieces(e)
+    out = _target(e, x, pieces)
+    e.run(e.bind_fresh("exchange", Exchange, e.op), x, Out(out), effect=True)
+    _show_parts(e, out, pieces)
 
 
-def _layout(e: Emitter) -> list[Any]:
+def _pieces(e: Emitter) -> list[Piece]:
     """The variables that are views of what an op reduces."""
-    found: list[Any] | None = e.remembered(("layout", e.op.inputs["X"][0]))
-    if found is None and e.remembered(("shown", e.op.inputs["X"][0])):
+    found: list[Piece] | None = e.recall(("pieces of", e.op.inputs["X"][0]))
+    if found is None and e.recall(("shown", e.op.inputs["X"][0])):
         raise CannotLower("other variables are views of what a kernel made: it is reduced in place")
     return found or []
 
 
-def _target(e: Emitter, x: Value, layout: list[Any]) -> Value:
+def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
     """Where the result of an op goes: into the memory of its input, where the op says so and nobody else
     looks at that.
     """
     name = e.op.outputs["Out"][0]
-    names = [name, *(part for part, _, _ in layout)]
+    names = [name, *(piece.name for piece in pieces)]
     if (
         e.op.inputs["X"][0] != name
-        or x.root.storage != Storage.BUFFER
+        or x.root.storage is not Storage.BUFFER
         or e.persistable("Out")
         or _shown(e, x, names)
     ):
         return e.out("Out", x.shape, x.dtype, inplace=True)
-    out = e.view(x, "{}", x.shape or ())
+    out = e.view(x, Same(), x.shape or ())
     out.uniform = None
     e.finals.append((name, out))
     return out
@@ -126,7 +141,6 @@ def _target(e: Emitter, x: Value, layout: list[Any]) -> Value:
 @lowering("c_sync_calc_stream", "c_sync_comm_stream")
 def _(e: Emitter) -> None:
     """What reads a result waits for it, so nothing else has to."""
-    for index, name in enumerate(
-        e.op.inputs["X"]
-    ):  # of any kind: a copy would part gradients from the buffer they are in
+    # values of any kind: a copy would part gradients from the buffer that they are in
+    for index, name in enumerate(e.op.inputs["X"]):
         e.alias("Out", e.builder.value(e.op, "X", name), index)

@@ -58,7 +58,7 @@ def _(e: Emitter) -> None:
     if x.dtype == dtype:
         e.elementwise("x", out, x=x)
     else:
-        e.line(f"copyto({out}, {x}, casting='unsafe')", [x], [out])
+        e.copy(x, out, casting="unsafe")
 
 
 @lowering("sum")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, Fresh, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan.actions import Bound, Out
+from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan
@@ -104,48 +105,47 @@ def _(e: Emitter) -> None:
     plan = e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
     e.remember(("conv", x, w, geometry), plan)
     out = e.out("Output", geometry.out, x.dtype)
-    e.line(f"{plan}.forward({x}, {w}, {out})", [x, w], [out])
+    e.run(plan, x, w, Out(out), method="forward")
 
 
 @lowering("conv2d_grad", "depthwise_conv2d_grad")
 def _(e: Emitter) -> None:
     x, w, d = e.need("Input"), e.need("Filter"), e.need("Output@GRAD")
     geometry = _geometry(e, x, w)
-    plan = e.remembered(("conv", x, w, geometry))
+    plan = e.recall(("conv", x, w, geometry))
     reuse = plan is not None
     plan = plan or e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
     if e.wants("Filter@GRAD"):
         out = e.out("Filter@GRAD", w.shape, w.dtype)
-        e.line(f"{plan}.grad_filter({x}, {d}, {out}, {reuse})", [x, d], [out])
+        e.run(plan, x, d, Out(out), reuse, method="grad_filter")
     if e.wants("Input@GRAD"):
         out = e.out("Input@GRAD", x.shape, x.dtype)
-        e.line(f"{plan}.grad_input({d}, {w}, {out})", [d, w], [out])
+        e.run(plan, d, w, Out(out), method="grad_input")
 
 
-def _pool_plan(e: Emitter, x: Value) -> Fresh:
+def _pool_plan(e: Emitter, x: Value) -> Bound:
     if e.attr("data_format") not in ("NCHW", "AnyLayout") or x.dtype not in (np.float32, np.float64):
         raise CannotLower("layout")
     assert x.shape is not None
     attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
     windows = windows_of(x.shape[2:], attrs)
-    return Fresh(
-        SharedPool, (x.shape, (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype), _shares(e, x))
-    )
+    arguments = (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype)
+    return e.bind_fresh("pool", SharedPool, x.shape, arguments, _shares(e, x))
 
 
 @lowering("pool2d")
 def _(e: Emitter) -> None:
     x = e.need("X")
-    plan = e.bind("pool", _pool_plan(e, x))
+    plan = _pool_plan(e, x)
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)
     e.remember(("pool", x, e.op.outputs["Out"][0]), plan)
-    e.line(f"{plan}.forward({x}, {out})", [x], [out])
+    e.run(plan, x, Out(out), method="forward")
 
 
 @lowering("pool2d_grad")
 def _(e: Emitter) -> None:
     x, pooled, d = e.need("X"), e.need("Out"), e.need("Out@GRAD")
-    remembered = e.remembered(("pool", x, pooled.name))
-    plan = remembered or e.bind("pool", _pool_plan(e, x))
+    remembered = e.recall(("pool", x, pooled.name))
+    plan = remembered or _pool_plan(e, x)
     out = e.out("X@GRAD", x.shape, x.dtype)
-    e.line(f"{plan}.backward({x}, {pooled}, {d}, {out}, {remembered is not None})", [x, pooled, d], [out])
+    e.run(plan, x, pooled, d, Out(out), remembered is not None, method="backward")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.values import Value
 
 
 def matrix(e: Emitter, value: Value, cols: int) -> Value:
@@ -17,8 +17,7 @@ def matrix(e: Emitter, value: Value, cols: int) -> Value:
 
 def transposed(e: Emitter, value: Value) -> Value:
     """The transpose of a matrix, as a view."""
-    assert value.shape is not None
-    return e.view(value, "{}.T", value.shape[::-1])
+    return e.transpose(value, (1, 0))
 
 
 @lowering("mul")
@@ -47,11 +46,10 @@ def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
     assert value.shape is not None
     if len(value.shape) < 2:
         raise CannotLower("matmul of a vector")
-    return (
-        e.view(value, "{}.swapaxes(-1, -2)", (*value.shape[:-2], value.shape[-1], value.shape[-2]))
-        if transpose
-        else value
-    )
+    if not transpose:
+        return value
+    rank = len(value.shape)
+    return e.transpose(value, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
@@ -59,13 +57,7 @@ def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
     assert x.shape is not None and y.shape is not None and out.shape is not None
     e.call("dot" if len(x.shape) == len(y.shape) == 2 else "matmul", x, y, out=out)
     if alpha != 1.0:
-        e.call("multiply", out, e.constant(_scalar(alpha, out)), out=out)
-
-
-def _scalar(number: float, like: Value) -> object:
-    import numpy as np
-
-    return np.array(number, like.dtype)
+        e.call("multiply", out, e.number(alpha, out), out=out)
 
 
 def _same_batch(x: Sequence[int], y: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.values import Value
 
 BINARY = (
     "elementwise_add",

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, HostCheck, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
+from fluidlite.executor.plan.values import Value
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
@@ -29,10 +30,11 @@ def _(e: Emitter) -> None:
     out = e.out("Out", (*lead, table.shape[1]), table.dtype)
     rows = e.reshape(out, (flat.size, table.shape[1]))
     check = e.bind("check_ids", IdCheck(table.shape[0], padding))
-    e.line(f"{check}({flat})\ntake({table}, {flat}, axis=0, out={rows}, mode='clip')", [table, flat], [rows])
+    e.run(check, flat, effect=True)
+    e.call("take", table, flat, axis=0, mode="clip", out=rows)
     if padding != -1:
         padding = padding if padding >= 0 else table.shape[0] + padding
-        e.line(f"{rows}[{flat} == {padding}] = 0", [rows, flat], [rows])
+        e.set_item(rows, Equals(flat, padding), 0)
 
 
 class IdCheck(HostCheck):
@@ -57,11 +59,11 @@ def _(e: Emitter) -> None:
     if e.attr("is_sparse"):
         make = e.bind("selected_rows", SparseRows(e.attr("padding_idx"), table.shape[0]))
         out = e.local("W@GRAD")
-        e.line(f"{out} = {make}({ids}, {rows})", [ids, rows], [out])
+        e.assign(out, Call(make, (ids, rows)))
         return
     out = e.out("W@GRAD", table.shape, table.dtype)
     add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0])
-    e.line(f"{add}({ids}, {rows}, {out})", [ids, rows], [out])
+    e.run(add, ids, rows, Out(out))
 
 
 class SparseRows:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.executor.compile.blocks import keep
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Storage, Value
+from fluidlite.executor.compile.saved import keep
+from fluidlite.executor.plan.actions import Assign, Call, Item
+from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 
 
@@ -31,38 +32,43 @@ class Chosen:
         return values[number]
 
 
-def _alike(e: Emitter, name: str, like: Value, maybe: bool) -> Value:
-    found: Value = e.builder.values.make(like.shape, like.dtype, Storage.LOCAL, name=name, maybe=maybe)
-    e.finals.append((name, found))
-    return found
+class Routed:
+    """`routed(value, number)`: the value in the place of that number, None in the other of two."""
+
+    def __call__(self, value: Any, number: int) -> tuple[Any, Any]:
+        return ((value, None), (None, value))[number]
 
 
 @lowering("select_input")
 def _(e: Emitter) -> None:
-    values, mask = [e.builder.env.get(name) for name in e.op.inputs["X"]], e.need("Mask")
-    if mask.size != 1 or any(
-        value is None
-        or value.lod
-        or value.shape is None
-        or value.shape != values[0].shape
-        or value.dtype != values[0].dtype
-        for value in values
+    mask = e.need("Mask")
+    values = [value for name in e.op.inputs["X"] if (value := e.builder.newest(name)) is not None]
+    if (
+        mask.size != 1
+        or len(values) < len(e.op.inputs["X"])
+        or not all(_is_like(value, values[0]) for value in values)
     ):
         raise CannotLower("inputs of different kinds")
-    out = _alike(e, e.op.outputs["Out"][0], values[0], False)
-    texts = ", ".join(keep(e.builder, value) for value in values)
-    e.line(f"{out} = {e.bind('chosen', Chosen(e.op))}({mask}.item(), {texts})", [mask, *values], [out])
-    e.steps[-1].holds = list(values)
+    out = e.local("Out", like=values[0])
+    choose = Call(e.bind("chosen", Chosen(e.op)), (Item(mask), *(keep(e.builder, value) for value in values)))
+    e.assign(out, choose, holds=tuple(values))
+
+
+def _is_like(value: Value, other: Value) -> bool:
+    """True if a value has a known shape and no level of detail, and looks like another."""
+    if value.has_lod or value.shape is None:
+        return False
+    return value.shape == other.shape and value.dtype == other.dtype
 
 
 @lowering("select_output")
 def _(e: Emitter) -> None:
     x, mask, names = e.need("X"), e.need("Mask"), e.op.outputs["Out"]
-    if mask.size != 1 or len(names) != 2 or any(name in e.builder.env for name in names):
+    if mask.size != 1 or len(names) != 2 or any(e.builder.newest(name) is not None for name in names):
         raise CannotLower("an output keeps the value that it has")
-    outs, text = [_alike(e, name, x, True) for name in names], keep(e.builder, x)
-    e.line(f"{outs[0]}, {outs[1]} = (({text}, None), (None, {text}))[{mask}.item()]", [mask, x], outs)
-    e.steps[-1].holds = [x]
+    outs = tuple(e.local("Out", index, like=x, maybe=True) for index in range(2))
+    route = Call(e.bind("routed", Routed()), (keep(e.builder, x), Item(mask)))
+    e.step(Assign(outs, (route,), unpack=True), holds=(x,))
 
 
 @lowering("rnn_memory_helper")
@@ -73,7 +79,7 @@ def _(e: Emitter) -> None:
 @lowering("rnn_memory_helper_grad")
 def _(e: Emitter) -> None:
     names = e.op.inputs.get("Out@GRAD") or []
-    if names and names[0] in e.builder.env:
+    if names and e.builder.newest(names[0]) is not None:
         e.alias("X@GRAD", e.need("Out@GRAD"))
         return
     x = e.need("X")

@@ -9,7 +9,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.actions import Call, Out, SetItem, When
+from fluidlite.executor.plan.values import Value
 from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 
@@ -31,9 +32,9 @@ def _softmax(e: Emitter, x: Value, out: Value) -> Value:
     assert x.shape is not None
     rows, cols = x.shape
     top, total = e.temp((rows, 1), x.dtype), e.temp((rows, 1), x.dtype)
-    e.line(f"maximum.reduce({x}, axis=1, keepdims=True, out={top})", [x], [top])
+    e.call("maximum.reduce", x, axis=1, keepdims=True, out=top)
     e.call("subtract", x, top, out=out)
-    e.call("maximum", out, e.constant(np.array(LOWEST_SCORE, x.dtype)), out=out)
+    e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
     e.call("exp", out, out=out)
     e.call("dot", out, e.constant(np.ones((cols, 1), x.dtype)), out=total)
     return total
@@ -46,7 +47,7 @@ def _(e: Emitter) -> None:
     result = e.out("Out", x.shape, x.dtype)
     out = e.reshape(result, flat.shape)  # type: ignore[arg-type]
     total = _softmax(e, flat, out)
-    e.line(f"reciprocal({total}, out={total})", [total], [total])
+    e.call("reciprocal", total, out=total)
     e.call("multiply", out, total, out=out)
 
 
@@ -80,7 +81,7 @@ class Labelled:
 def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     """The labels of a matrix's rows; forward and backward share them."""
     rows, cols = shape
-    found: Labelled | None = e.remembered(("labelled", label, cols))
+    found: Labelled | None = e.recall(("labelled", label, cols))
     if found is not None:
         return found
     index, base, flat = (
@@ -91,7 +92,7 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     if e.on_host:
         left_out = e.unknown()
         find = e.bind("labels", Labels(cols, base, e.attr("ignore_index")))
-        e.line(f"{left_out} = {find}({flat}, {index})", [flat], [index, left_out])
+        e.assign(left_out, Call(find, (flat, Out(index))))
         found = Labelled(index, left_out, None)
     else:
         counts = e.temp((rows,), np.float32)
@@ -133,11 +134,7 @@ class Labels:
 def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
     """Set the rows of ignored labels to zero."""
     if labelled.left_out is not None:
-        e.line(
-            f"if {labelled.left_out} is not None: {rows}[{labelled.left_out}] = 0",
-            [rows, labelled.left_out],
-            [rows],
-        )
+        e.step(When(labelled.left_out, SetItem(rows, labelled.left_out, 0)))
     elif labelled.counts is not None:
         assert rows.shape is not None
         e.call(
@@ -163,11 +160,11 @@ def _(e: Emitter) -> None:
     out = e.reshape(softmax, flat.shape)
     loss = e.reshape(e.out("Loss", (*x.shape[:-1], 1), x.dtype), (flat.shape[0],))
     total = _softmax(e, flat, out)
-    e.line(f"reciprocal({total}, out={total})", [total], [total])
+    e.call("reciprocal", total, out=total)
     e.call("multiply", out, total, out=out)
     labelled = _labelled(e, label, flat.shape)
     every = e.reshape(out, (out.size,))
-    e.line(f"take({every}, {labelled.index}, out={loss}, mode='clip')", [every, labelled.index], [loss])
+    e.call("take", every, labelled.index, mode="clip", out=loss)
     e.call("log", loss, out=loss)
     e.call("negative", loss, out=loss)
     _leave_out(e, labelled, loss, 0)
@@ -185,13 +182,13 @@ def _(e: Emitter) -> None:
     labelled = _labelled(e, label, y.shape)
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
-        number = e.constant(np.array(d.uniform, y.dtype))
+        number = e.number(d.uniform, y)
         e.call("multiply", y, number, out=dx)
-        e.line(f"{flat}[{labelled.index}] -= {number}", [labelled.index, flat], [flat])
+        e.set_item(flat, labelled.index, number, subtract=True)
     else:
         row = e.reshape(d, (rows,))
         e.call("multiply", y, e.reshape(d, (rows, 1)), out=dx)
-        e.line(f"{flat}[{labelled.index}] -= {row}", [labelled.index, row, flat], [flat])
+        e.set_item(flat, labelled.index, row, subtract=True)
     _leave_out(e, labelled, dx, 1)
 
 
@@ -208,8 +205,8 @@ def _(e: Emitter) -> None:
     if x.size <= 1 << 12:
         e.call("dot", flat, ones(e, x.size, x.dtype), out=total)
     else:
-        e.line(f"add.reduce({flat}, out={total})", [flat], [total])
-    e.call("multiply", total, e.constant(np.array(1.0 / x.size, x.dtype)), out=total)
+        e.call("add.reduce", flat, out=total)
+    e.call("multiply", total, e.number(1.0 / x.size, x), out=total)
 
 
 @lowering("mean_grad")

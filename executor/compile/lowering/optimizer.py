@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import AttrType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import UPDATES, Update, decays, target_of, update_function
 from fluidlite.values.tensor import SelectedRows, merge_rows
@@ -61,7 +61,8 @@ def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
             read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
             out = e.out(slot, source.shape, source.dtype, inplace=True)
             if read_later:  # the old value is still needed: compute beside it, move at the end
-                late.append((out, out := e.temp(source.shape or (), source.dtype)))
+                target, out = out, e.temp(source.shape or (), source.dtype)
+                late.append((target, out))
         else:
             shape = np.broadcast_shapes(
                 *(item.shape or () for item in operands.values() if isinstance(item, Value))
@@ -118,8 +119,7 @@ def _sparse(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None
         for slot in written
     ]
     run = e.bind_fresh("update_rows", RowUpdate, list(steps), attributes, written)
-    state = ", ".join(f"{slot!r}: {value}" for slot, value in values.items())
-    e.line(f"{run}({e.any('Grad')}, {{{state}}})", list(values.values()), outs, effect=True)
+    e.run(run, e.any("Grad"), values, effect=True, writes=tuple(outs))
 
 
 @lowering(*UPDATES)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.values import Value
 
 _UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
 
@@ -29,7 +29,7 @@ def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> Non
     trail = axes == tuple(range(len(value.shape) - len(axes), len(value.shape)))
     kept = math.prod(dim for i, dim in enumerate(value.shape) if i not in axes)
     if not axes:
-        e.line(f"copyto({e.reshape(out, value.shape)}, {value})", [value], [out])
+        e.copy(value, e.reshape(out, value.shape))
     elif (lead or trail) and value.dtype in (np.float32, np.float64):
         count = math.prod(value.shape[axis] for axis in axes)
         ones = e.constant(np.ones(count, value.dtype))
@@ -37,7 +37,7 @@ def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> Non
         e.call("dot", *((ones, flat) if lead else (flat, ones)), out=e.reshape(out, (kept,)))
     else:
         target = e.reshape(out, tuple(dim for i, dim in enumerate(value.shape) if i not in axes))
-        e.line(f"add.reduce({value}, axis={axes}, out={target})", [value], [target])
+        e.call("add.reduce", value, axis=axes, out=target)
 
 
 def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
@@ -61,10 +61,10 @@ def _(e: Emitter) -> None:
     if function == "add" and kept:
         sum_axes(e, x, axes, target)
     else:
-        e.line(f"{function}.reduce({x}, axis={axes}, out={target})", [x], [target])
+        e.call(f"{function}.reduce", x, axis=axes, out=target)
     if e.op.type == "reduce_mean":
         count = x.size // max(out.size, 1)
-        e.call("multiply", target, e.constant(np.array(1.0 / count, x.dtype)), out=target)
+        e.call("multiply", target, e.number(1.0 / count, x), out=target)
 
 
 @lowering("reduce_sum_grad", "reduce_mean_grad")

@@ -15,7 +15,8 @@ from fluidlite.executor.comm.ops import session_for
 from fluidlite.executor.comm.requests import Wanted
 from fluidlite.executor.comm.server_ops import places
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 
 
@@ -26,7 +27,7 @@ def _(e: Emitter) -> None:
     start = 0
     for index, spec in enumerate(e.builder.inferred(e.op)["Out"]):
         stop = start + spec.shape[0]
-        e.alias("Out", e.view(x, f"{{}}[{start}:{stop}]", (stop - start, *x.shape[1:])), index)
+        e.alias("Out", e.piece(x, start, stop), index)
         start = stop
 
 
@@ -87,16 +88,12 @@ def _(e: Emitter) -> None:
     else:
         targets, start = [], 0
         for name, (shape, _) in zip(e.op.outputs["Out"], declared, strict=True):
-            targets.append(e.view(whole, f"{{}}[{start}:{start + shape[0]}]", shape))
+            targets.append(e.piece(whole, start, start + shape[0]))
             e.finals.append((name, targets[-1]))
             start += shape[0]
         e.remember(("pieces", *e.op.outputs["Out"]), whole)
-    e.line(
-        f"{e.bind('receive', receive_into)}({', '.join([e.bind('op', e.op), *map(str, targets)])})",
-        [],
-        targets,
-        effect=True,
-    )
+    receive, op = e.bind("receive", receive_into), e.bind("op", e.op)
+    e.run(receive, op, *map(Out, targets), effect=True)
 
 
 def _declared(e: Emitter, name: str) -> tuple[tuple[int, ...], Any]:
@@ -119,7 +116,7 @@ def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
     names = e.op.outputs["Out"]
     users = [
         op
-        for op in e.builder.ops[e.builder.index + 1 :]
+        for op in e.builder.later_ops()
         if set(names) & set(op.input_arg_names) and op.type != "fetch_barrier"
     ]
     if (
@@ -131,7 +128,7 @@ def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
     ):
         return None
     out = users[0].output("Out")[0]
-    held = e.builder._held(out) if e.builder._persistable(out) else None
+    held = e.builder.held(out) if e.builder.is_persistable(out) else None
     total = (sum(shape[0] for shape in shapes), *shapes[0][1:])
     if (
         held is None
@@ -139,10 +136,9 @@ def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
         or held.dtype != to_numpy(e.builder.block._var_recursive(names[0]).dtype)
     ):
         return None
-    value: Value = e.builder._param(out, held)
-    return value
+    return e.builder.param(out, held)
 
 
 @lowering("fetch_barrier")
 def _(e: Emitter) -> None:
-    e.line(f"{e.bind('finish', step_is_over)}({e.bind('op', e.op)})", [], [], effect=True)
+    e.run(e.bind("finish", step_is_over), e.bind("op", e.op), effect=True)

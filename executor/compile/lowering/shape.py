@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.plan_ir import Value
+from fluidlite.executor.plan.values import Value
 
 _RESHAPES = (
     "flatten_contiguous_range",
@@ -66,8 +66,7 @@ def _(e: Emitter) -> None:
     axis = e.attr("axis")
     shape = tuple(x.shape[i] for i in axis)
     out = e.out("Out", shape, x.dtype)
-    view = e.view(x, f"{{}}.transpose({tuple(axis)})", shape)
-    e.line(f"copyto({out}, {view})", [view], [out])
+    e.copy(e.transpose(x, axis), out)
     _remember_shape(e, x)
 
 
@@ -79,8 +78,7 @@ def _(e: Emitter) -> None:
     back = tuple(axis.index(i) for i in range(len(axis)))
     shape = tuple(d.shape[i] for i in back)
     out = e.out("X@GRAD", shape, d.dtype)
-    view = e.view(d, f"{{}}.transpose({back})", shape)
-    e.line(f"copyto({out}, {view})", [view], [out])
+    e.copy(e.transpose(d, back), out)
 
 
 @lowering("assign")
@@ -97,7 +95,7 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
-    whole = e.remembered(("pieces", *e.op.inputs["X"]))
+    whole = e.recall(("pieces", *e.op.inputs["X"]))
     if whole is not None:  # they were read into it
         e.finals.append((whole.name, whole))
         return
@@ -108,7 +106,7 @@ def _(e: Emitter) -> None:
     axis = e.attr("axis") % len(first)
     total = sum(shape[axis] for shape in shapes if shape is not None)
     out = e.out("Out", (*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
-    e.line(f"concatenate(({', '.join(map(str, parts))},), axis={axis}, out={out})", parts, [out])
+    e.call("concatenate", tuple(parts), axis=axis, out=out)
 
 
 @lowering("concat_grad")
@@ -123,7 +121,6 @@ def _(e: Emitter) -> None:
         assert part.shape is not None
         stop = start + part.shape[axis]
         if e.wants("X@GRAD", index):
-            piece = e.view(d, f"{{}}[{':, ' * axis}{start}:{stop}]", part.shape)
             out = e.out("X@GRAD", part.shape, part.dtype, index=index)
-            e.line(f"copyto({out}, {piece})", [piece], [out])
+            e.copy(e.piece(d, start, stop, axis), out)
         start = stop

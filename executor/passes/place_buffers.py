@@ -1,19 +1,28 @@
-"""Where the buffers of a plan lie: a liveness scan over its steps places them in one pool, in place where
-that is safe.
-"""
+"""The place of each buffer in the plan's pool: by liveness, in place where that is safe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+<<<<<<< HEAD:executor/passes/memory.py
 from dataclasses import dataclass
 
 from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
 
 __all__ = ["Layout", "assign"]
+=======
+from dataclasses import replace
+
+from fluidlite.executor.plan.plan import BufferLayout, Plan
+from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.values import Storage, Value
+
+__all__ = ["layout_of", "place_buffers"]
+>>>>>>> 9557f7c (executor: a plan is data until its last stage):executor/passes/place_buffers.py
 
 ALIGN = 64
 
 
+<<<<<<< HEAD:executor/passes/memory.py
 @dataclass(frozen=True)
 class Layout:
     """Byte offset of each buffer in the pool, the pool's size, and what the buffers would take without
@@ -23,6 +32,11 @@ class Layout:
     offsets: dict[Value, int]
     pool_bytes: int
     total_bytes: int
+=======
+def place_buffers(plan: Plan) -> Plan:
+    """Place every buffer in one pool."""
+    return replace(plan, layout=layout_of(plan.steps, plan.fetches))
+>>>>>>> 9557f7c (executor: a plan is data until its last stage):executor/passes/place_buffers.py
 
 
 class _Pool:
@@ -53,7 +67,7 @@ def _touched(step: Step) -> set[Value]:
     return {
         value.root
         for value in (*step.all_reads(), *step.all_writes())
-        if value.root.storage == Storage.BUFFER
+        if value.root.storage is Storage.BUFFER
     }
 
 
@@ -61,7 +75,7 @@ def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
     last: dict[Value, int] = {}
     for index, step in enumerate(steps):
         last.update(dict.fromkeys(_touched(step), index))
-    last.update({value.root: len(steps) for value in kept if value.root.storage == Storage.BUFFER})
+    last.update({value.root: len(steps) for value in kept if value.root.storage is Storage.BUFFER})
     return last
 
 
@@ -91,13 +105,13 @@ def _reusable(
     return None
 
 
-def assign(steps: Sequence[Step], kept: Iterable[Value]) -> Layout:
+def layout_of(steps: Sequence[Step], kept: Iterable[Value]) -> BufferLayout:
     """Place every buffer; `kept` are the values that the fetches read after the last step."""
     pool = _Pool()
     offsets: dict[Value, int] = {}
     _place(steps, kept, pool, offsets)
     temps = [temp for step in flat(steps) for temp in step.temps]
-    return Layout(offsets, pool.peak, sum(value.nbytes for value in {*offsets, *temps}))
+    return BufferLayout(offsets, pool.peak, sum(value.nbytes for value in {*offsets, *temps}))
 
 
 def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: dict[Value, int]) -> None:
@@ -109,7 +123,7 @@ def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: d
     for index, step in enumerate(steps):
         for value in (*step.writes, *step.reads):
             root = value.root
-            if root.storage != Storage.BUFFER or root in offsets:
+            if root.storage is not Storage.BUFFER or root in offsets:
                 continue
             donor = _reusable(step, root, index, last, placed) if value in step.writes else None
             placed[root] = offsets[root] = placed.pop(donor) if donor is not None else pool.take(root.nbytes)

@@ -1,0 +1,86 @@
+"""From a block to a compiled plan: lower the ops, run the passes, write the source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from fluidlite.base import flags
+from fluidlite.base.errors import NotFoundError, did_you_mean
+from fluidlite.executor.compile import block_gradients, recurrences
+from fluidlite.executor.compile.blocks import WRITERS
+from fluidlite.executor.compile.builder import PlanBuilder
+from fluidlite.executor.compile.render import render
+from fluidlite.executor.passes import PASSES
+from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
+from fluidlite.executor.plan.verify import verify
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import Operator
+from fluidlite.values.scope import Scope
+
+__all__ = ["compile_plan", "lower", "plan_after", "run_passes"]
+
+assert block_gradients and recurrences  # importing them declares how the ops with sub-blocks are written
+
+
+def compile_plan(
+    block: Block,
+    ops: Sequence[Operator],
+    feeds: Mapping[str, FeedSpec],
+    fetches: Sequence[str],
+    scope: Scope,
+    target: Target | None = None,
+) -> CompiledPlan:
+    """The plan for `ops` of a block, fed as `feeds` say, on the arrays that `scope` holds."""
+    plan = run_passes(lower(block, ops, feeds, fetches, scope, target or Target()))
+    return CompiledPlan(plan, render(plan))
+
+
+def lower(
+    block: Block,
+    ops: Sequence[Operator],
+    feeds: Mapping[str, FeedSpec],
+    fetches: Sequence[str],
+    scope: Scope,
+    target: Target,
+) -> Plan:
+    """The plan before any pass; lowered again when a gradient cannot follow its loop into the plan."""
+    outside: Mapping[Operator, str] = {}
+    while True:
+        builder = PlanBuilder(block, ops, feeds, fetches, scope, target, WRITERS, outside)
+        plan = builder.build()
+        if plan is not None:
+            return plan
+        outside = builder.outside
+
+
+def run_passes(plan: Plan, last: str = "", times: dict[str, float] | None = None) -> Plan:
+    """The plan after all passes, or after the one named `last`; `times` takes the seconds that each needed.
+
+    With FLAGS_check_plans, the plan is verified before the first pass and after each.
+    """
+    checked = bool(flags.get_flags("FLAGS_check_plans")["FLAGS_check_plans"])
+    if checked:
+        verify(plan, "lowering")
+    for change in PASSES:
+        start = time.perf_counter()
+        plan = change(plan)
+        if times is not None:
+            times[change.__name__] = time.perf_counter() - start
+        if checked:
+            verify(plan, change.__name__)
+        if change.__name__ == last:
+            break
+    return plan
+
+
+def plan_after(plan: Plan, name: str) -> CompiledPlan:
+    """A lowered plan after the pass of that name ("lower" for none), as source; NotFoundError for an
+    unknown name.
+    """
+    names = [change.__name__ for change in PASSES]
+    if name != "lower" and name not in names:
+        raise NotFoundError(f"there is no pass {name!r}{did_you_mean(name, ['lower', *names])}")
+    if name != "lower":
+        plan = run_passes(plan, name)
+    return CompiledPlan(plan, render(plan))

@@ -1,0 +1,89 @@
+"""Old versions of persistable variables that somebody reads after a newer one was written in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fluidlite.executor.plan.actions import Call, Function, Out
+from fluidlite.executor.plan.plan import Plan, Remark
+from fluidlite.executor.plan.steps import Step, flat, substitute
+from fluidlite.executor.plan.values import Storage, Value
+
+__all__ = ["copy_stale", "stale_reads"]
+
+
+def copy_stale(plan: Plan) -> Plan:
+    """Where a view of a persistable variable is read after the variable has changed, put a copy in the
+    view's place.
+    """
+    found = stale_reads(plan.steps, plan.fetches)
+    stale = dict.fromkeys(_first_view(value) for value in found if value.base is not None)
+    if not stale:
+        return plan
+    copies = {
+        view: plan.values.make(view.shape, view.dtype, Storage.BUFFER, name=view.name) for view in stale
+    }
+    steps = tuple(_with_copies(plan.steps, copies))
+
+    def rebased(view: Value, base: Value) -> Value:
+        return replace(view, number=plan.values.number(), base=base)
+
+    steps, fetches = substitute(steps, plan.fetches, copies, rebased)
+    remarks = [
+        Remark("copied", f"{view.name or view.root.name}: read after {view.root.name} has changed")
+        for view in stale
+    ]
+    return replace(plan, steps=steps, fetches=fetches, remarks=(*plan.remarks, *remarks))
+
+
+def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
+    """Old versions of persistable variables that a step or a fetch reads after a newer one was written."""
+    newest: dict[str, int] = {}
+
+    def is_stale(value: Value) -> bool:
+        root = value.root
+        return root.storage is Storage.PARAM and newest.get(root.name, -1) > root.number
+
+    found: list[Value] = []
+    for step in _in_order(steps):
+        found += filter(is_stale, step.reads)
+        for value in step.writes:
+            root = value.root
+            if root.storage is Storage.PARAM and not step.is_view:
+                newest[root.name] = max(root.number, newest.get(root.name, -1))
+    return [*found, *filter(is_stale, kept)]
+
+
+def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps as they run; a loop comes back to its start, so its body counts twice."""
+    for step in steps:
+        for _ in range(1 if step.body is None else 2):
+            yield from flat([step])
+
+
+def _first_view(value: Value) -> Value:
+    """The view that is directly over the variable's array."""
+    while value.base is not None and value.base.base is not None:
+        value = value.base
+    return value
+
+
+def _with_copies(steps: Iterable[Step], copies: dict[Value, Value]) -> Iterator[Step]:
+    """The steps, with a copy in place of those that name one of the views."""
+    for step in steps:
+        if step.body is not None:
+            step = replace(step, body=tuple(_with_copies(step.body, copies)))
+        if step.is_view and step.writes[0] in copies:
+            # the source is the view's base: the view itself is about to be replaced by the copy
+            view = step.writes[0]
+            assert view.base is not None
+            yield from _copied(step, view, view.base, copies[view])
+        else:
+            yield step
+
+
+def _copied(step: Step, view: Value, base: Value, copy: Value) -> Iterator[Step]:
+    twin = replace(view)
+    yield Step(step.op, step.action, (twin,), (base,))
+    yield Step(step.op, Call(Function("copyto"), (Out(copy), twin)))

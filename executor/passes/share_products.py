@@ -1,0 +1,48 @@
+"""Large matrix products, shared by a team of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fluidlite.executor.plan.actions import Bound, Call, Shared
+from fluidlite.executor.plan.plan import Plan
+from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
+from fluidlite.executor.plan.values import Value
+from fluidlite.executor.run.team import team_of
+
+__all__ = ["share_products"]
+
+LARGE_PRODUCT = 1 << 22  # multiply-adds from which waking a second thread pays
+LARGE_RESULT = 1 << 18  # and elements of the result, for products whose time goes into writing them
+
+
+def share_products(plan: Plan) -> Plan:
+    """Split each large matrix product over the team by the rows (or batches) of its result."""
+    threads = plan.target.threads
+    if not plan.target.on_host or threads == 1:
+        return plan
+    team = Bound("team", team_of(threads))
+
+    def shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
+        return [_shared(step, threads, team) for step in steps]
+
+    return replace(plan, steps=in_bodies(plan.steps, plan.fetches, shared))
+
+
+def _shared(step: Step, threads: int, team: Bound) -> Step:
+    product = product_of(step)
+    if product is None or not _pays(product, threads):
+        return step
+    assert isinstance(step.action, Call) and product.out.shape is not None
+    right = product.right.shape
+    is_batched = product.function == "matmul" and right is not None and len(right) > 2
+    return replace(step, action=Shared(step.action, product.out.shape[0], threads, is_batched, team))
+
+
+def _pays(product: Product, threads: int) -> bool:
+    """True if a product can be cut by rows and is large enough for more than one thread."""
+    left, out = product.left.shape, product.out.shape
+    if left is None or out is None or len(left) < 2 or len(left) != len(out) or out[0] < 2 * threads:
+        return False
+    return product.work >= LARGE_PRODUCT or product.out.size >= LARGE_RESULT

@@ -1,0 +1,132 @@
+"""A plan on its way through the pipeline, and the source that it becomes in the end."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import traceback
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.values import Storage, Value, ValueFactory
+from fluidlite.ir.operator import Operator
+
+__all__ = ["BufferLayout", "CompiledPlan", "FeedSpec", "Plan", "Remark", "Source", "Target"]
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class FeedSpec:
+    """Facts of a fed value when a plan is made: its shape, unless it has a level of detail."""
+
+    shape: tuple[int, ...] | None
+    dtype: Any
+    has_lod: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """The machine that a plan is for: threads of the host, or a device that its steps are launched on."""
+
+    threads: int = 1
+    on_host: bool = True
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that a pass did, and why."""
+
+    kind: str
+    """"dropped", "fused", "copied", "shared" or "interpreted"."""
+    text: str
+
+
+@dataclass(frozen=True)
+class BufferLayout:
+    """Byte offset of each buffer in the pool, the pool's size, and the bytes that buffers would take without
+    sharing.
+    """
+
+    offsets: Mapping[Value, int]
+    pool_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A block's ops as steps over values, with what the passes have decided so far."""
+
+    steps: tuple[Step, ...]
+    feeds: Mapping[str, Value]
+    fetches: tuple[Value, ...]
+    values: ValueFactory
+    target: Target
+    absent: frozenset[str] = frozenset()
+    """Persistable inputs that held nothing: with a value the plan would differ."""
+    remarks: tuple[Remark, ...] = ()
+    layout: BufferLayout | None = None
+
+    def all_values(self) -> set[Value]:
+        """Every value that a step or a fetch touches, and the values that those show."""
+        found = {value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)}
+        found |= set(self.fetches)
+        return found | {value.root for value in found}
+
+
+class Source:
+    """Lines of generated Python, and which op each line (counted from 1) belongs to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.op_at: dict[int, Operator] = {}
+        self.bound: dict[str, Any] = {}
+        """Name -> object that the source refers to."""
+
+    def add(self, text: str, indent: int = 0, op: Operator | None = None) -> None:
+        """Append a line."""
+        self.lines.append(f"{'    ' * indent}{text}" if text else "")
+        if op is not None:
+            self.op_at[len(self.lines)] = op
+
+    def text(self) -> str:
+        """The whole source."""
+        return "\n".join(self.lines) + "\n"
+
+
+@dataclass(eq=False)
+class CompiledPlan:
+    """A plan with its source; not tied to a scope."""
+
+    plan: Plan
+    source: Source
+    filename: str = field(default_factory=lambda: f"<fluidlite plan {next(_numbers)}>")
+
+    def __post_init__(self) -> None:
+        self.text = self.source.text()
+        self.code = compile(self.text, self.filename, "exec")
+        # tracebacks through a plan show its lines
+        linecache.cache[self.filename] = (
+            len(self.text),
+            None,
+            self.text.splitlines(keepends=True),
+            self.filename,
+        )
+        weakref.finalize(self, linecache.cache.pop, self.filename, None)
+        self.values = self.plan.all_values()
+        self.params = sorted({value.name for value in self.values if value.storage is Storage.PARAM})
+
+    def bound_objects(self) -> list[Any]:
+        """The objects that the source refers to."""
+        return list(self.source.bound.values())
+
+    def operator_at(self, error: BaseException) -> Operator | None:
+        """The op whose generated line raised."""
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self.filename and line in self.source.op_at:
+                return self.source.op_at[line]
+        return None

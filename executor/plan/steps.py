@@ -1,0 +1,174 @@
+"""Steps of a plan: an action, what it reads and writes, and the op that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fluidlite.executor.plan.actions import (
+    Action,
+    Bound,
+    Call,
+    Elementwise,
+    Function,
+    Show,
+    as_read,
+    as_written,
+    replaced,
+)
+from fluidlite.executor.plan.values import Value
+from fluidlite.ir.operator import Operator
+
+__all__ = ["Product", "Step", "flat", "in_bodies", "product_of", "shown", "substitute"]
+
+
+@dataclass(eq=False)
+class Step:
+    """One action. `temps` live during the step only; loops and branches have a `body`."""
+
+    op: Operator | None
+    action: Action
+    writes: tuple[Value, ...] = ()
+    """What it writes; found from the action unless it is given."""
+    reads: tuple[Value, ...] = ()
+    """What it reads; found from the action unless it is given."""
+    temps: tuple[Value, ...] = ()
+    effect: bool = False
+    """Whether it does something beyond its outputs, so that it must not be dropped."""
+    body: tuple[Step, ...] | None = None
+    holds: tuple[Value, ...] = ()
+    """Values that something else refers to from here on."""
+    starts: Bound | None = None
+    """The reduction that goes on until its result is needed."""
+    fused: tuple[Operator, ...] = ()
+    """The ops of the steps that were fused into this one."""
+
+    def __post_init__(self) -> None:
+        self.reads = tuple(dict.fromkeys(self.reads or as_read(self.action)))
+        self.writes = tuple(dict.fromkeys(self.writes or as_written(self.action)))
+
+    @property
+    def is_view(self) -> bool:
+        """True if the step only names another look at memory."""
+        return isinstance(self.action, Show)
+
+    @property
+    def elementwise(self) -> Elementwise | None:
+        """The action, if it is one array function."""
+        return self.action if isinstance(self.action, Elementwise) else None
+
+    @property
+    def ops(self) -> tuple[Operator, ...]:
+        """The ops that the step computes, all or in part."""
+        if self.fused:
+            return self.fused
+        return () if self.op is None else (self.op,)
+
+    def all_reads(self) -> list[Value]:
+        """Reads of the step and of the steps of its body."""
+        return [value for step in flat([self]) for value in step.reads]
+
+    def all_writes(self) -> list[Value]:
+        """Writes of the step and of the steps of its body."""
+        return [value for step in flat([self]) for value in step.writes]
+
+
+def shown(op: Operator | None, value: Value) -> Step:
+    """The step that names a view."""
+    assert value.base is not None
+    return Step(op, Show(), (value,), (value.base,))
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product: `function` is dot or matmul."""
+
+    function: str
+    left: Value
+    right: Value
+    out: Value
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds."""
+        shape = self.left.shape
+        return self.out.size * (shape[-1] if shape else 1)
+
+
+def product_of(step: Step) -> Product | None:
+    """The matrix product that a step is; None for all others."""
+    call = step.action
+    if not isinstance(call, Call) or not isinstance(call.callee, Function):
+        return None
+    if call.callee.name not in ("dot", "matmul"):
+        return None
+    left, right = call.operands
+    return Product(call.callee.name, left, right, step.writes[0])
+
+
+def flat(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, each followed by those of its body."""
+    for step in steps:
+        yield step
+        yield from flat(step.body or ())
+
+
+def in_bodies(
+    steps: Sequence[Step],
+    kept: Sequence[Value],
+    change: Callable[[Sequence[Step], Sequence[Value]], Sequence[Step]],
+) -> tuple[Step, ...]:
+    """`change(steps, kept)`, after the same change in the body of each loop and branch, of which nothing
+    is kept.
+    """
+    inner = [
+        step if step.body is None else replace(step, body=in_bodies(step.body, (), change)) for step in steps
+    ]
+    return tuple(change(inner, kept))
+
+
+@dataclass
+class _Substitution:
+    """Some values replaced by others, and all views of them by views of those."""
+
+    known: dict[Value, Value]
+    make: Callable[[Value, Value], Value]
+    seen: dict[Value, Value] = field(default_factory=dict)
+
+    def __call__(self, value: Value) -> Value:
+        if value in self.known:
+            return self.known[value]
+        if value.base is None:
+            return value
+        found = self.seen.get(value)
+        if found is None:
+            base = self(value.base)
+            found = self.seen[value] = value if base is value.base else self.make(value, base)
+        return found
+
+    def all(self, values: Iterable[Value]) -> tuple[Value, ...]:
+        """Each value changed."""
+        return tuple(map(self, values))
+
+    def step(self, step: Step) -> Step:
+        """A step with every value changed."""
+        return replace(
+            step,
+            action=replaced(step.action, self),
+            writes=self.all(step.writes),
+            reads=self.all(step.reads),
+            temps=self.all(step.temps),
+            body=None if step.body is None else tuple(map(self.step, step.body)),
+            holds=self.all(step.holds),
+        )
+
+
+def substitute(
+    steps: Iterable[Step],
+    kept: Iterable[Value],
+    known: dict[Value, Value],
+    make: Callable[[Value, Value], Value],
+) -> tuple[tuple[Step, ...], tuple[Value, ...]]:
+    """Steps and kept values with some values replaced; `make(view, base)` gives a view its new base."""
+    change = _Substitution(known, make)
+    return tuple(map(change.step, steps)), change.all(kept)

@@ -1,0 +1,184 @@
+"""Values of a plan: what is known of each array before the plan runs, and where its memory comes from."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Reshape", "Same", "Slices", "Storage", "Transpose", "Value", "ValueFactory", "View"]
+
+
+class Storage(enum.Enum):
+    """The origin of a value's memory."""
+
+    BUFFER = "a piece of the plan's pool, placed by liveness"
+    PARAM = "the array of a persistable variable, bound from the scope"
+    FEED = "an argument of the step function"
+    CONST = "an array made once"
+    VIEW = "another value's memory, without a copy"
+    LOCAL = "whatever a statement assigned this time"
+    FRESH = "an array of its own each time: it outlives the step of a loop that makes it"
+
+    __hash__ = object.__hash__  # members are single objects; the hash of an Enum is computed in Python
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """A view with the same elements in the same order."""
+
+    shape: tuple[int, ...]
+
+    def of(self, array: Any) -> Any:
+        """The view of an array."""
+        return array.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """A view with the dimensions in another order."""
+
+    axes: tuple[int, ...]
+
+    def of(self, array: Any) -> Any:
+        """The view of an array."""
+        return array.transpose(self.axes)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """A view of [start, stop) along each of the leading dimensions; None stands for all of one."""
+
+    ranges: tuple[tuple[int, int] | None, ...]
+
+    def of(self, array: Any) -> Any:
+        """The view of an array."""
+        return array[tuple(slice(*bounds) if bounds else slice(None) for bounds in self.ranges)]
+
+
+@dataclass(frozen=True)
+class Same:
+    """The array itself, under another version."""
+
+    def of(self, array: Any) -> Any:
+        """The array."""
+        return array
+
+
+View: TypeAlias = "Reshape | Transpose | Slices | Same"
+
+
+@dataclass(eq=False)
+class Value:
+    """One version of a variable, or a temporary. `shape` is None where it is known only when the step
+    runs.
+    """
+
+    number: int
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None
+    storage: Storage
+    name: str = ""
+    """The program's variable; empty for a temporary."""
+    base: Value | None = None
+    view: View | None = None
+    """How a VIEW shows its base."""
+    uniform: float | int | bool | None = None
+    """The number that every element is, where that is known."""
+    constant: Any = None
+    """The array of a CONST."""
+    optional: bool = False
+    """Whether a statement may leave the name without an array."""
+    has_lod: bool = False
+    """Whether a level of detail goes with it, in a symbol of its own."""
+    maker: Any = None
+    """The `Bound` object that gives a FRESH array that was given before, where that pays."""
+    entry: Value | None = None
+    """For a list with an entry for each step of a loop: what those look like."""
+    maybe: bool = False
+    """Whether it may be None: written in a branch, or in a loop that may run no step."""
+
+    def __repr__(self) -> str:
+        return f"v{self.number}"
+
+    def move_to(self, target: Value) -> None:
+        """Show the memory of `target` instead of an own buffer: whoever writes the value writes there."""
+        self.storage, self.base, self.view = Storage.VIEW, target, Same()
+
+    @property
+    def root(self) -> Value:
+        """The value whose memory this one shows."""
+        value = self
+        while value.base is not None:
+            value = value.base
+        return value
+
+    @property
+    def memory(self) -> Any:
+        """A key that two values share when they share memory: all versions of a parameter have one array."""
+        root = self.root
+        return ("param", root.name) if root.storage is Storage.PARAM else root
+
+    @property
+    def known(self) -> bool:
+        """True if shape and dtype are known before the step runs, and there is an array."""
+        return self.shape is not None and self.dtype is not None and not self.maybe
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        assert self.shape is not None
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        assert self.dtype is not None
+        return self.size * self.dtype.itemsize
+
+    @property
+    def fixed(self) -> bool:
+        """True if the array is the same object at every step, so that views of it are made once."""
+        return self.root.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST)
+
+    @property
+    def contiguous(self) -> bool:
+        """True if the plan can tell that the array is laid out in C order."""
+        value = self
+        while value.base is not None:
+            if not isinstance(value.view, (Reshape, Same)):
+                return False
+            value = value.base
+        return value.storage is not Storage.LOCAL
+
+
+class ValueFactory:
+    """Makes values with fresh numbers."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def number(self) -> int:
+        """A number that no value has."""
+        number, self._next = self._next, self._next + 1
+        return number
+
+    def make(self, shape: Sequence[int] | None, dtype: Any, storage: Storage, **fields: Any) -> Value:
+        """A new value."""
+        return Value(
+            self.number(),
+            None if shape is None else tuple(shape),
+            None if dtype is None else np.dtype(dtype),
+            storage,
+            **fields,
+        )
+
+    def local(self, like: Value | None = None, **fields: Any) -> Value:
+        """A new value that a statement assigns, of unknown shape or with the shape and dtype of another."""
+        if like is None:
+            return self.make(None, None, Storage.LOCAL, **fields)
+        return self.make(like.shape, like.dtype, Storage.LOCAL, **fields)

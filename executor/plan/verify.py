@@ -1,0 +1,207 @@
+"""The checks that a plan must pass between any two passes.
+
+1. Every value is defined before it is read.
+2. Nobody writes memory that an older value still shows and somebody reads later; buffers that lie in the same
+   place of the pool are not in use at the same time.
+3. Shapes and types agree, and no temporary is wider than the widest array that it is computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fluidlite.executor.plan.actions import Elementwise, TiledLoop
+from fluidlite.executor.plan.plan import BufferLayout, Plan
+from fluidlite.executor.plan.steps import Step, flat, product_of
+from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
+from fluidlite.ops.kernels.scalar import PREDICATES
+
+__all__ = ["PlanError", "verify"]
+
+
+class PlanError(AssertionError):
+    """A pass has left a plan that would not compute what its program says."""
+
+
+def verify(plan: Plan, after: str) -> None:
+    """PlanError, naming the stage and the step, where a plan breaks a rule."""
+    _Definitions(plan, after).check()
+    for step in flat(plan.steps):
+        _check_shapes(step, after)
+    if plan.layout is not None:
+        _check_layout(plan, plan.layout, after)
+
+
+def _fail(after: str, step: Step | None, what: str) -> NoReturn:
+    where = ""
+    if step is not None and step.op is not None:
+        where = f"\n  op {step.op.type!r} built at {step.op.where}"
+    raise PlanError(f"after {after}: {what}{where}")
+
+
+def _shown(value: Value) -> str:
+    return f"{value} ({value.name or 'temporary'}, {value.dtype}{list(value.shape or ())})"
+
+
+# ---------------------------------------------------------------------- 1. defined before use
+class _Definitions:
+    """One walk over the steps of a plan, with the memory that is written so far."""
+
+    def __init__(self, plan: Plan, after: str) -> None:
+        self.plan, self.after = plan, after
+
+    def check(self) -> None:
+        """Check every step, then the fetches."""
+        defined: set[Any] = set()
+        self._walk(self.plan.steps, defined)
+        for value in self.plan.fetches:
+            self._read(value, None, defined)
+
+    def _walk(self, steps: Iterable[Step], defined: set[Any]) -> None:
+        for step in steps:
+            if not step.is_view:
+                for value in step.reads:
+                    self._read(value, step, defined)
+            defined.update(value.root for value in step.writes if not step.is_view)
+            if step.body is not None:
+                self._walk(step.body, set(defined))
+
+    def _read(self, value: Value, step: Step | None, defined: set[Any]) -> None:
+        root = value.root
+        if root.storage in (Storage.FEED, Storage.PARAM, Storage.CONST) or root in defined:
+            return
+        _fail(self.after, step, f"{_shown(value)} is read before anything writes it")
+
+
+# ---------------------------------------------------------------------- 3. shapes and types
+def _check_shapes(step: Step, after: str) -> None:
+    if step.is_view:
+        _check_view(step, step.writes[0], after)
+    elif isinstance(step.action, Elementwise):
+        _check_elementwise(step, step.action, step.writes[0], after)
+    elif isinstance(step.action, TiledLoop):
+        for action, out in step.action.run:
+            _check_elementwise(step, action, out, after)
+    elif product_of(step) is not None:
+        _check_product(step, after)
+
+
+def _check_view(step: Step, value: Value, after: str) -> None:
+    """A view has the shape that its expression gives of its base."""
+    base, view = value.base, value.view
+    if base is None or base.shape is None or value.shape is None:
+        return
+    fits = value.dtype == base.dtype
+    if isinstance(view, Reshape):
+        fits = fits and view.shape == value.shape and value.size == base.size
+    elif isinstance(view, Transpose):
+        fits = fits and tuple(base.shape[axis] for axis in view.axes) == value.shape
+    elif isinstance(view, Slices):
+        fits = fits and _sliced(base.shape, view) == value.shape
+    elif isinstance(view, Same):
+        fits = fits and base.shape == value.shape
+    if not fits:
+        _fail(after, step, f"{view} of {_shown(base)} is no {_shown(value)}")
+
+
+def _sliced(shape: Sequence[int], view: Slices) -> tuple[int, ...] | None:
+    sizes = list(shape)
+    for axis, bounds in enumerate(view.ranges):
+        if bounds is not None:
+            start, stop = bounds
+            if not 0 <= start <= stop <= shape[axis]:
+                return None
+            sizes[axis] = stop - start
+    return tuple(sizes)
+
+
+def _check_elementwise(step: Step, action: Elementwise, out: Value, after: str) -> None:
+    """The operands broadcast to the output, which is as wide as they are."""
+    operands = [item for item in action.operands if isinstance(item, Value)]
+    shapes = [value.shape for value in operands if value.shape is not None]
+    if len(shapes) < len(operands) or out.shape is None or out.dtype is None:
+        _fail(after, step, f"{action.function} of values whose shapes are not known")
+    try:
+        found = np.broadcast_shapes(out.shape, *shapes)
+    except ValueError:
+        found = None
+    if found != out.shape:
+        _fail(
+            after, step, f"{action.function} of {', '.join(map(_shown, operands))} does not fit {_shown(out)}"
+        )
+    if action.function in PREDICATES and out.dtype != np.dtype(bool):
+        _fail(after, step, f"{action.function} gives truth values, not {_shown(out)}")
+    widths = [value.dtype.itemsize for value in operands if value.dtype is not None]
+    if widths and not out.name and out.storage is Storage.BUFFER and out.dtype.itemsize > max(widths):
+        _fail(after, step, f"the temporary {_shown(out)} is wider than {', '.join(map(_shown, operands))}")
+
+
+def _check_product(step: Step, after: str) -> None:
+    """Rows of the first operand by columns of the second."""
+    product = product_of(step)
+    assert product is not None
+    left, right, out = product.left.shape, product.right.shape, product.out.shape
+    if left is None or right is None or out is None:
+        _fail(after, step, "a product of values whose shapes are not known")
+    inner = right[-2] if len(right) > 1 else right[-1]
+    if not left or left[-1] != inner:
+        _fail(after, step, f"{_shown(product.left)} times {_shown(product.right)}")
+    rows, columns = left[:-1], right[-1:] if len(right) > 1 else ()
+    stack = right[:-2] if len(rows) == 1 else rows[:-1]
+    expected = (*stack, *rows[-1:], *columns) if len(right) > 2 or len(rows) > 1 else (*rows, *columns)
+    if expected != out:
+        _fail(
+            after, step, f"{_shown(product.left)} times {_shown(product.right)} is no {_shown(product.out)}"
+        )
+
+
+# ---------------------------------------------------------------------- 2. live aliases
+def _check_layout(plan: Plan, layout: BufferLayout, after: str) -> None:
+    """Each buffer still holds its own value when it is read: walks the steps with the owner of every
+    place.
+    """
+    owners = _Owners(layout.offsets, after)
+    owners.walk(plan.steps)
+    for value in plan.fetches:
+        owners.read(value, None)
+
+
+class _Owners:
+    """Which buffer's value lies in each range of the pool."""
+
+    def __init__(self, offsets: Mapping[Value, int], after: str) -> None:
+        self.offsets, self.after = offsets, after
+        self.ranges: dict[Value, tuple[int, int]] = {}
+
+    def walk(self, steps: Iterable[Step]) -> None:
+        """Follow the steps as they run; the body of a loop may run again after its last step."""
+        for step in steps:
+            if step.is_view:
+                continue
+            for value in step.reads:
+                self.read(value, step)
+            for value in (*step.temps, *step.writes):
+                self.write(value)
+            if step.body is not None:
+                self.walk(step.body)
+
+    def read(self, value: Value, step: Step | None) -> None:
+        """Check that a value's place still holds it."""
+        root = value.root
+        if root.storage is Storage.BUFFER and root not in self.ranges:
+            _fail(self.after, step, f"{_shown(value)} is read from a place that another buffer has taken")
+
+    def write(self, value: Value) -> None:
+        """A value takes its place; what lay there is gone."""
+        root = value.root
+        if root.storage is not Storage.BUFFER:
+            return
+        start = self.offsets[root]
+        stop = start + root.nbytes
+        gone = [other for other, (low, high) in self.ranges.items() if low < stop and start < high]
+        for other in gone:
+            del self.ranges[other]
+        self.ranges[root] = (start, stop)

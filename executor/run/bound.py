@@ -1,0 +1,188 @@
+"""A compiled plan with its buffers, and with the arrays of one scope."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.errors import EOFException, FluidError, KernelError, UninitializedError
+from fluidlite.base.place import Place, array_module
+from fluidlite.executor.plan.actions import Fresh, HostCheck
+from fluidlite.executor.plan.plan import CompiledPlan
+from fluidlite.executor.plan.steps import flat
+from fluidlite.executor.plan.values import Storage
+from fluidlite.executor.run import cuda
+from fluidlite.executor.run.blas import blas_switch
+from fluidlite.executor.run.calls import BlockCall, KernelCall
+from fluidlite.executor.run.interpreter import Interpreter
+from fluidlite.executor.run.timing import OpTimer
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
+
+__all__ = ["BoundPlan"]
+
+ALIGN = 64  # bytes: a line of the cache
+
+
+class BoundPlan:
+    """`run(arguments)` is one step of the plan on the arrays of `scope`."""
+
+    def __init__(
+        self, plan: CompiledPlan, scope: Scope, place: Place, random: Any, switches: bool = True
+    ) -> None:
+        self.plan, self.scope, self.place, self.random = plan, scope, place, random
+        self.xp = array_module(place)
+        objects = plan.bound_objects()
+        is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)
+        # BLAS's own threads are switched off, but for portable convolutions, which know no team
+        self.switch = blas_switch() if switches and is_single and self.xp is np else None
+        self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
+        self.lock = threading.Lock()
+        self.buffers = self._buffers()
+        self.arrays: dict[str, Any] = {}
+        self.seen = -1
+        self.step: Callable[..., Any] = lambda: ()
+
+    def _buffers(self) -> dict[int, Any]:
+        """The views of the pool that the source names; zeroed so that a first in-place read is no NaN by
+        chance.
+        """
+        layout = self.plan.plan.layout
+        assert layout is not None
+        pool = self.xp.zeros(layout.pool_bytes + ALIGN, dtype=np.uint8)
+        start = (-pool.ctypes.data) % ALIGN if self.xp is np else 0
+        views = {}
+        for value, offset in layout.offsets.items():
+            piece = pool[start + offset : start + offset + value.nbytes]
+            views[value.number] = piece.view(value.dtype).reshape(value.shape)
+        return views
+
+    def current(self) -> bool:
+        """True if the scope still holds the arrays that this plan is bound to; binds anew where others of the
+        same form are.
+        """
+        if self.seen == rebinds.count:
+            return True
+        absent = map(self.scope.find_var, self.plan.plan.absent)
+        if any(held is not None and held.is_initialized() for held in absent):
+            return False
+        arrays = {name: self._array(name) for name in self.plan.params}
+        if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
+            if not self._fits(arrays):
+                return False
+            self._bind(arrays)
+        self.seen = rebinds.count
+        return True
+
+    def _array(self, name: str) -> Any:
+        """The array of a persistable variable."""
+        held = self.scope.find_var(name)
+        if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
+            raise UninitializedError(
+                f"variable {name!r} holds no value any more; run the startup program or load it"
+            )
+        array = on(self.xp, held.value.array)
+        if array is not held.value.array:
+            held.value.array = array  # set from the host: moves to where this plan runs
+        return array
+
+    def _fits(self, arrays: Mapping[str, Any]) -> bool:
+        return all(
+            arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
+            for value in self.plan.values
+            if value.storage is Storage.PARAM
+        )
+
+    def _bind(self, arrays: dict[str, Any]) -> None:
+        interpreter = Interpreter(self.place, self.scope, self.random)
+        bound = {name: _own(thing, interpreter) for name, thing in self.plan.source.bound.items()}
+        constants = {
+            value.number: self.xp.asarray(value.constant)
+            for value in self.plan.values
+            if value.storage is Storage.CONST
+        }
+        module = np if self.xp is np else cuda.Namespace(self.xp)
+        namespace: dict[str, Any] = {}
+        exec(self.plan.code, namespace)
+        step = namespace["make"](module, self.buffers, arrays, constants, bound, self._load, self._store)
+        self.step = cuda.CapturedStep(self.xp, step) if self.xp is not np and self._capturable() else step
+        self.arrays = arrays
+
+    def _capturable(self) -> bool:
+        """True if nothing in the plan needs the host, so that a graph can hold it."""
+        if any(isinstance(thing, (KernelCall, BlockCall)) for thing in self.plan.bound_objects()):
+            return False
+        if any(value.storage in (Storage.LOCAL, Storage.FRESH) for value in self.plan.values):
+            return False
+        return all(step.body is None for step in flat(self.plan.plan.steps))
+
+    def _load(self, name: str) -> tuple[Any, Any]:
+        """The value in the scope of a persistable variable that is no plain array, with its level of
+        detail.
+        """
+        held = self.scope.find_var(name)
+        if held is None:
+            return None, ()
+        if isinstance(held.value, LoDTensor):
+            return held.value.array, held.value._lod
+        return held.value, ()
+
+    def _store(self, name: str, value: Any, lod: Any = None) -> None:
+        """Give a persistable variable another array (or a list, or SelectedRows)."""
+        held = self.scope.find_var(name) or self.scope.var(name)
+        bound = self.arrays.get(name)  # a later step may write to it in place
+        if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
+            bound[...] = value
+        elif isinstance(value, (list, SelectedRows)) or not hasattr(value, "copy"):
+            held.set(value)
+        else:
+            held.set(value.copy())
+        if lod is not None and isinstance(held.value, LoDTensor):
+            held.value._lod = lod
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """One step: (value, level of detail) for each fetch."""
+        if self.timer is not None:
+            self.timer.start()
+        switch = self.switch
+        if switch is not None:
+            switch.enter()
+        try:
+            return self.step(*arguments)
+        except (FluidError, EOFException):
+            raise
+        except Exception as error:
+            op = self.plan.operator_at(error)
+            if op is None:
+                raise
+            raise KernelError(
+                f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}"
+            ) from error
+        finally:
+            if switch is not None:
+                switch.leave()
+
+
+def _own(thing: Any, interpreter: Interpreter) -> Any:
+    """What one binding uses for a bound object: calls get its scope, objects with scratch state are made
+    for it.
+    """
+    if isinstance(thing, Fresh):
+        return thing.make(interpreter.xp)
+    if isinstance(thing, HostCheck) and interpreter.xp is not np:
+        return _no_check
+    if isinstance(thing, cuda.FusedKernel):
+        thing.compile(interpreter.xp)
+    if isinstance(thing, (KernelCall, BlockCall)):
+        thing = copy.copy(thing)
+        thing.bind(interpreter)
+        return thing.call
+    return thing
+
+
+def _no_check(values: Any) -> None:
+    """Checks that need values on the host are left out on a device."""

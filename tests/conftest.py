@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
 # A test imports the helper that lies beside it, and now and then one of another room, by its bare name.
 # Packages (`tests.comm.ring_cases`) would need the repository's root on the path: then `import executor` and
 # `import transpiler` would find the folders of that name, and no test would notice a wrong import name.
-=======
 os.environ["FLAGS_check_plans"] = "1"  # every plan of every test is verified between its passes
->>>>>>> 9557f7c (executor: a plan is data until its last stage)
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), *sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})]
 

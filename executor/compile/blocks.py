@@ -270,8 +270,7 @@ class Body:
             if name in self.saved and self.local(name):
                 saved.nested[name] = self.saved[name].map(hold)
                 continue
-            value = self.env.get(name) if self.local(name) else None
-            value = old[name] if name in old else value
+            value = old.get(name, self.env.get(name) if self.local(name) else None)
             if value is not None:
                 saved.values[name] = hold(value)
         return saved

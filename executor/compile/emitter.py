@@ -424,4 +424,22 @@ def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
         return np.asarray(getattr(np, scalar.FUNCTIONS[function][0])(*numbers), dtype).item()
 
 
-_FLOATING = frozenset("exp log log1p sqrt sin cos tan asin acos atan sinh cosh tanh div erf".split())
+_FLOATING = frozenset(
+    [
+        "exp",
+        "log",
+        "log1p",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "div",
+        "erf",
+    ]
+)

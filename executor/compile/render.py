@@ -40,6 +40,7 @@ from fluidlite.executor.plan.actions import (
     TiledLoop,
     When,
     WhileLoop,
+    as_written,
 )
 from fluidlite.executor.plan.plan import Plan, Source
 from fluidlite.executor.plan.steps import Step, flat
@@ -81,9 +82,21 @@ class _Names:
         self.taken |= {"range", "len", "float", "t", "i", *keyword.kwlist}
         self.taken |= {function.partition(".")[0] for function, _ in FUNCTIONS.values()}
         self.taken |= set(
-            "add array concatenate copyto dot empty matmul maximum minimum multiply reciprocal".split()
+            [
+                "add",
+                "array",
+                "concatenate",
+                "copyto",
+                "dot",
+                "empty",
+                "matmul",
+                "maximum",
+                "minimum",
+                "multiply",
+                "reciprocal",
+            ]
         )
-        self.taken |= set("subtract take zeros".split())
+        self.taken |= set(["subtract", "take", "zeros"])
         self.values: dict[Value, str] = {}
         self.params: dict[str, str] = {}
         self.bound: dict[Bound, str] = {}
@@ -366,7 +379,8 @@ class _Renderer:
             return f"{name} = constants[{value.number}]"
         if value.storage is Storage.VIEW:
             return "" if isinstance(value.view, Same) else f"{name} = {self.operands.view(value)}"
-        return f"{name} = buffers[{value.number}]  # {value.dtype}{list(value.shape or ())} {value.name}".rstrip()
+        about = f"{value.dtype}{list(value.shape or ())} {value.name}".rstrip()
+        return f"{name} = buffers[{value.number}]  # {about}"
 
     # ------------------------------------------------------------------ steps
     def block(self, steps: Sequence[Step], defined: set[Value], indent: int) -> None:
@@ -478,7 +492,7 @@ class _Renderer:
         """A product whose rows a team shares."""
         text, call = self.operands.text, action.call
         left, right = call.operands
-        (out,) = call.outputs
+        (out,) = as_written(call)
         cut = f"[{action.rows} * t // {action.threads}:{action.rows} * (t + 1) // {action.threads}]"
         second = f"{text(right)}{cut}" if action.batched else text(right)
         product = f"{self.operands.callee(call.callee)}({text(left)}{cut}, {second}, out={text(out)}{cut})"

@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-<<<<<<< HEAD:executor/passes/memory.py
-from dataclasses import dataclass
-
-from fluidlite.executor.compile.plan_ir import Step, Storage, Value, flat
-
-__all__ = ["Layout", "assign"]
-=======
 from dataclasses import replace
 
 from fluidlite.executor.plan.plan import BufferLayout, Plan
@@ -17,26 +10,13 @@ from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Storage, Value
 
 __all__ = ["layout_of", "place_buffers"]
->>>>>>> 9557f7c (executor: a plan is data until its last stage):executor/passes/place_buffers.py
 
 ALIGN = 64
 
 
-<<<<<<< HEAD:executor/passes/memory.py
-@dataclass(frozen=True)
-class Layout:
-    """Byte offset of each buffer in the pool, the pool's size, and what the buffers would take without
-    sharing.
-    """
-
-    offsets: dict[Value, int]
-    pool_bytes: int
-    total_bytes: int
-=======
 def place_buffers(plan: Plan) -> Plan:
     """Place every buffer in one pool."""
     return replace(plan, layout=layout_of(plan.steps, plan.fetches))
->>>>>>> 9557f7c (executor: a plan is data until its last stage):executor/passes/place_buffers.py
 
 
 class _Pool:

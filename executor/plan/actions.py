@@ -50,7 +50,6 @@ __all__ = [
     "as_read",
     "as_written",
     "replaced",
-    "values_in",
 ]
 
 Operand: TypeAlias = Any
@@ -195,37 +194,54 @@ class Sum(Expression):
     terms: tuple[tuple[int, Operand], ...]
 
 
+# ---------------------------------------------------------------------- actions
+class Action:
+    """One thing that a step does. `inputs` are the operands that it works on, `outputs` the values that it
+    gives, beside those that the operands mark with `Out`.
+    """
+
+    def inputs(self) -> Operand:
+        """The operands."""
+        return ()
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The values that it gives."""
+        return ()
+
+
 @dataclass(frozen=True)
-class Call(Expression):
+class Call(Expression, Action):
     """A call; as an action its result is dropped, as an operand it is used."""
 
     callee: Function | ScopeFunction | Bound | Method
     operands: tuple[Operand, ...] = ()
     keywords: tuple[tuple[str, Operand], ...] = ()
 
-    @property
-    def outputs(self) -> tuple[Value, ...]:
-        """The values that the call writes."""
-        return tuple(as_written(self))
+    def inputs(self) -> Operand:
+        """All operands, by position and by keyword."""
+        return (*self.operands, *(item for _, item in self.keywords))
 
 
-# ---------------------------------------------------------------------- actions
 @dataclass(frozen=True)
-class Show:
+class Show(Action):
     """Nothing is computed: the step only names another look at memory."""
 
 
 @dataclass(frozen=True)
-class Elementwise:
+class Elementwise(Action):
     """One array function over operands (values or numbers) into the step's only output."""
 
     function: str
     """A key of fluidlite.ops.kernels.scalar.FUNCTIONS."""
     operands: tuple[Any, ...]
 
+    def inputs(self) -> Operand:
+        """The operands."""
+        return self.operands
+
 
 @dataclass(frozen=True)
-class Assign:
+class Assign(Action):
     """Symbols get new values, all at the same time. A target is a Value, a `LodOf` one, or None for what is
     dropped.
 
@@ -236,9 +252,17 @@ class Assign:
     sources: tuple[Operand, ...]
     unpack: bool = False
 
+    def inputs(self) -> Operand:
+        """The sources."""
+        return self.sources
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The targets that are values."""
+        return tuple(target for target in self.targets if isinstance(target, Value))
+
 
 @dataclass(frozen=True)
-class SetItem:
+class SetItem(Action):
     """array[index] = source, or array[index] -= source."""
 
     array: Value
@@ -246,26 +270,50 @@ class SetItem:
     source: Operand
     subtract: bool = False
 
+    def inputs(self) -> Operand:
+        """The array too: what is not set stays."""
+        return self.array, self.index, self.source
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The array."""
+        return (self.array,)
+
 
 @dataclass(frozen=True)
-class Append:
+class Append(Action):
     """A list gets one more entry."""
 
     into: Value
     item: Operand
 
+    def inputs(self) -> Operand:
+        """The list and the entry."""
+        return self.into, self.item
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The list."""
+        return (self.into,)
+
 
 @dataclass(frozen=True)
-class When:
+class When(Action):
     """An action that is taken only if a value is there (or, with `absent`, only if it is None)."""
 
     value: Value
     action: Call | SetItem
     absent: bool = False
 
+    def inputs(self) -> Operand:
+        """The value, and what the action works on."""
+        return self.value, self.action.inputs()
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """What the action gives."""
+        return self.action.outputs()
+
 
 @dataclass(frozen=True)
-class Shared:
+class Shared(Action):
     """A call whose first operand and output (and second operand, where `batched`) are cut into rows for a
     team.
     """
@@ -275,6 +323,10 @@ class Shared:
     threads: int
     batched: bool
     team: Bound
+
+    def inputs(self) -> Operand:
+        """What the call works on."""
+        return self.call.inputs()
 
 
 @dataclass(frozen=True)
@@ -288,7 +340,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class TiledLoop:
+class TiledLoop(Action):
     """Element-wise steps run block by block, so that what one leaves for the next stays in the cache.
 
     `registers` are block-sized pieces of scratch, one for each thread; `held_in` says in which of them an
@@ -304,124 +356,82 @@ class TiledLoop:
     threads: int
     team: Bound | None
 
+    def inputs(self) -> Operand:
+        """The values that come from outside of the loop."""
+        return self.reads
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The values that leave it."""
+        return self.writes
+
 
 @dataclass(frozen=True)
-class WhileLoop:
+class WhileLoop(Action):
     """The body runs as long as the condition holds."""
 
     condition: Operand
 
+    def inputs(self) -> Operand:
+        """The condition."""
+        return self.condition
+
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Action):
     """The body runs for each position 0 ... count - 1, or from the last to the first."""
 
     position: Value
     count: Operand
     backwards: bool = False
 
+    def inputs(self) -> Operand:
+        """The count."""
+        return self.count
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The position."""
+        return (self.position,)
+
 
 @dataclass(frozen=True)
-class Branch:
+class Branch(Action):
     """The body runs once, if all conditions hold."""
 
     conditions: tuple[Operand, ...]
 
-
-Action: TypeAlias = "Show | Elementwise | Call | Assign | SetItem | Append | When | Shared | TiledLoop | WhileLoop | Loop | Branch"
+    def inputs(self) -> Operand:
+        """The conditions."""
+        return self.conditions
 
 
 # ---------------------------------------------------------------------- what an action touches
-def values_in(operand: Operand) -> Iterator[Value]:
-    """All values that an operand mentions, read or written."""
+def as_read(operand: Operand) -> Iterator[Value]:
+    """The values that an action or operand reads."""
     if isinstance(operand, Value):
         yield operand
-    elif isinstance(operand, Call):
-        for item in operand.operands:
-            yield from values_in(item)
-        for _, item in operand.keywords:
-            yield from values_in(item)
     elif isinstance(operand, (tuple, list)):
         for item in operand:
-            yield from values_in(item)
+            yield from as_read(item)
     elif isinstance(operand, dict):
-        for item in operand.values():
-            yield from values_in(item)
-    elif isinstance(operand, Expression):
-        for field in dataclasses.fields(operand):  # type: ignore[arg-type]
-            yield from values_in(getattr(operand, field.name))
+        yield from as_read(tuple(operand.values()))
+    elif isinstance(operand, Action):
+        yield from as_read(operand.inputs())
+    elif isinstance(operand, Expression) and not isinstance(operand, Out):
+        yield from as_read(tuple(vars(operand).values()))
 
 
-def as_read(action: Any) -> Iterator[Value]:
-    """The values that an action or operand reads."""
-    if isinstance(action, Value):
-        yield action
-    elif isinstance(action, Elementwise):
-        yield from (item for item in action.operands if isinstance(item, Value))
-    elif isinstance(action, Call):
-        for item in action.operands:
-            yield from as_read(item)
-        for _, item in action.keywords:
-            yield from as_read(item)
-    elif isinstance(action, Out):
-        return
-    elif isinstance(action, (tuple, list)):
-        for item in action:
-            yield from as_read(item)
-    elif isinstance(action, dict):
-        yield from as_read(tuple(action.values()))
-    elif isinstance(action, Assign):
-        yield from as_read(action.sources)
-    elif isinstance(action, SetItem):
-        yield action.array
-        yield from as_read((action.index, action.source))
-    elif isinstance(action, Append):
-        yield action.into
-        yield from as_read(action.item)
-    elif isinstance(action, When):
-        yield action.value
-        yield from as_read(action.action)
-    elif isinstance(action, Shared):
-        yield from as_read(action.call)
-    elif isinstance(action, TiledLoop):
-        yield from action.reads
-    elif isinstance(action, WhileLoop):
-        yield from as_read(action.condition)
-    elif isinstance(action, Loop):
-        yield from as_read(action.count)
-    elif isinstance(action, Branch):
-        yield from as_read(action.conditions)
-    else:
-        yield from values_in(action)
-
-
-def as_written(action: Any) -> Iterator[Value]:
+def as_written(operand: Operand) -> Iterator[Value]:
     """The values that an action writes or assigns; those of `Elementwise` and `Show` are the step's own."""
-    if isinstance(action, (Out, InOut)):
-        yield action.value
-    elif isinstance(action, Call):
-        for item in action.operands:
+    if isinstance(operand, (Out, InOut)):
+        yield operand.value
+    elif isinstance(operand, (tuple, list)):
+        for item in operand:
             yield from as_written(item)
-        for _, item in action.keywords:
-            yield from as_written(item)
-    elif isinstance(action, Assign):
-        yield from (target for target in action.targets if isinstance(target, Value))
-        yield from as_written(action.sources)
-    elif isinstance(action, SetItem):
-        yield action.array
-    elif isinstance(action, Append):
-        yield action.into
-    elif isinstance(action, (When, Shared)):
-        yield from as_written(action.action if isinstance(action, When) else action.call)
-    elif isinstance(action, TiledLoop):
-        yield from action.writes
-    elif isinstance(action, Loop):
-        yield action.position
-    elif isinstance(action, (tuple, list)):
-        for item in action:
-            yield from as_written(item)
-    elif isinstance(action, dict):
-        yield from as_written(tuple(action.values()))
+    elif isinstance(operand, dict):
+        yield from as_written(tuple(operand.values()))
+    elif isinstance(operand, Action):
+        yield from (value for value in operand.outputs() if value is not None)
+        yield from as_written(operand.inputs())
 
 
 def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
@@ -433,7 +443,7 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
     if isinstance(item, (dict, Mapping)):
         return {replaced(key, change): replaced(part, change) for key, part in item.items()}
     if dataclasses.is_dataclass(item) and not isinstance(
-        item, (type, Bound, Method, Function, ScopeFunction, Fresh)
+        item, (type, Bound, Method, Function, ScopeFunction, Fresh, Walk)
     ):
         parts = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
         return dataclasses.replace(item, **{name: replaced(part, change) for name, part in parts.items()})

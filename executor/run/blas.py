@@ -19,8 +19,8 @@ __all__ = ["BlasSwitch", "blas_switch"]
 class BlasSwitch:
     """Keeps BLAS to one thread between `enter` and `leave`, which several threads of the process may call.
 
-    The number is set when the first enters and when the last leaves: changing it while another thread is in the middle
-    of a product gives that thread wrong results.
+    The number is set when the first enters and when the last leaves: changing it while another thread is in
+    the middle of a product gives that thread wrong results.
     """
 
     def __init__(self, setter: Callable[[int], Any], threads: int) -> None:

@@ -302,7 +302,7 @@ class _Renderer:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.operands, self.result = plan, _Operands(), Source()
         self.timer = OpTimer() if plan.target.timed else None
-        self.role = ""
+        self.part = -1
 
     def source(self) -> Source:
         """The step function, and behind it what it refers to."""
@@ -397,15 +397,20 @@ class _Renderer:
 
     def heading(self, step: Step, indent: int) -> None:
         """A blank line and a comment ahead of the steps of an op; a line where backward or update begins."""
-        role = _role(step)
-        if indent == 2 and role and role != self.role:
-            self.role = role
-            self.result.add("")
-            self.result.add(f"# {'-' * 12} {role} {'-' * 12}", indent)
-        self.result.add("")
+        part = _part(step)
+        if indent == 2 and part > self.part:
+            self.part = part
+            self.blank()
+            self.result.add(f"# {'-' * 12} {_PARTS[part]} {'-' * 12}", indent)
+        self.blank()
         comment = _comment(step)
         if comment:
             self.result.add(f"# {comment}", indent)
+
+    def blank(self) -> None:
+        """A blank line, but at the start of a block."""
+        if not self.result.lines[-1].endswith(":"):
+            self.result.add("")
 
     def tick(self, group: Sequence[Step], indent: int) -> None:
         """A call of the profiler behind the steps of an op."""
@@ -566,13 +571,16 @@ def _groups(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield group
 
 
-def _role(step: Step) -> str:
-    """The part of a training step that an op belongs to."""
+_PARTS = ("forward", "backward", "update")
+
+
+def _part(step: Step) -> int:
+    """The part of a training step that an op belongs to; -1 for a step without op."""
     if step.op is None:
-        return ""
+        return -1
     if step.op.role & (OpRole.Optimize | OpRole.LRSched):
-        return "update"
-    return "backward" if step.op.role & OpRole.Backward else "forward"
+        return 2
+    return 1 if step.op.role & OpRole.Backward else 0
 
 
 def _comment(step: Step) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["FetchHandler", "run_from_dataset"]
@@ -34,8 +36,8 @@ class FetchHandler:
             sys.stdout.write(f"{name}: {value}\n")
 
 
-class _Watch:
-    """What is fetched, and shown now and then."""
+class _FetchMonitor:
+    """The values that are fetched, and shown now and then."""
 
     def __init__(
         self, fetch_list: Any, fetch_info: Any, print_period: int, handler: FetchHandler | None
@@ -48,7 +50,7 @@ class _Watch:
         self.period, self.handler, self.shown = max(1, print_period), handler, time.monotonic()
 
     def fetches(self, step: int) -> list[Any]:
-        """What the step fetches."""
+        """The variables that the step fetches."""
         if self.handler is not None:
             return list(self.handler.var_dict.values()) if self._is_time() else []
         return self.vars if self.vars and (step + 1) % self.period == 0 else []
@@ -63,7 +65,7 @@ class _Watch:
             return
         for var, text, value in zip(self.vars, self.info, values, strict=True):
             shown = value if isinstance(value, LoDTensor) else LoDTensor(value)
-            sys.stdout.write(f"{text}\t{getattr(var, 'name', var)}\t{shown}\t\n")
+            sys.stdout.write(f"{text}\t{var.name if isinstance(var, Variable) else var}\t{shown}\t\n")
         sys.stdout.flush()
 
     def _is_time(self) -> bool:
@@ -72,7 +74,7 @@ class _Watch:
 
 
 def run_from_dataset(
-    executor: Any, program: Any, dataset: Any, scope: Any, thread: int, watch: tuple[Any, Any, int, Any]
+    executor: Any, program: Any, dataset: Any, scope: Any, thread: int, monitored: tuple[Any, Any, int, Any]
 ) -> None:
     """Run `program` once for each batch of `dataset`.
 
@@ -81,19 +83,19 @@ def run_from_dataset(
     """
     if dataset is None:
         raise RuntimeError("dataset is need and should be initialized")
-    if program is None or not hasattr(program, "_fleet_opt"):
+    if not isinstance(program, Program):
         raise ArgumentError("train_from_dataset and infer_from_dataset run a Program", program)
     if thread > 0:
         dataset.set_thread(thread)
     dataset._prepare_to_run()
-    eye = _Watch(*watch)
+    monitor = _FetchMonitor(*monitored)
     for step, feed in enumerate(dataset.batches()):
-        eye.show(
+        monitor.show(
             executor.run(
                 program,
                 feed=feed,
-                fetch_list=eye.fetches(step),
+                fetch_list=monitor.fetches(step),
                 scope=scope,
-                return_numpy=eye.handler is not None,
+                return_numpy=monitor.handler is not None,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_co
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.compile.pipeline import compile_plan, lower
+from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.plan.plan import Target
 from fluidlite.executor.run import feeding
@@ -33,6 +35,22 @@ __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope"
 MAX_PLANS = 64  # a plan holds its buffers, so old ones are dropped
 
 
+class Compiled(abc.ABC):
+    """A program with its way of running, which `Executor.run` takes where it takes a Program."""
+
+    @abc.abstractmethod
+    def _run(
+        self,
+        executor: Executor,
+        feed: Any,
+        fetch_list: Any,
+        scope: Any,
+        return_numpy: bool,
+        return_merged: bool,
+    ) -> list[Any]:
+        """One step on `executor`; what is fetched, merged over devices or for each of them."""
+
+
 class Executor:
     """Runs programs on `place` (default: the first CUDA device if there is one, else the CPU).
 
@@ -44,9 +62,7 @@ class Executor:
     def __init__(self, place: Place | None = None) -> None:
         if place is not None and not isinstance(place, Place):
             raise TypeError(f"an Executor runs on a place such as CPUPlace(), not on {place!r}")
-        self.place: Place = (
-            place if place is not None else (CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace())
-        )
+        self.place: Place = _default_place() if place is None else place
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
         self._plans: OrderedDict[tuple[Any, ...], list[BoundPlan]] = OrderedDict()
@@ -110,12 +126,11 @@ class Executor:
     def _run_compiled(
         self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool
     ) -> list[Any]:
-        run = getattr(compiled, "_run", None)
-        if run is None:
+        if not isinstance(compiled, Compiled):
             raise TypeError(
                 f"Executor.run takes a Program or a CompiledProgram, not {type(compiled).__name__}"
             )
-        result: list[Any] = run(
+        return compiled._run(
             self,
             feed=feed,
             fetch_list=fetch_list,
@@ -123,7 +138,6 @@ class Executor:
             return_numpy=return_numpy,
             return_merged=return_merged,
         )
-        return result
 
     # ------------------------------------------------------------------ one run of a plain program
     def _run(
@@ -282,8 +296,6 @@ class Executor:
         the texts of `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` files are read at
         the same time.
         """
-        from fluidlite.executor.datasets import run_from_dataset
-
         run_from_dataset(
             self, program, dataset, scope, thread, (fetch_list, fetch_info, print_period, fetch_handler)
         )
@@ -313,6 +325,11 @@ class Executor:
         block = program.global_block()
         target = Target(feeding.blas_threads(), self.xp is np)
         return explain(lower(block, block.ops, signature.specs(form), names, scope, target), after)
+
+
+def _default_place() -> Place:
+    """The first CUDA device where there is one."""
+    return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
 
 
 def fetch(frame: Frame, name: str) -> Any:
@@ -354,7 +371,7 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
 
 
 def _members(item: Any) -> Sequence[Any]:
-    """What an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for
+    """The things that an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for
     the ops.
     """
     if not isinstance(item, tuple):

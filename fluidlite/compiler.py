@@ -19,7 +19,7 @@ from fluidlite.base.strategies import (
 )
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
-from fluidlite.executor.executor import split_fetches
+from fluidlite.executor.executor import Compiled, split_fetches
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.devices.programs import for_devices, has_backward, loss_gradients, needs_all
@@ -29,7 +29,7 @@ __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientSca
 _told: set[str] = set()  # the options of which the user knows that they change nothing
 
 
-class CompiledProgram:
+class CompiledProgram(Compiled):
     """A program with the options of its compiling; `Executor.run` takes it where it takes a Program."""
 
     def __init__(self, program_or_graph: Any, build_strategy: BuildStrategy | None = None) -> None:

@@ -70,7 +70,7 @@ class Level:
     memory: dict[Any, Any] = field(default_factory=dict)
     """What lowering rules remember for the rules of later ops."""
     in_gradient: bool = False
-    """Whether one of the blocks around is a gradient's."""
+    """True if one of the blocks around is a gradient's."""
     last_read: dict[str, int] = field(default_factory=dict)
     ops: Sequence[Operator] = ()
     index: int = 0
@@ -222,7 +222,7 @@ class PlanBuilder:
 
     @property
     def threads(self) -> int:
-        """How many threads may share a step's work; 0 on a device."""
+        """Threads that may share a step's work; 0 on a device."""
         return self.target.threads if self.target.on_host else 0
 
     def newest(self, name: str) -> Value | None:
@@ -238,7 +238,7 @@ class PlanBuilder:
         return self.level.ops[self.level.index + 1 :]
 
     def recall(self, key: Any) -> Any:
-        """What an earlier op's rule remembered, or None."""
+        """The thing that an earlier op's rule remembered, or None."""
         return self.level.memory.get(key)
 
     def remember(self, key: Any, thing: Any) -> None:
@@ -478,8 +478,8 @@ class PlanBuilder:
                 self.add(op, When(value, refuse, absent=True), effect=True)
 
     def _forward_value(self, name: str) -> Value | None:
-        """What `name` is the gradient of, where that has a level of detail, which then is the gradient's
-        too.
+        """The value that `name` is the gradient of, where that has a level of detail, which then is the
+        gradient's too.
         """
         forward, gradient, _ = name.partition(GRAD_SUFFIX)
         value = self.newest(forward) if gradient else None

@@ -95,11 +95,11 @@ class Lowered(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many threads may share a step's work; 0 on a device."""
+        """Threads that may share a step's work; 0 on a device."""
 
     @property
     def depth(self) -> int:
-        """How many sub-blocks the op is in."""
+        """The number of sub-blocks that the op is in."""
 
     @property
     def block(self) -> Block:
@@ -139,7 +139,7 @@ class Lowered(Protocol):
         """True if the program writes a persistable variable."""
 
     def recall(self, key: Any) -> Any:
-        """What an earlier op's rule remembered, or None."""
+        """The thing that an earlier op's rule remembered, or None."""
 
     def remember(self, key: Any, thing: Any) -> None:
         """Let later ops' rules find `thing` under `key`."""
@@ -162,7 +162,7 @@ class Emitter:
 
     @property
     def threads(self) -> int:
-        """How many threads a step may share its work among."""
+        """Threads that a step may share its work among."""
         return max(self.builder.threads, 1)
 
     # ------------------------------------------------------------------ reading
@@ -265,8 +265,8 @@ class Emitter:
         return self.constant(np.array(number, like.dtype))
 
     def recall(self, key: Any) -> Any:
-        """What an earlier op's rule remembered under `key`, such as an index that forward and backward
-        share.
+        """The thing that an earlier op's rule remembered under `key`, such as an index that forward and
+        backward share.
         """
         return self.builder.recall(key)
 

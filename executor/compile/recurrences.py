@@ -210,7 +210,7 @@ class _Backward:
         self._finish(totals, {name: steps.stacked(*row) for name, row in rows.items()}, memory)
 
     def _position(self, body: Body, number: Value) -> Value:
-        """Where in the inputs the step was; steps are numbered in the order in which they ran."""
+        """The step's position in the inputs; steps are numbered in the order in which they ran."""
         if not self.op.attrs.get("reverse"):
             return number
         position = self.builder.values.local()
@@ -226,8 +226,8 @@ class _Backward:
         }
 
     def _incoming(self, body: Body, steps: _StepLoop) -> dict[str, Value]:
-        """What a step's gradient starts with: its rows of what came in, and what the step after it found for
-        its memory.
+        """The values that a step's gradient starts with: its rows of what came in, and what the step after it
+        found for its memory.
         """
         body.given.update((name, steps.slice(value)) for name, value in self.outputs.items())
         memory: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""What a loop or branch saves for its backward pass."""
+"""Values that a loop or branch saves for its backward pass."""
 
 from __future__ import annotations
 

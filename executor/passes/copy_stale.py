@@ -14,8 +14,8 @@ __all__ = ["copy_stale", "stale_reads"]
 
 
 def copy_stale(plan: Plan) -> Plan:
-    """Where a view of a persistable variable is read after the variable has changed, put a copy in the
-    view's place.
+    """Put a copy in place of each view of a persistable variable that is read after the variable has
+    changed.
     """
     found = stale_reads(plan.steps, plan.fetches)
     stale = dict.fromkeys(_first_view(value) for value in found if value.base is not None)

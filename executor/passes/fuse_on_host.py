@@ -70,7 +70,7 @@ def _fused(steps: Sequence[Step], kept: Sequence[Value], values: ValueFactory, t
 
 
 def _read_counts(steps: Sequence[Step], kept: Sequence[Value]) -> dict[Value, int]:
-    """How often each value's memory is read, fetches included."""
+    """The number of reads of each value's memory, fetches included."""
     counts: dict[Value, int] = {}
     for step in steps:
         for value in step.all_reads():

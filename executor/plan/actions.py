@@ -1,4 +1,4 @@
-"""What a step of a plan does, as data: calls, assignments, element-wise functions, loops; no text.
+"""The actions of a plan's steps, as data: calls, assignments, element-wise functions, loops; no text.
 
 An operand is a `Value`, a Python constant (number, string, None, a dtype name), a tuple, list or dict of
 operands, or an `Expression` over operands. `Out` and `InOut` mark operands that a call writes.
@@ -224,7 +224,7 @@ class Call(Expression, Action):
 
 @dataclass(frozen=True)
 class Show(Action):
-    """Nothing is computed: the step only names another look at memory."""
+    """No computation: the step only names another look at memory."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class When(Action):
         return self.value, self.action.inputs()
 
     def outputs(self) -> tuple[Value | None, ...]:
-        """What the action gives."""
+        """The values that the action gives."""
         return self.action.outputs()
 
 
@@ -325,7 +325,7 @@ class Shared(Action):
     team: Bound
 
     def inputs(self) -> Operand:
-        """What the call works on."""
+        """The operands of the call."""
         return self.call.inputs()
 
 

@@ -34,7 +34,7 @@ class Step:
     """What it reads; found from the action unless it is given."""
     temps: tuple[Value, ...] = ()
     effect: bool = False
-    """Whether it does something beyond its outputs, so that it must not be dropped."""
+    """True if it does something beyond its outputs, so that it must not be dropped."""
     body: tuple[Step, ...] | None = None
     holds: tuple[Value, ...] = ()
     """Values that something else refers to from here on."""

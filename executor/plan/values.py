@@ -92,15 +92,15 @@ class Value:
     constant: Any = None
     """The array of a CONST."""
     optional: bool = False
-    """Whether a statement may leave the name without an array."""
+    """True if a statement may leave the name without an array."""
     has_lod: bool = False
-    """Whether a level of detail goes with it, in a symbol of its own."""
+    """True if a level of detail goes with it, in a symbol of its own."""
     maker: Any = None
     """The `Bound` object that gives a FRESH array that was given before, where that pays."""
     entry: Value | None = None
     """For a list with an entry for each step of a loop: what those look like."""
     maybe: bool = False
-    """Whether it may be None: written in a branch, or in a loop that may run no step."""
+    """True if it may be None: written in a branch, or in a loop that may run no step."""
 
     def __repr__(self) -> str:
         return f"v{self.number}"

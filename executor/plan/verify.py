@@ -170,7 +170,7 @@ def _check_layout(plan: Plan, layout: BufferLayout, after: str) -> None:
 
 
 class _Owners:
-    """Which buffer's value lies in each range of the pool."""
+    """The buffer whose value lies in each range of the pool."""
 
     def __init__(self, offsets: Mapping[Value, int], after: str) -> None:
         self.offsets, self.after = offsets, after

@@ -1,1 +1,1 @@
-"""What runs each step: bound plans, kernels, the naive interpreter, feeds, threads, devices."""
+"""The parts that run each step: bound plans, kernels, the naive interpreter, feeds, threads, devices."""

@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS uses. Plans set it to one and share large work themselves
+"""The number of threads of NumPy's BLAS. Plans set it to one and share large work themselves
 (`fluidlite.executor.run.team`).
 """
 

@@ -168,8 +168,8 @@ class BoundPlan:
 
 
 def _own(thing: Any, interpreter: Interpreter) -> Any:
-    """What one binding uses for a bound object: calls get its scope, objects with scratch state are made
-    for it.
+    """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
+    made for it.
     """
     if isinstance(thing, Fresh):
         return thing.make(interpreter.xp)

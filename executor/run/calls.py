@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.errors import EOFException, FluidError, KernelError
 from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
-from fluidlite.executor.run.kernels import Context, Kernel, detach, unpack
+from fluidlite.executor.run.kernels import Kernel, RunContext, detach, unpack
 from fluidlite.ir.operator import Operator
 
 __all__ = ["Absent", "BlockCall", "KernelCall"]
@@ -34,19 +34,25 @@ class KernelCall:
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
         self.count, self.outputs = len(inputs), list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
-        self.shared = (self.kernel.definition.lod, next(iter(self.kernel.definition.outputs), None))
+        self.first = next(iter(self.kernel.definition.outputs), None)
+        shared = self.slots.get(self.kernel.definition.lod or "")
+        self.shares = shared[0] if shared else None
+        """Position of the value whose level of detail the first output takes: None without one, -1 if it
+        is absent.
+        """
         self.picks = self._picks()
         self.call: Callable[..., Sequence[Any]] = lambda *_: ()
 
     @staticmethod
     def may_make_lod(op: Operator) -> bool:
-        """Whether the op's kernel sets a level of detail by itself."""
-        code = getattr(getattr(op.definition, "compute", None), "__code__", None)
-        return code is not None and "WithLod" in code.co_names
+        """True if the op's kernel sets a level of detail by itself."""
+        if op.definition is None or op.definition.compute is None:
+            return False
+        return "WithLod" in op.definition.compute.__code__.co_names
 
     def bind(self, interpreter: Interpreter) -> None:
         """Fix scope, place and random source."""
-        context = Context(
+        context = RunContext(
             self.op,
             interpreter.xp,
             interpreter.scope,
@@ -62,14 +68,16 @@ class KernelCall:
             ndarray=np.ndarray,
             function=self.kernel.function,
             failed=self._failed,
-            finish=self._finish_one
-            if self._has_one_output()
-            else self._finish_each
-            if self.picks
-            else self._finish,
+            finish=self._finisher(),
         )
         exec(self._source(), namespace)
         self.call = namespace["call"]
+
+    def _finisher(self) -> Callable[..., Sequence[Any]]:
+        """The method that takes what the kernel returns: the simplest that does for this op."""
+        if self._has_one_output():
+            return self._finish_one
+        return self._finish_each if self.picks else self._finish
 
     # ------------------------------------------------------------------ on the way in
     def _source(self) -> str:
@@ -84,14 +92,18 @@ class KernelCall:
         )
 
     def _shortcut(self) -> str:
-        """What is left to do for most ops, which return one array of their own."""
+        """The short way for most ops, which return one array of their own."""
         if not self._has_one_output():
             return ""
         known = " or ".join(f"returned is values[{index}]" for index in range(self.count)) or "False"
-        shared = self.slots.get(self.shared[0] or "")
-        lod = (f"lods[{shared[0]}]" if shared[0] >= 0 else "()") if shared else "likes[0] if likes else ()"
+        lod = "likes[0] if likes else ()"
+        if self.shares is not None:
+            lod = f"lods[{self.shares}]" if self.shares >= 0 else "()"
         result = f"(returned, {lod})" if self.with_lod else "(returned,)"
-        return f"    if type(returned) is ndarray and returned.base is None and not ({known}):\n        return {result}\n"
+        return (
+            f"    if type(returned) is ndarray and returned.base is None and not ({known}):\n"
+            f"        return {result}\n"
+        )
 
     def _text(self, name: str, kind: str, key: str) -> str:
         definition = self.kernel.definition
@@ -122,8 +134,8 @@ class KernelCall:
 
     # ------------------------------------------------------------------ on the way out
     def _has_one_output(self) -> bool:
-        """Whether the op writes one variable, in its first slot."""
-        definition, (_, first) = self.kernel.definition, self.shared
+        """True if the op writes one variable, in its first slot."""
+        definition, first = self.kernel.definition, self.first
         named = [(slot, name) for slot, names in self.op.outputs.items() for name in names]
         return (
             len(named) == 1
@@ -143,10 +155,22 @@ class KernelCall:
         value = detach(value, values)
         if not self.with_lod:
             return (value,)
-        if lod is None:
-            shared = self.slots.get(self.shared[0] or "") if lods else None
-            lod = (lods[shared[0]] if shared[0] >= 0 else ()) if shared else likes[0] if likes else ()
-        return value, lod
+        return value, lod if lod is not None else self._inherited(0, True, lods, likes)
+
+    def _inherited(self, number: int, is_first: bool, lods: Sequence[Lod], likes: Sequence[Lod]) -> Lod:
+        """The level of detail of an output that the kernel gave none: the one that the first output shares
+        with an input, or that of the variable whose gradient it is.
+        """
+        if is_first and lods and self.shares is not None:
+            return lods[self.shares] if self.shares >= 0 else ()
+        return likes[number] if likes else ()
+
+    @staticmethod
+    def _before(index: int, values: Sequence[Any], lods: Sequence[Lod]) -> tuple[Any, Lod]:
+        """The value that a variable had before the op, and its level of detail; None for index -1."""
+        if index < 0:
+            return None, ()
+        return values[index], lods[index] if lods else ()
 
     def _picks(self) -> list[tuple[int, int, bool]]:
         """For each output the position of its slot, that of its old value (or -1), and whether it is in the
@@ -175,19 +199,12 @@ class KernelCall:
             return self._finish(returned, values, lods, likes)
         found: list[Any] = []
         found_lods: list[Any] = []
-        shared = self.slots.get(self.shared[0] or "") if lods else None
-        for number, (position, before, first) in enumerate(self.picks):
+        for number, (position, before, is_first) in enumerate(self.picks):
             value, lod = unpack(returned[position]) if position < len(returned) else (None, None)
             if value is None:
-                value, lod = (values[before], lods[before] if lods else ()) if before >= 0 else (None, ())
+                value, lod = self._before(before, values, lods)
             elif lod is None:
-                lod = (
-                    (lods[shared[0]] if shared[0] >= 0 else ())
-                    if first and shared
-                    else likes[number]
-                    if likes
-                    else ()
-                )
+                lod = self._inherited(number, is_first, lods, likes)
             found.append(detach(value, values) if value is not None else None)
             found_lods.append(lod)
         return found + found_lods if self.with_lod else found
@@ -195,25 +212,20 @@ class KernelCall:
     def _finish(
         self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
     ) -> Sequence[Any]:
-        inherited = dict(zip(self.outputs, likes, strict=False))
         by_slot = self.kernel.listed(returned)
         found: dict[str, Any] = {}
         found_lods: dict[str, Lod] = {}
-        shared_from, first = self.shared
         for slot, names in self.op.outputs.items():
             for name, item in zip(names, by_slot.get(slot, ()), strict=False):
                 if name != EMPTY_VAR and item is not None:
                     value, lod = unpack(item)
                     found[name] = detach(value, values)
-                    shared = self.slots.get(shared_from or "") if slot == first and lods else None
-                    if lod is None:  # a gradient has the level of detail of its variable
-                        lod = (
-                            (lods[shared[0]] if shared[0] >= 0 else ()) if shared else inherited.get(name, ())
-                        )
+                    if lod is None:
+                        lod = self._inherited(self.outputs.index(name), slot == self.first, lods, likes)
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:
-                found[name], found_lods[name] = values[index], lods[index] if lods else ()
+                found[name], found_lods[name] = self._before(index, values, lods)
         result = [found.get(name) for name in self.outputs]
         return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
 

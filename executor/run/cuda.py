@@ -50,7 +50,7 @@ class Part:
 
     @property
     def blocks(self) -> int:
-        """How many blocks of threads share the elements."""
+        """The number of blocks of threads that share the elements."""
         return min(-(-self.size // THREADS), MAX_BLOCKS)
 
     def parameters(self, suffix: str) -> list[str]:
@@ -99,7 +99,7 @@ def kernel_text(name: str, parts: Sequence[Part]) -> str:
 
 
 def _index(shape: Sequence[int], out: Sequence[int]) -> str:
-    """Where element i of the output reads an operand of `shape` broadcast to `out`."""
+    """The index at which element i of the output reads an operand of `shape` broadcast to `out`."""
     if tuple(shape) == tuple(out):
         return "i"
     padded = (1,) * (len(out) - len(shape)) + tuple(shape)
@@ -130,14 +130,19 @@ def _expression(kind: Elementwise, out: Value) -> str:
     return f"({C_TYPES[str(out.dtype)]})({text})"
 
 
+_NOT_FINITE = {"nan": "NAN", "inf": "(INFINITY)", "-inf": "(-INFINITY)"}
+
+
 def _operand(item: Any, dtype: Any) -> str:
     kind = C_TYPES[str(dtype)]
     if isinstance(item, Value):
         return f"v{item.number}" if item.dtype == dtype else f"({kind})v{item.number}"
     number = float(item) if np.dtype(dtype).kind == "f" else item
     if isinstance(number, float) and not math.isfinite(number):
-        return f"({kind})NAN" if math.isnan(number) else f"({kind})({'-' if number < 0 else ''}INFINITY)"
-    return f"({kind})({str(number).lower() if isinstance(number, bool) else repr(number)})"
+        return f"({kind}){_NOT_FINITE[str(number)]}"
+    if isinstance(number, bool):
+        return f"({kind})({str(number).lower()})"
+    return f"({kind})({number!r})"
 
 
 class FusedKernel:

@@ -101,7 +101,7 @@ class Signature:
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
 
     def specs(self, form: Form) -> dict[str, FeedSpec]:
-        """What a plan may take for granted."""
+        """The facts that a plan may take for granted."""
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
 
 
@@ -135,7 +135,7 @@ def _from_python(var: Variable, value: Any) -> Any:
 
 # ---------- checks, under fluid's names
 def dimension_is_compatible_with(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two shapes can be the same, where a negative dimension stands for any."""
+    """True if two shapes can be the same, where a negative dimension stands for any."""
     return len(first) == len(second) and all(
         a == b or a < 0 or b < 0 for a, b in zip(first, second, strict=True)
     )
@@ -182,14 +182,14 @@ def _has_operators(block: Block, kind: str, slot: str, wanted: Sequence[str], ho
 
 
 def has_feed_operators(block: Block, feed_targets: Mapping[str, Any], feed_holder_name: str) -> bool:
-    """Whether the block has feed ops; an Exception where they are not for exactly the names in
+    """True if the block has feed ops; an Exception where they are not for exactly the names in
     `feed_targets`.
     """
     return _has_operators(block, "feed", "Out", list(feed_targets), feed_holder_name)
 
 
 def has_fetch_operators(block: Block, fetch_targets: Sequence[Any], fetch_holder_name: str) -> bool:
-    """Whether the block has fetch ops; an Exception where they are not for exactly `fetch_targets`."""
+    """True if the block has fetch ops; an Exception where they are not for exactly `fetch_targets`."""
     return _has_operators(
         block, "fetch", "X", [_to_name_str(target) for target in fetch_targets], fetch_holder_name
     )
@@ -210,7 +210,9 @@ def _get_program_cache_key(feed: Mapping[str, Any] | None, fetch_list: Sequence[
 
 
 def _as_lodtensor(data: Any, place: Place, dtype: DTypeLike | None = None) -> LoDTensor:
-    """What fluid 1.8 makes of a value that is fed; a bare number needs a dtype, and a list is an error."""
+    """The tensor that fluid 1.8 makes of a value that is fed; a bare number needs a dtype, and a list is
+    an error.
+    """
     if isinstance(data, list):
         raise RuntimeError(
             "Some of your feed data hold LoD information. They can not be completely cast from a list of "
@@ -227,7 +229,7 @@ def _as_lodtensor(data: Any, place: Place, dtype: DTypeLike | None = None) -> Lo
 
 @functools.cache
 def blas_threads() -> int:
-    """How many threads BLAS may use here, and so how many a plan's own loops use."""
+    """The number of threads that BLAS may use here, and so a plan's own loops."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
         if text.isdigit() and int(text) > 0:

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.base.place import Place, array_module
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
-from fluidlite.executor.run.kernels import Context, Kernel, detach, unpack
+from fluidlite.executor.run.kernels import Kernel, RunContext, detach, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
@@ -116,7 +116,7 @@ class Frame:
 
 
 def _writable(array: Any) -> bool:
-    """Whether an array has elements of its own (what `fake_init` makes has none)."""
+    """True if an array has elements of its own (what `fake_init` makes has none)."""
     return bool(getattr(array.flags, "writeable", True))
 
 
@@ -151,7 +151,7 @@ class Interpreter:
             (slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates
         )
         lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
-        context = Context(op, self.xp, self.scope, self.place, self.random, frame)
+        context = RunContext(op, self.xp, self.scope, self.place, self.random, frame)
         context.interpreter = self
         returned = kernel(context, values, lods)
         shared = lods.get(kernel.definition.lod or "") or [()]

@@ -15,12 +15,12 @@ from fluidlite.executor.comm.server_ops import arguments_of, carry_out
 from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Context", "Kernel", "detach", "unpack"]
+__all__ = ["RunContext", "Kernel", "detach", "unpack"]
 
 
-class Context:
-    """What a kernel may ask of its run (`fluidlite.base.registry.KernelContext`), plus the frame that
-    sub-blocks run in.
+class RunContext:
+    """Services of a run that a kernel may ask for (`fluidlite.base.registry.KernelContext`), plus the frame
+    that sub-blocks run in.
     """
 
     def __init__(self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None) -> None:
@@ -76,7 +76,7 @@ class Kernel:
         )
 
     def __call__(
-        self, context: Context, values: Mapping[str, list[Any]], lods: Mapping[str, list[Lod]]
+        self, context: RunContext, values: Mapping[str, list[Any]], lods: Mapping[str, list[Lod]]
     ) -> dict[str, list[Any]]:
         """Values (or `WithLod`s) of the outputs by slot, one for each name; None where a value was not
         computed.
@@ -101,7 +101,7 @@ class Kernel:
         return self.listed(returned)
 
     def listed(self, returned: Any) -> dict[str, list[Any]]:
-        """What the kernel returned, as a list for each output slot."""
+        """The values that the kernel returned, as a list for each output slot."""
         definition = self.definition
         return {
             slot: list(value) if definition.outputs[slot].many else [value]

@@ -1,4 +1,4 @@
-"""How plans run ops fast: lowering rules by family. An op without a rule runs by its portable kernel."""
+"""Lowering rules by family: how plans run ops fast. An op without a rule runs by its portable kernel."""
 
 from __future__ import annotations
 

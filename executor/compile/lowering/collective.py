@@ -64,7 +64,7 @@ def _dense(e: Emitter, name: str) -> Value:
 
 
 def _may_move(e: Emitter, part: Value, names: list[str]) -> bool:
-    """Whether a value is an array of its own that no other variable shows when it is used later."""
+    """True if a value is an array of its own that no other variable shows when it is used later."""
     return (
         part.storage is Storage.BUFFER
         and part.uniform is None
@@ -74,7 +74,7 @@ def _may_move(e: Emitter, part: Value, names: list[str]) -> bool:
 
 
 def _shown(e: Emitter, value: Value, names: list[str]) -> bool:
-    """Whether variables other than these still show the memory of a value."""
+    """True if variables other than these still show the memory of a value."""
     return any(
         other.root is value.root and name not in names and e.builder.is_needed(name, e.op)
         for name, other in e.builder.visible()
@@ -120,8 +120,8 @@ def _pieces(e: Emitter) -> list[Piece]:
 
 
 def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
-    """Where the result of an op goes: into the memory of its input, where the op says so and nobody else
-    looks at that.
+    """The value that the result of an op goes to: the memory of its input, where the op says so and nobody
+    else looks at that.
     """
     name = e.op.outputs["Out"][0]
     names = [name, *(piece.name for piece in pieces)]
@@ -140,7 +140,7 @@ def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
 
 @lowering("c_sync_calc_stream", "c_sync_comm_stream")
 def _(e: Emitter) -> None:
-    """What reads a result waits for it, so nothing else has to."""
+    """Nothing to do: a step that reads a result waits for it."""
     # values of any kind: a copy would part gradients from the buffer that they are in
     for index, name in enumerate(e.op.inputs["X"]):
         e.alias("Out", e.builder.value(e.op, "X", name), index)

@@ -94,7 +94,7 @@ class SharedPool:
 
 
 def _shares(e: Emitter, *values: Value) -> int:
-    """How many threads are worth waking for work on `values`."""
+    """The number of threads that are worth waking for work on `values`."""
     return e.threads if max(value.size for value in values) >= LARGE else 1
 
 

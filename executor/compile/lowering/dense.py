@@ -20,13 +20,22 @@ def transposed(e: Emitter, value: Value) -> Value:
     return e.transpose(value, (1, 0))
 
 
+def _check_fit(left: Value, right: Value) -> None:
+    """CannotLower where columns and rows differ: the portable kernel says what is wrong."""
+    assert left.shape is not None and right.shape is not None
+    if left.shape[-1] != right.shape[-2]:
+        raise CannotLower("the columns of X are not as many as the rows of Y")
+
+
 @lowering("mul")
 def _(e: Emitter) -> None:
     x, y = e.need("X"), e.need("Y")
     assert x.shape is not None and y.shape is not None
     rows, cols = e.attr("x_num_col_dims"), e.attr("y_num_col_dims")
+    left, right = matrix(e, x, rows), matrix(e, y, cols)
+    _check_fit(left, right)
     out = e.out("Out", x.shape[:rows] + y.shape[cols:], x.dtype)
-    e.call("dot", matrix(e, x, rows), matrix(e, y, cols), out=matrix(e, out, rows))
+    e.call("dot", left, right, out=matrix(e, out, rows))
 
 
 @lowering("mul_grad")
@@ -71,6 +80,7 @@ def _(e: Emitter) -> None:
     assert x.shape is not None and y.shape is not None
     if not _same_batch(x.shape, y.shape):
         raise CannotLower("batches differ")
+    _check_fit(x, y)
     _product(e, x, y, e.out("Out", (*x.shape[:-1], y.shape[-1]), x.dtype), e.attr("alpha"))
 
 

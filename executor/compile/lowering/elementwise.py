@@ -34,7 +34,7 @@ def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
 
 
 def _expression(e: Emitter) -> str:
-    expr = getattr(e.op.definition, "expr", None)
+    expr = e.op.definition.expr if e.op.definition else None
     if not expr:
         raise CannotLower("no expression")
     return str(expr)

@@ -67,7 +67,7 @@ def _(e: Emitter) -> None:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Where the labelled elements lie in a flattened matrix, and which rows are to be left out.
+    """The places of the labelled elements in a flattened matrix, and the rows that are to be left out.
 
     On the host `left_out` is a name for the rows of ignored labels, or None where there are none (found when
     the step runs); on a device `counts` is a column of 0 and 1.

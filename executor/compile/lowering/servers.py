@@ -1,4 +1,4 @@
-"""What trainers do with servers, without copies: gradients go out from views, parameters come in where
+"""Trainers' exchange with servers, without copies: gradients go out from views, parameters come in where
 they live.
 """
 

@@ -72,7 +72,7 @@ class Level:
     in_gradient: bool = False
     """True if one of the blocks around is a gradient's."""
     last_read: dict[str, int] = field(default_factory=dict)
-    ops: Sequence[Operator] = ()
+    sequence: Sequence[Operator] = ()
     index: int = 0
     """The op that is being lowered."""
 
@@ -137,7 +137,7 @@ class PlanBuilder:
     def lower(self, ops: Sequence[Operator]) -> bool:
         """Lower the ops of the current block; False as soon as the plan has to be made again."""
         level = self.level
-        level.ops = ops
+        level.sequence = ops
         for index, op in enumerate(ops):
             level.last_read.update(dict.fromkeys(reads(op), index))
         for index, op in enumerate(ops):
@@ -235,7 +235,7 @@ class PlanBuilder:
 
     def later_ops(self) -> Sequence[Operator]:
         """The ops of the block that come after the one that is lowered."""
-        return self.level.ops[self.level.index + 1 :]
+        return self.level.sequence[self.level.index + 1 :]
 
     def recall(self, key: Any) -> Any:
         """The thing that an earlier op's rule remembered, or None."""

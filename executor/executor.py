@@ -371,8 +371,8 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
 
 
 def _members(item: Any) -> Sequence[Any]:
-    """The things that an item of a fetch list stands for: a list for its items, `(optimize_ops, params_grads)` for
-    the ops.
+    """The things that an item of a fetch list stands for: a list for its items, `(optimize_ops,
+    params_grads)` for the ops.
     """
     if not isinstance(item, tuple):
         return item if isinstance(item, list) else (item,)

@@ -19,11 +19,12 @@ class Communicator:
     Parameters
     ----------
     program: the trainer's program, transpiled; its `recv` ops are told not to run (`do_not_run`): they show
-    what has come. mode: a `DistributedMode`. kwargs: for GEO `push_vars` (the transpiler's `vars_info`),
-    `trainers` and `push_nums` (steps between pushes); for SYNC
-        `pserver_endpoints` and `trainer_id`.
+        what has come.
+    mode: a `DistributedMode`.
+    kwargs: for GEO `push_vars` (the transpiler's `vars_info`), `trainers` and `push_nums` (steps between
+        pushes); for SYNC `pserver_endpoints` and `trainer_id`.
     envs: `communicator_*` settings as fluid's FLAGS_communicator_* have them, in place of the flags of the
-    process.
+        process.
 
     Start it before the first step (geo-SGD: before or after the startup program). `stop` sends everything
     that is left, and so does `exe.close()`. What goes wrong in between is raised by the next step.

@@ -37,9 +37,10 @@ class DistributeTranspilerConfig:
     wait_port: `get_trainer_program` waits until the servers listen.
     runtime_split_send_recv: pieces are cut when they are sent, not by ops of the program (asynchronous only).
     sync_mode, half_async, completely_not_async, geo_sgd_mode, geo_sgd_need_push_nums: how the trainers keep
-    in step. nccl_comm_num, use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: rings of mode
-    "nccl2". bucket_bytes: gradients travel together in all-reduces of about so many bytes (collective modes;
-    0: each alone, as in fluid).
+        in step.
+    nccl_comm_num, use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: rings of mode "nccl2".
+    bucket_bytes: gradients travel together in all-reduces of about so many bytes (collective modes; 0: each
+        alone, as in fluid).
 
     `make` refuses names that are none of these.
     """

@@ -66,8 +66,7 @@ def save_checkpoint(
     ----------
     main_program: what this trainer runs.
     max_num: how many checkpoints to keep, this one among them; None keeps all. Those of later steps, which
-    this job has gone
-        back behind, are removed.
+        this job has gone back behind, are removed.
     reader_position: anything that JSON can say, for this trainer.
     """
     program = _program_of(main_program)

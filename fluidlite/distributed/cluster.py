@@ -43,9 +43,11 @@ class Proof:
     ----------
     reference: what it was compared with, in words.
     differences: parameter -> largest difference after the last step on any role, divided by the parameter's
-    largest value. tolerance: what `equal` allows for them where rounding makes no more. rounding: where a
-    difference is larger than `tolerance`, how far one process ends from itself when it rounds otherwise, for
-        optimizers blow rounding up (the first step of Adam is as long for a tiny gradient as for a large one); else 0.
+        largest value.
+    tolerance: what `equal` allows for them where rounding makes no more.
+    rounding: where a difference is larger than `tolerance`, how far one process ends from itself when it
+        rounds otherwise, for optimizers blow rounding up (the first step of Adam is as long for a tiny
+        gradient as for a large one); else 0.
     links: what went over each link, beside the plan.
     """
 
@@ -156,10 +158,13 @@ def verify(
     Parameters
     ----------
     program, startup: a training program that is not transpiled yet, and its startup program; both stay as
-    they are. feeds: the whole batches, one a step; trainer i of n gets rows [i * B / n, (i + 1) * B / n) of
-    each, so n must divide B. mode: one of `fluidlite.transpiler.MODES`. sync_mode: False (here or in
-    `config`): servers take each gradient as it comes. seed: in asynchronous jobs another order, drawn from
-    this seed, instead of a turn for each role after the other.
+        they are.
+    feeds: the whole batches, one a step; trainer i of n gets rows [i * B / n, (i + 1) * B / n) of each, so n
+        must divide B.
+    mode: one of `fluidlite.transpiler.MODES`.
+    sync_mode: False (here or in `config`): servers take each gradient as it comes.
+    seed: in asynchronous jobs another order, drawn from this seed, instead of a turn for each role after the
+        other.
 
     TranspilerError where the job cannot be made, CommunicatorError where its roles wait for each other for
     ever.

@@ -34,52 +34,15 @@ _NAMES = {
     "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = frozenset(
-    (
-        "backward",
-        "average",
-        "clip",
-        "core",
-        "data_feed_desc",
-        "data_feeder",
-        "dataset",
-        "debugger",
-        "evaluator",
-        "executor",
-        "framework",
-        "initializer",
-        "io",
-        "layer_helper",
-        "layers",
-        "lod_tensor",
-        "metrics",
-        "nets",
-        "optimizer",
-        "param_attr",
-        "profiler",
-        "reader",
-        "regularizer",
-        "unique_name",
-        "compiler",
-        "contrib",
-        "parallel_executor",
-        "incubate",
-        "input",
-        "install_check",
-        "errors",
-        "communicator",
-        "transpiler",
-        "default_scope_funcs",
-        "distribute_lookup_table",
-        "distributed",
-        "graphviz",
-        "layer_helper_base",
-        "log_helper",
-        "op",
-        "proto",
-        "wrapped_decorator",
-    )
+# the modules that fluid had, and `distributed` and `errors`
+_DOORS = (
+    "annotations average backward clip communicator compiler contrib core data_feed_desc data_feeder "
+    "dataloader dataset debugger default_scope_funcs distribute_lookup_table distributed errors "
+    "evaluator executor framework graphviz incubate initializer input install_check io layer_helper "
+    "layer_helper_base layers lod_tensor log_helper metrics nets op optimizer parallel_executor "
+    "param_attr profiler proto reader regularizer transpiler unique_name wrapped_decorator"
 )
+_MODULES = frozenset(_DOORS.split())
 
 
 def __getattr__(name: str) -> Any:

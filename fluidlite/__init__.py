@@ -78,5 +78,8 @@ def _notebook_html(program: Any) -> str:
 _views.provide(desc=_describe, html=_notebook_html)
 
 
+del annotations  # the name of __future__: fluid has a module that is called so
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME, *_MODULES, "Tensor"})

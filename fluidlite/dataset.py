@@ -165,7 +165,7 @@ class DatasetBase:
         }
 
     def _prepare_to_run(self) -> None:
-        """A data set that reads while it is used has nothing to prepare."""
+        """Do nothing: files are read while the data set is used."""
 
 
 def _tensor(var: Any, field: Field) -> LoDTensor:
@@ -323,7 +323,7 @@ class InMemoryDataset(DatasetBase):
         self._count_texts()
 
     def set_parse_content(self, parse_content: bool) -> None:
-        """Let lines begin (behind the name, if there is one) with `1 text`, which is passed by."""
+        """Let lines begin (after the name, if there is one) with `1 text`, which is passed by."""
         self.parse_content = parse_content
         self._count_texts()
 

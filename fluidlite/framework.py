@@ -119,7 +119,7 @@ def _cpu_num() -> int:
 
 
 def _dygraph_tracer() -> None:
-    """None, which is what says that no tracer is at work."""
+    """None: there is no tracer in static mode."""
 
 
 def dygraph_only(function: Callable[..., Any]) -> Callable[..., Any]:

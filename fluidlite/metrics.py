@@ -1,4 +1,4 @@
-"""Metrics over a pass, kept in Python from what each batch fetched."""
+"""Metrics over a pass, computed in Python from fetched values of each batch."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class _Loader:
             raise
 
     def next(self) -> Any:
-        """The next batch; StopIteration at the end of a pass, behind which the next begins."""
+        """The next batch; StopIteration at the end of a pass, after which the next begins."""
         return next(self)
 
 

@@ -1,6 +1,4 @@
-"""Edits of a list of gradient ops: add up partial gradients, cut dead branches and what hangs in the air,
-keep old values.
-"""
+"""Edits of a list of gradient ops: sums of partial gradients, dead and disconnected branches, old values."""
 
 from __future__ import annotations
 
@@ -108,7 +106,7 @@ def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
 
 # ---------------------------------------------------------------------- dead branches
 def _is_dead(op: Operator, no_grad: set[str]) -> bool:
-    """True if no op reads what `op` computes, or its inputs have no gradients."""
+    """True if all gradients that `op` makes, or all that it reads, must not be made."""
     written, read = op.output_arg_names, reads_of(op)
     if no_grad.issuperset(written):
         return True
@@ -156,7 +154,7 @@ class _GradientOp:
 
 
 def _lone_part(head: _GradientOp) -> set[_GradientOp]:
-    """Everything behind `head`, if that reads nothing but what comes from `head`; else nothing."""
+    """`head` and all ops that depend on it, if they read nothing else; otherwise an empty set."""
     ready, part, queue = set(head.inputs), {head}, deque([head])
     while queue:
         node = queue.popleft()

@@ -85,7 +85,7 @@ class _Usage:
 def append_with_checkpoints(
     backward: Backward, block: Block, path: Sequence[Operator], checkpoints: Sequence[Variable]
 ) -> None:
-    """Write the gradient ops of `path` into `block`, each stretch behind a second run of its forward ops.
+    """Write the gradient ops of `path` into `block`, each segment after a second run of its forward ops.
 
     The copies write variables called `x.subprog_0`, ...; dropout gets its seed from an op, so that both runs
     agree.

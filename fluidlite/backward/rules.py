@@ -1,4 +1,4 @@
-"""From one forward op to its gradient ops: what a gradient rule is given, and what it gives."""
+"""Gradient rules: the context that each is given for a forward op, and the gradient ops that it emits."""
 
 from __future__ import annotations
 

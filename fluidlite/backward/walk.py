@@ -24,7 +24,7 @@ _WRITES_FROM_NOTHING = "rnn_memory_helper_grad"  # its input is put in place by 
 
 @dataclass
 class Backward:
-    """One call of `append_backward` or `gradients`: what it must not touch, and what it has made so far.
+    """State of one call of `append_backward` or `gradients`.
 
     no_grad: block -> gradients that must not be made. grad_of: gradient -> the variable that it belongs to.
     given: gradients that exist, when a program gets gradients for a second time; None the first time.

@@ -473,7 +473,7 @@ class OpDesc(_View):
         self.target.infer()
 
     def set_is_target(self, is_target: bool) -> None:
-        """Pruning here takes its targets as arguments, so this mark says nothing."""
+        """Do nothing: pruning takes its targets as arguments here, not from marks on ops."""
 
 
 def describe(target: Program | Block | Variable | Operator) -> ProgramDesc | BlockDesc | VarDesc | OpDesc:

@@ -257,7 +257,7 @@ class Block(BlockValue):
         return self._insert_op(anchor.idx, **op)
 
     def insert_after(self, anchor: Operator, **op: Any) -> Operator:
-        """Insert a new op right behind `anchor`."""
+        """Insert a new op right after `anchor`."""
         return self._insert_op(anchor.idx + 1, **op)
 
     def insert_ops(
@@ -314,7 +314,8 @@ class Block(BlockValue):
     def set_ops(self, ops: Sequence[Operator]) -> None:
         """Have exactly these ops in this order, each the block's own or made for it.
 
-        For edits that decide about all ops at once; nobody checks here who reads what.
+        For edits that decide about all ops at once: nothing checks that later ops still find what they
+        read.
         """
         assert all(op.block is self for op in ops), f"ops of other blocks are given to block {self.idx}"
         self.ops[:] = ops  # whoever holds the list sees the edit, as with the other methods
@@ -328,7 +329,7 @@ class Block(BlockValue):
         return self.ops[start:end]
 
     def _sync_with_cpp(self) -> None:
-        """Say that the block may have been edited behind its back; see `Program._sync_with_cpp`."""
+        """Count a new version, as if the block had been edited; see `Program._sync_with_cpp`."""
         self.program.bump_version()
 
     # ------------------------------------------------------------------ printing

@@ -202,9 +202,7 @@ class Program:
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
 
     def _sync_with_cpp(self) -> None:
-        """Say that the program may have been edited behind its back (Paddle's Python and C++ hold two
-        copies; here is one).
-        """
+        """Count a new version: old programs call this after edits, for Paddle's second copy of a program."""
         self.bump_version()
 
     def _construct_from_desc(self, desc: Any) -> Program:

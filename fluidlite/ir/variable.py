@@ -1,4 +1,4 @@
-"""Variables and parameters: what a program says about a value before it exists."""
+"""Variables and parameters: the declarations of values that exist only while a program runs."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Variable:
         )
 
     def set_spec(self, spec: Spec) -> None:
-        """Take over what a shape rule found."""
+        """Set shape, dtype, level of detail and kind to those that a shape rule found."""
         self._shape, self._dtype = tuple(spec.shape), spec.dtype
         if spec.lod_level is not None:
             self._lod_level = spec.lod_level

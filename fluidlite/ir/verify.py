@@ -155,7 +155,7 @@ class _Checker:
         return None if var is None else self.specs.get(id(var), var.spec)
 
     def write(self, op: Operator, var: Variable, spec: Spec | None) -> None:
-        """Remember what was written, and hold the last write against the declaration."""
+        """Remember the shape that was written, and compare the last write with the declaration."""
         if spec is not None and self.last_writers[id(var)] is op and not _agrees(var, spec):
             raise _wrong(
                 op,

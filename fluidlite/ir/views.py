@@ -1,6 +1,6 @@
 """Views of a program that rooms above this one give: Paddle's descriptions, and the table of a notebook.
 
-Programs have them as attributes (`program.desc`), but what a program is does not depend on them. So each is a
+Programs have them as attributes (`program.desc`), but need none of them to be built, edited or run. Each is a
 function that `fluidlite/__init__.py`, which stands above all rooms, provides here once.
 """
 
@@ -15,7 +15,7 @@ _views: dict[str, Callable[[Any], Any]] = {}
 
 
 def provide(desc: Callable[[Any], Any], html: Callable[[Any], str]) -> None:
-    """Say who makes the description of a program, block, op or variable, and the HTML of a program."""
+    """Set the functions that make a description of a program or a part of one, and a program's HTML."""
     _views.update(desc=desc, html=html)
 
 

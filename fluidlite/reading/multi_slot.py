@@ -93,7 +93,7 @@ def _ranges(starts: Array, lengths: Array) -> Array:
 def read_file(path: str, command: str, kinds: Sequence[str], texts: int = 0) -> Samples:
     """The samples of a file, once it has gone through a shell's `command`.
 
-    kinds: "uint64" or "float" for each field of a line, behind `texts` fields `1 text` that are passed by.
+    kinds: "uint64" or "float" for each field of a line, after `texts` fields `1 text` that are passed by.
 
     FormatError names the line that is not as it should be, RuntimeError the command that failed.
     """
@@ -133,7 +133,7 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
 
 
 class _Lines(NamedTuple):
-    """The lines of a text that are not empty: their numbers from 1, their first tokens, and those behind
+    """The lines of a text that are not empty: their numbers from 1, their first tokens, and those after
     their last.
     """
 

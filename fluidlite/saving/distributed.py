@@ -167,7 +167,7 @@ def read_whole(folder: str, name: str) -> LoDTensor:
 def only_tensor(source: ValueReader) -> LoDTensor:
     """The tensor that a file of one variable holds.
 
-    Of one number, such as Adam's powers of beta, fluid writes what every server has of it one behind the
+    Of one number, such as Adam's powers of beta, fluid writes what every server has of it one after the
     other: the first counts.
     """
     tensor = source.tensor()
@@ -178,7 +178,7 @@ def only_tensor(source: ValueReader) -> LoDTensor:
 
 
 def _pieces(folder: str, name: str) -> list[str]:
-    """Files of the parts of a table, in order: `name`, or `name.block0` and those behind it."""
+    """Files of the parts of a table, in order: `name`, or `name.block0` and the following ones."""
     whole = inside(folder, name)
     if os.path.isfile(whole):
         return [whole]

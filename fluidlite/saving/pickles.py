@@ -263,7 +263,7 @@ class _Machine:
 
 
 def _nothing(machine: _Machine, argument: Any) -> None:
-    """PROTO and FRAME say nothing that matters here."""
+    """Skip PROTO and FRAME: neither the version nor the frames of the pickle are needed."""
 
 
 _BYTE, _WORD, _LONG = _fixed("<B"), _fixed("<I"), _fixed("<Q")

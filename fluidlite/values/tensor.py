@@ -216,7 +216,7 @@ class LoDTensor:
         return self._array is not None
 
     def _set_layout(self, layout: str) -> None:
-        """Layouts of memory are Paddle's; an array is what its dimensions say."""
+        """Do nothing: arrays here are always in the order of their dimensions."""
 
     # ------------------------------------------------------------------ elements
     def _get_float_element(self, index: int) -> float:

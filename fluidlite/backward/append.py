@@ -1,0 +1,277 @@
+"""`append_backward` and `gradients`: the gradient ops of a loss, or of any variables, written into a program.
+
+Each op on the way from the loss back emits its gradient ops (`rules`), on the path that `paths` finds;
+partial gradients are summed and dead branches cut (`edits`); the ops are written and their variables declared
+(`walk`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
+from fluidlite.backward.recompute import append_with_checkpoints
+from fluidlite.backward.rules import forward_name, helper_op
+from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
+from fluidlite.base.errors import ProgramEditError, ShapeError
+from fluidlite.base.registry import grad_name
+from fluidlite.data_feeder import check_type
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+
+__all__ = ["append_backward", "gradients"]
+
+ParamsGrads = list[tuple[Variable, Variable | None]]
+
+
+def append_backward(
+    loss: Variable,
+    parameter_list: Iterable[Variable | str] | None = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+    callbacks: list[Callback] | None = None,
+    checkpoints: list[Variable] | None = None,
+) -> ParamsGrads:
+    """Append the gradient ops of `loss`, a Variable of shape [1]; returns (parameter, gradient) pairs.
+
+    The pairs are in the order of `parameter_list`, by default that of all trainable parameters; a parameter
+    that the loss does not depend on is left out. `callbacks` are called as `callback(block=..., context=...)`
+    after each op. With `checkpoints`, only these variables are kept for the backward pass and the rest is
+    computed again.
+    """
+    check_type(loss, "loss", Variable, "fluid.backward.append_backward")
+    if callbacks is not None:
+        check_type(callbacks, "callbacks", list, "fluid.backward.append_backward")
+        _check_callable(callbacks)
+    if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
+        raise ShapeError(
+            f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
+            "apply layers.mean to it"
+        )
+    program, loss_op = loss.block.program, _find_loss_op_(loss)
+    loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
+    current = program.current_block()
+    if current.idx == 0:
+        program._appending_grad_times += 1
+    backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
+    target, start = current, len(current.ops)
+    if current.idx != 0:  # inside a branch the gradient ops get a block beside it
+        target, start = program._create_block(current.parent_idx), 0
+        target._set_forward_block_idx(current.idx)
+    _fill_loss_gradient(loss, loss_op, target)
+    for block in _outward(current):
+        _append_block(backward, block, loss, target, checkpoints)
+    start += backward.added.get(target, 0)
+    rename_known_gradients(target, start, backward.grad_of, {})
+    found: dict[str, tuple[str, Block]] = {}
+    declare_gradients(target, start, backward.grad_of, found)
+    program.current_block_idx = current.idx
+    pairs = _pairs(target, _parameter_names(program, parameter_list), found)
+    for param, grad in pairs:
+        if grad is not None:
+            _mark_role(param, grad, target)
+    return pairs
+
+
+def _check_callable(callbacks: Iterable[Any]) -> None:
+    for callback in callbacks:
+        if not callable(callback):
+            raise ValueError("'callback' must be a callable object.")
+
+
+def _find_loss_op_(loss: Variable) -> Operator:
+    """The op that makes the loss; in a cloned program it is looked up."""
+    if loss.op is None:
+        loss.op = next((op for op in reversed(loss.block.ops) if op.output_arg_names == [loss.name]), None)
+    if loss.op is None:
+        raise ValueError(f"loss.op is None: no op of the program makes the loss {loss.name!r}")
+    return loss.op
+
+
+def _outward(block: Block | None) -> Iterable[Block]:
+    while block is not None:
+        yield block
+        block = block.parent
+
+
+def _names(given: Iterable[Variable | str] | None, what: str) -> list[str]:
+    if not isinstance(given, (set, list, tuple)):
+        raise TypeError(f"The type of {what} should be set or list or tuple, but received {type(given)}")
+    for item in given:
+        if not isinstance(item, (Variable, str)):
+            raise TypeError(
+                f"The type of {what}'s member must be paddle.fluid.Variable or str, but received "
+                f"{type(item)}."
+            )
+    return [item if isinstance(item, str) else item.name for item in given]
+
+
+def _get_no_grad_set_name(no_grad_set: Iterable[Variable | str] | None) -> set[str]:
+    """The names in a `no_grad_set`."""
+    return set() if no_grad_set is None else set(_names(no_grad_set, "no_grad_set"))
+
+
+def _no_grad(program: Program, no_grad_set: Iterable[Variable | str] | None) -> dict[int, set[str]]:
+    """Gradients that must not be made, by block: of stopped variables, and of those named for block 0."""
+    found = stopped_gradients(program)
+    found[0].update(grad_name(name) for name in _get_no_grad_set_name(no_grad_set))
+    return found
+
+
+def _fill_loss_gradient(loss: Variable, loss_op: Operator, target: Block) -> None:
+    """The gradient of the loss with respect to itself is one."""
+    attrs = {
+        "shape": [1],
+        "value": 1.0,
+        "dtype": int(loss.dtype),
+        "force_cpu": False,
+        ROLE_ATTR: int(OpRole.Backward | OpRole.Loss),
+        DEVICE_ATTR: loss_op.attrs.get(DEVICE_ATTR, ""),
+    }
+    op = helper_op(target, loss_op, "fill_constant", {}, {"Out": [grad_name(loss.name)]}, attrs)
+    target.adopt(len(target.ops), op)
+
+
+def _append_block(
+    backward: Backward, block: Block, loss: Variable, target: Block, checkpoints: list[Variable] | None
+) -> None:
+    no_grad = backward.no_grad[block.idx]
+    stops = {forward_name(name) for name in no_grad}
+    path = find_path(block, [loss], [], stops)
+    stops |= dead_ends(block, path, [loss], stops)
+    no_grad.update(grad_name(name) for name in stops)
+    if backward.program._appending_grad_times > 1 and target is block:
+        backward.given = {grad_name(loss.name)}
+    if checkpoints and isinstance(checkpoints, list):
+        append_with_checkpoints(backward, block, path, checkpoints)
+    else:
+        backward.append(block, path, target)
+
+
+def _parameter_names(program: Program, parameter_list: Any) -> list[str]:
+    if parameter_list is None:
+        return [param.name for param in program.global_block().iter_parameters() if param.trainable]
+    check_type(parameter_list, "parameter_list", (list, tuple, set), "fluid.backward.append_backward")
+    for number, param in enumerate(parameter_list):
+        check_type(param, f"parameter_list[{number}]", (Variable, str), "fluid.backward.append_backward")
+    return _names(parameter_list, "parameter_list")
+
+
+def _pairs(target: Block, parameters: Iterable[str], found: dict[str, tuple[str, Block]]) -> ParamsGrads:
+    """Parameters with their gradients; None where the gradient stays inside a loop or branch."""
+    home = target.program.global_block()
+    return [(home.var(name), target.vars.get(found[name][0])) for name in parameters if name in found]
+
+
+def _mark_role(param: Variable, grad: Variable, target: Block) -> None:
+    """Write [parameter, gradient] on the last op that makes the gradient."""
+    op = next((op for op in reversed(target.ops) if grad.name in op.output_arg_names), None)
+    if op is None:
+        raise ProgramEditError(f"no op of the program makes {grad.name!r}")
+    grad.op = op
+    op._set_attr(ROLE_VAR_ATTR, [param.name, grad.name, *op.role_vars])
+
+
+# ---------------------------------------------------------------------- gradients of anything
+def gradients(
+    targets: Variable | list[Variable],
+    inputs: Variable | list[Variable],
+    target_gradients: Variable | list[Variable | None] | None = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+) -> list[Variable | None]:
+    """Append the ops for the gradients of `targets` with respect to `inputs`; None for an input without
+    influence.
+
+    `target_gradients` are what comes in from above, by default ones; gradients of several targets add up.
+    """
+    for name, value, kinds in (
+        ("targets", targets, (Variable, list)),
+        ("inputs", inputs, (Variable, list)),
+        ("target_gradients", target_gradients, (Variable, list, type(None))),
+    ):
+        check_type(value, name, kinds, "fluid.backward.gradients")
+    found = calc_gradient(targets, inputs, target_gradients, no_grad_set)
+    return found if isinstance(found, list) else _as_list(found)
+
+
+def calc_gradient(
+    targets: Any,
+    inputs: Any,
+    target_gradients: Any = None,
+    no_grad_set: Iterable[Variable | str] | None = None,
+) -> Any:
+    """`gradients`, but a single gradient comes without a list."""
+    targets, inputs = _as_list(targets), _as_list(inputs)
+    incoming: list[Variable | None] = _as_list(target_gradients) or [None] * len(targets)
+    if len(targets) != len(incoming):
+        raise ValueError("Should have the same number of target_gradients as targets")
+    block: Block = targets[0].block
+    program = block.program
+    for var in inputs:
+        if var.block.program is not program:
+            raise ValueError(f"input {var.name!r} must be in the same program as targets")
+    program._appending_grad_times += 1
+    backward = Backward(program, _no_grad(program, no_grad_set))
+    start = len(block.ops)
+    given, renamed = _start_from(block, targets, incoming)
+    if program._appending_grad_times > 1:
+        backward.given = given
+    no_grad = backward.no_grad[0]
+    stops = {forward_name(name) for name in no_grad}
+    path = find_path(block, targets, inputs, stops)
+    no_grad.update(grad_name(name) for name in stops)
+    backward.append(block, path, block)
+    start += backward.added.get(block, 0)
+    rename_known_gradients(block, start, backward.grad_of, renamed)
+    found: dict[str, tuple[str, Block]] = {}
+    declare_gradients(block, start, backward.grad_of, found)
+    result = [found[var.name][1].var(found[var.name][0]) if var.name in found else None for var in inputs]
+    return result[0] if len(result) == 1 else result
+
+
+def _as_list(value: Any) -> list[Any]:
+    """`value` as a list; None is none, anything but a list or tuple is one."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _start_from(
+    block: Block, targets: Sequence[Variable], incoming: Sequence[Variable | None]
+) -> tuple[set[str], dict[str, str]]:
+    """Make the targets' gradients: which gradients exist then, and how given ones are called."""
+    given: set[str] = set()
+    renamed: dict[str, str] = {}
+    for target, gradient in zip(targets, incoming, strict=True):
+        if gradient is None:
+            given |= _fill_ones(block, target)
+            continue
+        if target.block is not block:
+            raise ValueError("all targets must be in the same block")
+        if target.shape != gradient.shape:
+            raise ValueError(f"The shapes of target and grad are different: {target.name} {gradient.name}")
+        renamed[grad_name(target.name)] = gradient.name
+        given.add(gradient.name)
+    return given, renamed
+
+
+def _fill_ones(block: Block, target: Variable) -> set[str]:
+    shape, gradient = target.name + "_shape", grad_name(target.name)
+    like = target.op if target.op is not None else Operator(block, type="shape")
+    ops = [
+        helper_op(block, like, "shape", {"Input": [target.name]}, {"Out": [shape]}, {}),
+        helper_op(
+            block,
+            like,
+            "fill_constant",
+            {"ShapeTensor": [shape]},
+            {"Out": [gradient]},
+            {"shape": list(target.shape), "value": 1.0, "dtype": int(target.dtype)},
+        ),
+    ]
+    for op in ops:
+        block.adopt(len(block.ops), op)
+    return {shape, gradient}

@@ -59,9 +59,7 @@ STILL_CIRCULAR: set[str] = {
     "fluidlite.transpiler.pserver.trainer",
 }
 # (importer, room) against the table
-STILL_UPWARDS: set[tuple[str, str]] = {
-    ("fluidlite.distributed.cluster", "commands"),
-}
+STILL_UPWARDS: set[tuple[str, str]] = {("fluidlite.distributed.cluster", "commands")}
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
-"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises;
-docs/TRANSPILERS.md says it in words.
+"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises: docs/TRANSPILERS.md
+says it in words, and `transpiled_differences.txt` line by line.
 """
 
 from __future__ import annotations
 
+import functools
+import pathlib
 import re
 
-# case/source (a regular expression) -> the row of the document; such a case must differ
+RECORD = pathlib.Path(__file__).parent / "transpiled_differences.txt"
+
+# case/source (a regular expression) -> the row of the document
 DIFFERENT = {
     r"(sync|async)_(lars|dpsgd)/.*": "an update that takes the norm of its parameter is not cut up",
     r"(sync|async)_adadelta/.*": "1.8.5's servers leave adadelta out",
@@ -39,6 +43,26 @@ REFUSED = {
     r"place_(hash|small_blocks)": None,
     r"step_dc_asgd_(sync|table)": None,
 }
+
+
+@functools.cache
+def differences() -> dict[str, list[str]]:
+    """case/source -> every line in which our programs differ from the recorded ones, or our error."""
+    found: dict[str, list[str]] = {}
+    keys: list[str] = []
+    for line in RECORD.read_text(encoding="utf8").splitlines():
+        if line.startswith("  "):
+            for key in keys:
+                found.setdefault(key, []).append(line.strip())
+        elif line and not line.startswith("#"):
+            keys = line.split()
+    return found
+
+
+def reason_of(key: str) -> str | None:
+    """The row of the document for a case/source; None where the programs are to be the same."""
+    case, _, source = key.rpartition("/")
+    return lookup(SOURCES_DIFFER, case) if source == "source" else lookup(DIFFERENT, key)
 
 
 def lookup(table: dict[str, str] | dict[str, str | None], name: str) -> str | None:

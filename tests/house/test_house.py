@@ -73,21 +73,33 @@ def test_functions_are_short() -> None:
     assert ordered[len(ordered) * 9 // 10] <= 28
 
 
+FLUID = "fluidlite as fluid; fluid.layers, fluid.Executor, fluid.optimizer"
+HEAVY = {"mpi4py", "cupy", "matplotlib", "scipy", "networkx"}
+
+
+def import_of(name: str) -> tuple[float, set[str]]:
+    """CPU seconds that an import takes in a process of its own, and the packages loaded after it."""
+    code = f"""
+import sys, time
+start = time.process_time()
+import {name}
+print(time.process_time() - start, *{{module.partition(".")[0] for module in sys.modules}})
+"""
+    command = [sys.executable, "-c", code]
+    seconds, *loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(seconds), set(loaded)
+
+
 def test_import_is_light() -> None:
-    code = (
-        "import sys, time; start = time.perf_counter(); import fluidlite as fluid; fluid.layers; "
-        "fluid.Executor; fluid.optimizer; "
-        "print(time.perf_counter() - start); print(sorted({'mpi4py', 'cupy', 'matplotlib', 'scipy'} & "
-        "set(sys.modules)))"
-    )
-    best = []
-    for _ in range(3):
-        seconds, loaded = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-        assert loaded == "[]"
-        best.append(float(seconds))
-    assert min(best) < 2.0  # 0.4 s is the aim, measured in benchmarks/; machines are noisy
+    """Beside NumPy, which it loads first, in turn and under the same load: 4 to 5 times as long was seen on
+    an idle machine (0.10 and 0.45 s).
+    """
+    turns = [(import_of("numpy")[0], import_of(FLUID)[0]) for _ in range(4)]
+    assert min(both for _, both in turns) < 7 * min(numpy for numpy, _ in turns), turns
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert not import_of(FLUID)[1] & HEAVY
 
 
 def test_nothing_is_a_stub() -> None:

@@ -297,10 +297,8 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
     for param, grad in param_grads:
         if grad is None:
             continue
-        with (
-            param.block.program._optimized_guard([param, grad]),
-            name_scope("graident_clip_@CLIP"),
-        ):  # so spelt in saved programs
+        # fluid's misspelling, which is in saved programs
+        with param.block.program._optimized_guard([param, grad]), name_scope("graident_clip_@CLIP"):
             pairs.append(clip._create_operators(param=param, grad=grad))
     _rename_in_roles(pairs, {param.name: new.name for param, new in pairs})
     return pairs

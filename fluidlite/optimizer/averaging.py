@@ -196,9 +196,8 @@ class ExponentialMovingAverage(_Swap):
                 name=self._step_counter_name, shape=[1], value=0, dtype="int64", persistable=True
             )
             step = cast(step, "float32")
-            missing = elementwise_pow(
-                block._clone_variable(self._decay_var), step
-            )  # the weight still at the start
+            # the weight that the start value still has
+            missing = elementwise_pow(block._clone_variable(self._decay_var), step)
             for pair in self._params_tmps:
                 self._write_apply(block, pair, step, missing)
         return program

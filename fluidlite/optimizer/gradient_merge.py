@@ -97,9 +97,8 @@ class GradientMergeOptimizer:
                         outputs={"Out": total},
                         attrs={"scale": 1.0 / self.k_steps},
                     )
-        block._set_forward_block_idx(
-            block.idx
-        )  # inside a branch, updates go into the backward block: this one
+        # inside a branch, updates go into the backward block: this one
+        block._set_forward_block_idx(block.idx)
         ops: list[Operator] = self.inner_optimizer.apply_gradients(sums)
         block._set_forward_block_idx(-1)
         for _, total in sums:

@@ -375,10 +375,8 @@ class IfElse:
         self.status = IfElse.OUT_IF_ELSE_BLOCKS
         self.conditional_true_block = ConditionalBlock(inputs=[self.cond])
         self.conditional_false_block = ConditionalBlock(inputs=[self.cond])
-        self.output_table: tuple[list[Variable], list[Variable]] = (
-            [],
-            [],
-        )  # where cond is false, where it is true
+        # results of the block for false, and of the one for true
+        self.output_table: tuple[list[Variable], list[Variable]] = ([], [])
 
     def input(self, x: Variable) -> Variable:
         """The rows of `x` that belong to the block that is being written."""

@@ -121,6 +121,7 @@ def conv2d(
     check_variable_and_dtype(input, "input", _FLOATS, "conv2d")
     _flag("use_cudnn", use_cudnn)
     _choice("data_format", data_format, _LAYOUTS[2])
+    # fluid takes its own depthwise kernel only where cuDNN, which has one too, is not asked for
     depthwise = (
         groups is not None
         and _channels(input, data_format) == groups
@@ -279,6 +280,7 @@ def _conv_transpose(type: str, dims: int, given: dict[str, Any]) -> Variable:
         shape=[_channels(input, data_format), num_filters // groups, *size],
     )
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
+    # Paddle says NCHW or NHWC for three dimensions too
     helper.append_op(
         type=type,
         inputs={"Input": [input], "Filter": [weight]},
@@ -293,7 +295,7 @@ def _conv_transpose(type: str, dims: int, given: dict[str, Any]) -> Variable:
             "use_cudnn": given["use_cudnn"],
             "data_format": "NHWC" if data_format.endswith("C") else "NCHW",
         },
-    )  # in Paddle also for three dimensions
+    )
     return _finish(helper, out, data_format)
 
 

@@ -256,6 +256,7 @@ def group_norm(
         inputs["Scale"] = _scale(helper, shape, dtype)
     if bias_attr:
         inputs["Bias"] = _bias(helper, shape, dtype)
+    # plain variables, as in fluid: their names, _generated_var_N, are in its programs
     mean, variance = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = helper.create_variable(dtype=dtype)
     helper.append_op(
@@ -307,6 +308,7 @@ def data_norm(
         start = Constant(float(initial.get(key, value)))
         attr = ParamAttr(name=f"{name or 'dn'}.{suffix}", initializer=start, trainable=True)
         inputs[slot] = helper.create_parameter(attr=attr, shape=shape, dtype=input.dtype)
+    # plain variables, as in fluid: their names, _generated_var_N, are in its programs
     means, scales = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
     out = input if in_place else helper.create_variable(dtype=dtype)
     helper.append_op(

@@ -112,6 +112,7 @@ def nce(
     check_variable_and_dtype(input, "input", ["float32", "float64"], "nce")
     check_variable_and_dtype(label, "label", ["int64"], "nce")
     if sampler not in _SAMPLERS:
+        # fluid's error, its type included
         raise Exception("Unsupported sampler type.")
     parameters = _class_parameters(helper, num_total_classes, input, "Weight")
     inputs = {"Input": input, "Label": label, "SampleWeight": sample_weight, **parameters}

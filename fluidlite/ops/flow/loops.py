@@ -159,9 +159,8 @@ class _LoopGradient:
                 self.incoming[name] = added(self.xp, outer, written)
             elif name in carried:
                 self.incoming[name] = inner
-            elif (
-                inner is not None and name in self.replaced
-            ):  # not read: only what the last step wrote counts
+            elif inner is not None and name in self.replaced:
+                # not read: only what the last step wrote counts
                 self.incoming[name] = zeros_of(self.xp, inner)
 
     def result(self, name: str, nested: bool) -> Any:
@@ -207,9 +206,10 @@ def _(xp: Any, X: Array, step: float) -> Array:
 
 @increment.grad_rule("X")
 def _(context: GradContext) -> None:
+    # back to the value before, which the gradient ops of the body read
     context.emit(
         "increment",
         {"X": context.output("Out")},
         {"Out": context.input("X")},
         {**context.op.attrs, "step": -context.op.attrs["step"]},
-    )  # the counter goes back to where it was
+    )

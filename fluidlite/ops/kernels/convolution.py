@@ -126,6 +126,7 @@ class ConvPlan(ABC):
 def conv_plan(xp: Any, geometry: Geometry, dtype: Any) -> ConvPlan:
     """The plan for a geometry, by the fastest way that can do it."""
     g = geometry
+    # without elements the general way is right too, and its loops do nothing
     if min(g.spatial) > 0 and g.x[0] > 0:
         if set(g.kernel) == {1} and g.groups == 1 and not any(map(any, g.pads)):
             return Pointwise(xp, g, dtype)
@@ -159,6 +160,7 @@ class Pointwise(ConvPlan):
         if not self._strided:
             self.xp.matmul(matrix, d, out=out.reshape(*out.shape[:2], -1))
             return
+        # strides leave out elements, which have no gradient
         out[...] = 0
         out[self._picked] = self.xp.matmul(matrix, d).reshape(*out.shape[:2], *self.geometry.spatial)
 
@@ -317,9 +319,8 @@ class WidthUnfolded(ConvPlan):
         np.copyto(out, self._as_image())
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        if not (
-            reuse and self._holds_x
-        ):  # a plan may have dropped the forward pass, whose result nobody reads
+        # a plan may have dropped the forward pass where nothing reads its result
+        if not (reuse and self._holds_x):
             self._unfold(x)
         self._holds_x = False
         np.copyto(self._as_image(), dout)

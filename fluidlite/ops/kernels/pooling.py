@@ -195,9 +195,8 @@ class PoolPlan:
         if self.mode == "avg":
             self._spread(dout * self._factor, out)
             return
-        if not (
-            reuse and self._holds_x
-        ):  # a plan may have dropped the forward pass, whose result nobody reads
+        # a plan may have dropped the forward pass where nothing reads its result
+        if not (reuse and self._holds_x):
             self._rows(x)
         self._holds_x = False
         values = [x, *self._partial, pooled]
@@ -246,6 +245,7 @@ class PoolPlan:
             xp.multiply(d, _at(source, axis, first) == largest, out=one)
             xp.subtract(d, one, out=other)
             return
+        # what no earlier element of a window has taken: a window's gradient goes to one element only
         rest = d.copy()
         out[...] = 0
         for elements, places in windows.steps:

@@ -86,6 +86,7 @@ class TimeSteps:
     def __init__(self, xp: Any, offsets: Array, reverse: bool = False) -> None:
         self.xp = xp
         lengths = np.diff(offsets)
+        # stable: sequences of the same length stay in their order
         self.order = np.argsort(-lengths, kind="stable")
         ordered = lengths[self.order]
         counts = np.searchsorted(-ordered, -np.arange(ordered.max(initial=0)))

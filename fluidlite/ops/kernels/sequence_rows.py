@@ -96,6 +96,7 @@ def sum_runs(xp: Any, X: Array, offsets: Array) -> Array:
 def sum_onto(xp: Any, d: Array, rows: Array, count: int) -> Array:
     """[count, ...] where row i is the sum of the d[j] with rows[j] == i; `rows` are on the host."""
     if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
+        # in order equal rows are neighbours, and sums over them are sums of runs
         order = np.argsort(rows, kind="stable")
         d, rows = take_rows(xp, d, order), rows[order]
     return sum_runs(xp, d, np.searchsorted(rows, np.arange(count + 1)))

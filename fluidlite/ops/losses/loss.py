@@ -31,6 +31,7 @@ def check_column(type: str, slot: str, spec: Spec) -> None:
 
 def softplus(xp: Any, x: Array) -> Any:
     """log(1 + exp(x)), without overflow."""
+    # exp of what is never positive does not overflow
     return xp.maximum(x, 0) + xp.log1p(xp.exp(-abs(x)))
 
 
@@ -54,6 +55,7 @@ def _(X: Spec, Label: Spec) -> Spec:
 def _weights(xp: Any, Label: Array, ignore_index: int, normalize: bool) -> Any:
     """1 (or 1 / the number of labels that count), and 0 where the label, cut to an integer, is ignored."""
     counts = (Label.astype("int32") != ignore_index).astype(Label.dtype)
+    # a batch whose labels are all ignored gives 0, not 0 / 0
     return counts / xp.maximum(counts.sum(), Label.dtype.type(1e-5)) if normalize else counts
 
 
@@ -98,12 +100,14 @@ def _(X: Spec, Label: Spec) -> Spec:
 
 @bce_loss.kernel
 def _(xp: Any, X: Array, Label: Array) -> Any:
+    # a probability of exactly 0 or 1 on the wrong side costs 100, not infinity
     lowest = X.dtype.type(-100)
     return -Label * xp.maximum(xp.log(X), lowest) - (1 - Label) * xp.maximum(xp.log(1 - X), lowest)
 
 
 @bce_loss.grad("X")
 def _(xp: Any, X: Array, Label: Array, dOut: Array) -> Any:
+    # the bound keeps the slope finite at probabilities of exactly 0 and 1
     return dOut * (X - Label) / xp.maximum((1 - X) * X, X.dtype.type(1e-12))
 
 
@@ -188,6 +192,7 @@ def _divisor(X: Array, reduction: str) -> int:
 @kldiv_loss.kernel
 def _(xp: Any, X: Array, Target: Array, reduction: str) -> Any:
     counts = Target > 0
+    # t log t tends to 0 with t: a target of 0 adds nothing, where 0 * log(0) would be NaN
     loss = xp.where(counts, Target * (xp.log(xp.where(counts, Target, 1)) - X), X.dtype.type(0))
     if reduction == "none":
         return loss
@@ -223,6 +228,7 @@ def _focal_weights(xp: Any, X: Array, Label: Array, FgNum: Array, alpha: float) 
 def _(xp: Any, X: Array, Label: Array, FgNum: Array, gamma: float, alpha: float) -> Any:
     hit, miss = _focal_weights(xp, X, Label, FgNum, alpha)
     p = sigmoid(xp, X)
+    # log(p) as -softplus(-x), which is finite where p rounds to 0
     return hit * (1 - p) ** gamma * softplus(xp, -X) + miss * p**gamma * softplus(xp, X)
 
 

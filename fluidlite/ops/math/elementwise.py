@@ -23,9 +23,8 @@ def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:
     if len(shape) >= rank:
         return shape
     axis = rank - len(shape) if axis == -1 else axis
-    while (
-        len(shape) > rank - axis and shape and shape[-1] == 1
-    ):  # Paddle drops trailing ones of Y that do not fit
+    # Paddle drops trailing ones of Y that do not fit
+    while len(shape) > rank - axis and shape and shape[-1] == 1:
         shape = shape[:-1]
     return (1,) * axis + shape + (1,) * (rank - axis - len(shape))
 

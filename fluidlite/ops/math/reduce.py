@@ -123,6 +123,7 @@ reduce_min.grad("X")(_gradient_of_extreme)
 @reduce_prod.grad("X")
 def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
+    # as in Paddle: NaN where an element is 0
     return d * out * (1 / X)
 
 
@@ -165,6 +166,7 @@ def _(X: Spec, axis: list[int], keepdim: bool, reduce_all: bool) -> Spec:
 @logsumexp.kernel
 def _(xp: Any, X: Array, axis: list[int], keepdim: bool, reduce_all: bool) -> Any:
     axes = reduced_axes("logsumexp", X.ndim, axis, reduce_all)
+    # shifted by the largest element, so that exp cannot overflow
     top = X.max(axis=axes, keepdims=True)
     out = xp.log(xp.exp(X - top).sum(axis=axes, keepdims=True)) + top
     return out.reshape(_reduced_shape(X.shape, axes, keepdim))

@@ -58,6 +58,7 @@ def _statistics(xp: Any, x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
     count = x.size // x.shape[1]
     mean = channel_sum(x) / x.dtype.type(count)
+    # squares of the centred values: mean(x * x) - mean * mean loses digits where the mean is large
     centred = x - spread(x, mean)
     return mean, channel_dot(xp, centred, centred) / x.dtype.type(count)
 
@@ -124,6 +125,7 @@ def _normalise(
         inverse = 1 / xp.sqrt(variance + epsilon)
         running = (Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum))
     scale = inverse * Scale
+    # x * scale + shift: two passes over x, where the formula as it is written takes four
     y = x * spread(x, scale.astype(x.dtype, copy=False))
     y += spread(x, (Bias - mean * scale).astype(x.dtype, copy=False))
     return (y.reshape(X.shape), *running, mean, inverse)
@@ -166,6 +168,7 @@ def gradients(
     factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
     if frozen:
         return d * factor, weight, bias
+    # dx = factor * (d - mean(d) - unit * mean(d * unit)), where unit = centred * inverse
     count, of_weight, of_bias = d.dtype.type(d.size // d.shape[1]), weight, bias
     if ctx is not None:
         of_weight, of_bias, count = sum(ctx.gather(xp.stack([weight, bias, xp.full_like(weight, count)])))

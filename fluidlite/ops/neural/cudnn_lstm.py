@@ -138,9 +138,8 @@ class _LstmStack:
         self.InitH, self.InitC = InitH, InitC
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
-        self.steps = TimeSteps(
-            xp, np.arange(self.batch + 1) * self.time
-        )  # equally long, so rows are stored as the input's are
+        # equally long, so rows are stored as the input's are
+        self.steps = TimeSteps(xp, np.arange(self.batch + 1) * self.time)
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
         self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 

@@ -63,14 +63,17 @@ def table_gradient(
     if is_sparse:
         if padding_idx != NO_PADDING:
             rows = xp.where((flat == padding_idx)[:, None], rows.dtype.type(0), rows)
+        # ids that occur twice keep a row each: whoever adds or applies the gradient merges them
         return SelectedRows(flat, len(table), rows)
     out = xp.zeros_like(table)
     if xp is np:
+        # add.at is slow on the host
         found, sums = merge_rows(xp, flat, rows)
         out[found] = sums
     else:
         xp.add.at(out, flat, rows)
     if padding_idx != NO_PADDING:
+        # a slice: a padding_idx beyond the table changes nothing
         out[padding_idx : padding_idx + 1] = 0
     return out
 

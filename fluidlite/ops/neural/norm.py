@@ -20,6 +20,7 @@ def row_statistics(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     """Mean, biased variance, and x - mean, for the rows of a matrix."""
     mean = x.mean(axis=1, dtype=x.dtype)
     centred = x - mean[:, None]
+    # einsum sums the squares without an array of them
     return mean, xp.einsum("rc,rc->r", centred, centred) / x.dtype.type(max(x.shape[1], 1)), centred
 
 
@@ -378,6 +379,7 @@ def _(
     factor = Scales * scale_w if scaled else Scales
     centred = X - Means
     count, total, square = _summaries(xp, X, centred, slot_dim, epsilon)
+    # the summaries go out as they came: an optimizer moves them by the "gradients" count, total and square
     return (
         dY * factor,
         count,
@@ -388,7 +390,7 @@ def _(
         BatchSize,
         BatchSum,
         BatchSquareSum,
-    )  # which the optimizer moves
+    )
 
 
 def _summaries(

@@ -102,9 +102,8 @@ def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
-    op = Op(
-        type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False}
-    )  # as Paddle has it
+    # Paddle's pool3d has no is_test
+    op = Op(type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})
 
     @op.shape
     @with_attrs(attrs_of)

@@ -17,6 +17,7 @@ _LARGEST_LOG = 1e20
 
 def softmax_of(xp: Any, x: Array, axis: int) -> Any:
     """The softmax of `x` over `axis`, as Paddle computes it."""
+    # the largest score becomes 0, so exp cannot overflow
     exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(LOWEST_SCORE)))
     return exps / exps.sum(axis=axis, keepdims=True)
 
@@ -230,8 +231,7 @@ def _(
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
     scale = dLoss
     # 1.8.5 has no ignore_index here: a row whose label is ignored moves all the same. Only labels that are no
-    # class
-    # at all, for which 1.8.5 writes outside the array, are left alone.
+    # class at all, for which 1.8.5 writes outside the array, are left alone.
     if not 0 <= ignore_index < Softmax.shape[axis]:
         scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
     return scale * (Softmax - (Label == classes))

@@ -169,9 +169,8 @@ def _(
     )
     for (top, bottom), width in zip(pairs(rows), np.diff(columns), strict=True):
         where = chosen[top:bottom]
-        spread = xp.zeros(
-            (*where.shape[:2], int(width) + 1), d.dtype
-        )  # the last column takes what no score gets
+        # the last column takes what no score gets
+        spread = xp.zeros((*where.shape[:2], int(width) + 1), d.dtype)
         xp.put_along_axis(spread, where.astype(np.int64) % (int(width) + 1), shares[top:bottom], axis=2)
         parts.append(spread[..., :-1].swapaxes(0, 1).reshape(-1))
     return xp.concatenate(parts).reshape(X.shape) if offsets[-1] else xp.zeros_like(X)

@@ -148,9 +148,8 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
         else xp.zeros(rows.shape, X.dtype)
     )
     powers = xp.exp(scores - xp.where(mask[:, :1], scores.max(axis=1, keepdims=True), X.dtype.type(0)))
-    sums = xp.maximum(
-        powers.sum(axis=1, keepdims=True), X.dtype.type(1)
-    )  # at least the maximum's 1, but for empty sequences
+    # at least the maximum's 1, but for empty sequences
+    sums = xp.maximum(powers.sum(axis=1, keepdims=True), X.dtype.type(1))
     return take_rows(
         xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)
     ).reshape(X.shape)

@@ -116,9 +116,8 @@ def _(
     if Input.kind == VarType.LOD_TENSOR_ARRAY:
         return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
     shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
-    return Spec(
-        shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0
-    )  # rows that go take their sequences with them
+    # rows that go take their sequences with them
+    return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)
 
 
 @slice_op.kernel

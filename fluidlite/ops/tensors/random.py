@@ -90,6 +90,7 @@ def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype:
 
 def _c_log(x: Array) -> Array:
     """The C library's logarithm: NumPy's own differs from it in the last bit of every tenth number."""
+    # imported when it is called: SciPy is slow to start, and few programs need it
     from scipy.special import xlogy  # type: ignore[import-untyped]
 
     result: Array = xlogy(x.dtype.type(1), x)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 def _mpi() -> Any:
     try:
-        from mpi4py import MPI
+        from mpi4py import MPI  # an optional package
     except ImportError as error:
         raise MissingExtraError("a role of mpirun needs mpi4py: pip install fluidlite[mpi]") from error
     return MPI

@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import to_vartype
+from fluidlite.base.dtypes import VarType, to_vartype
 from fluidlite.base.place import Place
 from fluidlite.base.registry import Spec
 from fluidlite.framework import Program, default_main_program, default_startup_program
+from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.inputs import data
 from fluidlite.reader import GeneratorLoader
-from fluidlite.reading.queues import Feed
-from fluidlite.reading.variables import copy_reader, create_double_buffer, create_py_reader, queue_in_scope
+from fluidlite.reading.queues import BlockingQueue, Feed
+from fluidlite.reading.variables import (
+    copy_reader,
+    create_py_reader,
+    declare_reader,
+    queue_in_scope,
+    read_ahead,
+)
 
 __all__ = ["create_py_reader_by_data", "data", "double_buffer", "load", "py_reader", "read_file"]
 
@@ -63,63 +70,70 @@ def _fed_reader(
     queue_name, reader_name = named("lod_tensor_blocking_queue", "queue"), named("create_py_reader", "reader")
     buffer_name = named("double_buffer", "double_buffer")
     feed = Feed(capacity)
-    startup = default_startup_program().current_block()
-    made = create_py_reader(
-        startup, reader_name, queue_in_scope(queue_name, feed.queue), specs, checks, stop_gradient=False
-    )
-    reader = copy_reader(default_main_program().current_block(), made)
-    if use_double_buffer:
-        reader = create_double_buffer(default_main_program().current_block(), buffer_name, reader)
-    return _with_methods(reader, feed, specs)
+    startup, main = default_startup_program().current_block(), default_main_program().current_block()
+    queue = queue_in_scope(queue_name, feed.queue)
+    made = create_py_reader(startup, reader_name, queue, specs, checks, stop_gradient=False)
+    if not use_double_buffer:
+        return FedReader(main, made.name, made.reader_specs, feed)
+    buffered = FedReader(main, buffer_name, made.reader_specs, feed)
+    return read_ahead(main, copy_reader(main, made), buffered)
 
 
-def _with_methods(reader: Any, feed: Feed, specs: Sequence[Spec]) -> Variable:
-    """Give a reader the methods that feed it."""
+class FedReader(Variable):
+    """A reader variable that a Python generator feeds, with the methods that fluid gives to `py_reader`."""
 
-    def loader() -> GeneratorLoader:
+    def __init__(self, block: Block, name: str, specs: Sequence[Spec], feed: Feed) -> None:
+        super().__init__(
+            block, name=name, type=VarType.READER, persistable=True, stop_gradient=True, reader_specs=specs
+        )
+        self.feed = feed
+        block.program.bump_version()
+
+    @property
+    def queue(self) -> BlockingQueue:
+        """The queue of batches."""
+        return self.feed.queue
+
+    def start(self) -> None:
+        """Begin a pass over the data; one that is running ends."""
+        self.feed.start()
+
+    def reset(self) -> None:
+        """End the pass and drop what was read ahead."""
+        self.feed.reset()
+
+    def _loader(self) -> GeneratorLoader:
         block = Program().global_block()
-        names = [f"feed_data_{number}" for number in range(len(specs))]
         variables = [
-            block.create_var(name=name, shape=spec.shape, dtype=spec.dtype, lod_level=spec.lod_level)
-            for name, spec in zip(names, specs, strict=True)
+            block.create_var(
+                name=f"feed_data_{number}", shape=spec.shape, dtype=spec.dtype, lod_level=spec.lod_level
+            )
+            for number, spec in enumerate(self.reader_specs)
         ]
-        return GeneratorLoader(variables, feed.queue.capacity)
+        return GeneratorLoader(variables, self.feed.queue.capacity)
 
-    def of_samples(source: Callable[[], Iterable[Any]], places: Any = None) -> None:
-        feed.source = loader().set_sample_list_generator(source, places or ()).source
+    def decorate_paddle_reader(self, source: Callable[[], Iterable[Any]], places: Any = None) -> None:
+        """Feed what a generator of lists of samples gives."""
+        self.feed.source = self._loader().set_sample_list_generator(source, places or ()).source
 
-    def of_batches(source: Callable[[], Iterable[Any]], places: Any = None) -> None:
-        feed.source = loader().set_batch_generator(source, places or ()).source
+    def decorate_tensor_provider(self, source: Callable[[], Iterable[Any]], places: Any = None) -> None:
+        """Feed what a generator of batches gives."""
+        self.feed.source = self._loader().set_batch_generator(source, places or ()).source
 
-    reader.queue, reader.start, reader.reset = feed.queue, feed.start, feed.reset
-    reader.decorate_paddle_reader = reader.decorate_sample_list_generator = of_samples
-    reader.decorate_tensor_provider = reader.decorate_batch_generator = of_batches
-    found: Variable = reader
-    return found
+    decorate_sample_list_generator = decorate_paddle_reader
+    decorate_batch_generator = decorate_tensor_provider
 
 
 def double_buffer(reader: Any, place: Place | None = None, name: str | None = None) -> Variable:
     """A reader that reads ahead from `reader`; a thread does so in any case, so only the program changes."""
+    block = default_main_program().current_block()
     new_name = unique_name.generate("create_double_buffer_reader") if name is None else name
-    buffered: Any = create_double_buffer(
-        default_main_program().current_block(),
-        new_name,
-        reader,
-        "AUTO" if place is None else repr(place).upper(),
-    )
-    for method in (
-        "queue",
-        "start",
-        "reset",
-        "decorate_paddle_reader",
-        "decorate_sample_list_generator",
-        "decorate_tensor_provider",
-        "decorate_batch_generator",
-    ):
-        if hasattr(reader, method):
-            setattr(buffered, method, getattr(reader, method))
-    found: Variable = buffered
-    return found
+    specs = reader.reader_specs
+    if isinstance(reader, FedReader):
+        buffered: Variable = FedReader(block, new_name, specs, reader.feed)
+    else:
+        buffered = declare_reader(block, new_name, specs)
+    return read_ahead(block, reader, buffered, "AUTO" if place is None else repr(place).upper())
 
 
 def read_file(reader: Variable) -> Variable | list[Variable]:

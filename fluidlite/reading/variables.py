@@ -5,7 +5,7 @@ from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import Spec
@@ -15,8 +15,17 @@ from fluidlite.reading.queues import BlockingQueue
 from fluidlite.unique_name import UniqueNameGenerator
 from fluidlite.values.scope import global_scope
 
-__all__ = ["copy_reader", "create_double_buffer", "create_py_reader", "queue_in_scope", "reader_name"]
+__all__ = [
+    "copy_reader",
+    "create_double_buffer",
+    "create_py_reader",
+    "declare_reader",
+    "queue_in_scope",
+    "read_ahead",
+    "reader_name",
+]
 
+Reading = TypeVar("Reading", bound=Variable)
 # Loaders count on their own, outside of `unique_name.guard`, because their queues share the global scope
 reader_name = UniqueNameGenerator()
 
@@ -27,7 +36,8 @@ def queue_in_scope(name: str, queue: BlockingQueue) -> str:
     return name
 
 
-def _declare(block: Block, name: str, specs: Sequence[Spec], stop_gradient: bool = True) -> Variable:
+def declare_reader(block: Block, name: str, specs: Sequence[Spec], stop_gradient: bool = True) -> Variable:
+    """A variable that holds a reader of batches of `specs`."""
     return block.create_var(
         name=name,
         type=VarType.READER,
@@ -48,7 +58,7 @@ def create_py_reader(
     """A reader of batches from the queue called `queue`; `checks` says which shapes are held against what
     is read.
     """
-    reader = _declare(block, name, specs, stop_gradient)
+    reader = declare_reader(block, name, specs, stop_gradient)
     attrs: dict[str, Any] = {
         "shape_concat": [dim for spec in specs for dim in spec.shape],
         "ranks": [len(spec.shape) for spec in specs],
@@ -64,7 +74,11 @@ def create_py_reader(
 
 def create_double_buffer(block: Block, name: str, reader: Variable, place: str = "AUTO") -> Variable:
     """A reader that reads ahead from `reader`."""
-    buffered = _declare(block, name, reader.reader_specs)
+    return read_ahead(block, reader, declare_reader(block, name, reader.reader_specs), place)
+
+
+def read_ahead(block: Block, reader: Variable, buffered: Reading, place: str = "AUTO") -> Reading:
+    """Append the op that makes `buffered` read ahead from `reader`; gives `buffered`."""
     block.append_op(
         type="create_double_buffer_reader",
         inputs={"UnderlyingReader": [reader]},
@@ -76,4 +90,4 @@ def create_double_buffer(block: Block, name: str, reader: Variable, place: str =
 
 def copy_reader(block: Block, reader: Variable) -> Variable:
     """Declare in the main program what the startup program makes."""
-    return _declare(block, reader.name, reader.reader_specs)
+    return declare_reader(block, reader.name, reader.reader_specs)

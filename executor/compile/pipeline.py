@@ -13,7 +13,7 @@ from fluidlite.executor.compile.builder import PlanBuilder
 from fluidlite.executor.compile.render import render
 from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
-from fluidlite.executor.plan.verify import verify
+from fluidlite.executor.plan.verify import LOWERING, verify
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
@@ -61,7 +61,7 @@ def run_passes(plan: Plan, last: str = "", times: dict[str, float] | None = None
     """
     checked = bool(flags.get_flags("FLAGS_check_plans")["FLAGS_check_plans"])
     if checked:
-        verify(plan, "lowering")
+        verify(plan, LOWERING)
     for change in PASSES:
         start = time.perf_counter()
         plan = change(plan)

@@ -97,6 +97,8 @@ class _Names:
             ]
         )
         self.taken |= set(["subtract", "take", "zeros"])
+        self.numbers: dict[str, int] = {}
+        """The next number to try behind each base: plans of thousands of temporaries are common."""
         self.values: dict[Value, str] = {}
         self.params: dict[str, str] = {}
         self.bound: dict[Bound, str] = {}
@@ -106,9 +108,10 @@ class _Names:
         base = re.sub(r"\W", "_", wanted.replace("@GRAD", "__grad"))
         if not base or base[0].isdigit():
             base = f"v_{base}"
-        name, number = base, 2
+        name, number = base, self.numbers.get(base, 2)
         while name in self.taken:
             name, number = f"{base}_{number}", number + 1
+        self.numbers[base] = number
         self.taken.add(name)
         return name
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fluidlite.executor.plan.actions import Call, Function, Out
+from fluidlite.executor.plan.aliases import stale_reads
 from fluidlite.executor.plan.plan import Plan, Remark
-from fluidlite.executor.plan.steps import Step, flat, substitute
+from fluidlite.executor.plan.steps import Step, substitute
 from fluidlite.executor.plan.values import Storage, Value
 
-__all__ = ["copy_stale", "stale_reads"]
+__all__ = ["copy_stale"]
 
 
 def copy_stale(plan: Plan) -> Plan:
@@ -35,31 +36,6 @@ def copy_stale(plan: Plan) -> Plan:
         for view in stale
     ]
     return replace(plan, steps=steps, fetches=fetches, remarks=(*plan.remarks, *remarks))
-
-
-def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
-    """Old versions of persistable variables that a step or a fetch reads after a newer one was written."""
-    newest: dict[str, int] = {}
-
-    def is_stale(value: Value) -> bool:
-        root = value.root
-        return root.storage is Storage.PARAM and newest.get(root.name, -1) > root.number
-
-    found: list[Value] = []
-    for step in _in_order(steps):
-        found += filter(is_stale, step.reads)
-        for value in step.writes:
-            root = value.root
-            if root.storage is Storage.PARAM and not step.is_view:
-                newest[root.name] = max(root.number, newest.get(root.name, -1))
-    return [*found, *filter(is_stale, kept)]
-
-
-def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps as they run; a loop comes back to its start, so its body counts twice."""
-    for step in steps:
-        for _ in range(1 if step.body is None else 2):
-            yield from flat([step])
 
 
 def _first_view(value: Value) -> Value:

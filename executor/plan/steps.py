@@ -66,10 +66,14 @@ class Step:
 
     def all_reads(self) -> list[Value]:
         """Reads of the step and of the steps of its body."""
+        if self.body is None:
+            return list(self.reads)
         return [value for step in flat([self]) for value in step.reads]
 
     def all_writes(self) -> list[Value]:
         """Writes of the step and of the steps of its body."""
+        if self.body is None:
+            return list(self.writes)
         return [value for step in flat([self]) for value in step.writes]
 
 
@@ -110,7 +114,8 @@ def flat(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps, each followed by those of its body."""
     for step in steps:
         yield step
-        yield from flat(step.body or ())
+        if step.body is not None:
+            yield from flat(step.body)
 
 
 def in_bodies(

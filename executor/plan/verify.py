@@ -14,12 +14,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fluidlite.executor.plan.actions import Elementwise, TiledLoop
+from fluidlite.executor.plan.aliases import stale_reads
 from fluidlite.executor.plan.plan import BufferLayout, Plan
 from fluidlite.executor.plan.steps import Step, flat, product_of
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.ops.kernels.scalar import PREDICATES
 
-__all__ = ["PlanError", "verify"]
+__all__ = ["LOWERING", "PlanError", "verify"]
+
+
+LOWERING = "lowering"
+"""The stage before the first pass: old versions of variables may still be read there."""
 
 
 class PlanError(AssertionError):
@@ -31,6 +36,8 @@ def verify(plan: Plan, after: str) -> None:
     _Definitions(plan, after).check()
     for step in flat(plan.steps):
         _check_shapes(step, after)
+    if after != LOWERING:
+        _check_aliases(plan, after)
     if plan.layout is not None:
         _check_layout(plan, plan.layout, after)
 
@@ -159,6 +166,13 @@ def _check_product(step: Step, after: str) -> None:
 
 
 # ---------------------------------------------------------------------- 2. live aliases
+def _check_aliases(plan: Plan, after: str) -> None:
+    """No view of a persistable variable is read after the variable has changed in place."""
+    for value in stale_reads(plan.steps, plan.fetches):
+        if value.base is not None:
+            _fail(after, None, f"{_shown(value)} is read after {value.root.name!r} has changed")
+
+
 def _check_layout(plan: Plan, layout: BufferLayout, after: str) -> None:
     """Each buffer still holds its own value when it is read: walks the steps with the owner of every
     place.

@@ -1,0 +1,35 @@
+"""Views of persistable variables that outlive a change of the variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.values import Storage, Value
+
+__all__ = ["stale_reads"]
+
+
+def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
+    """Old versions of persistable variables that a step or a fetch reads after a newer one was written."""
+    newest: dict[str, int] = {}
+
+    def is_stale(value: Value) -> bool:
+        root = value.root
+        return root.storage is Storage.PARAM and newest.get(root.name, -1) > root.number
+
+    found: list[Value] = []
+    for step in _in_order(steps):
+        found += filter(is_stale, step.reads)
+        for value in step.writes:
+            root = value.root
+            if root.storage is Storage.PARAM and not step.is_view:
+                newest[root.name] = max(root.number, newest.get(root.name, -1))
+    return [*found, *filter(is_stale, kept)]
+
+
+def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps as they run; a loop comes back to its start, so its body counts twice."""
+    for step in steps:
+        for _ in range(1 if step.body is None else 2):
+            yield from flat([step])

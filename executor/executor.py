@@ -104,12 +104,13 @@ class Executor:
         ----------
         program: a Program or CompiledProgram; the default main program when None.
         feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need.
-        A name that
-            the program does not have is skipped with a warning.
+            A name that the program does not have is skipped with a warning.
         fetch_list: Variables, names, lists of them, or what `minimize` returned (its ops are run, not
-        fetched). scope: where persistable variables live; the global scope when None. return_numpy: arrays,
-        or LoDTensors when False; either way they keep their values in later runs. use_prune: run only what
-        the fetches need, and the optimizer ops in the list, or all where there are none.
+            fetched).
+        scope: where persistable variables live; the global scope when None.
+        return_numpy: arrays, or LoDTensors when False; either way they keep their values in later runs.
+        use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are
+            none.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")

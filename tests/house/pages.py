@@ -129,6 +129,7 @@ def run_python(path: pathlib.Path) -> None:
     sys.argv[:] = [str(path)]
     names: dict[str, object] = {"__name__": "__main__", "__file__": str(path)}
     for block in read(path).python():
+        sys.path += [str(ROOT / block.run["path"])] if "path" in block.run else []
         print(OUTPUT_OF.format(block.line), flush=True)
         exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), names)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import os
 import pathlib
@@ -18,10 +19,12 @@ from pages import PAGES, ROOT, Block, Command, Page
 import fluidlite as fluid
 from fluidlite.base.flags import known_flags
 from fluidlite.cli.options import parser
+from fluidlite.executor.passes import PASSES
 from fluidlite.show import FORMATS
 
 READ = [pages.read(path) for path in PAGES if path.exists()]
 SECONDS = 120  # the longest that a block may take
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 LANGUAGES = {"python", "console", "text"}
 
 # beginnings of commands that are not run here, each with the reason
@@ -41,11 +44,6 @@ def folder_of(page: Page, folder: pathlib.Path) -> pathlib.Path:
     return folder / page.run.get("folder", ".")
 
 
-def paths_of(page: Page) -> str:
-    """Folders of the repository that the page's Python imports from."""
-    return os.pathsep.join(str(ROOT / block.run["path"]) for block in page.blocks if "path" in block.run)
-
-
 def environment(**variables: str) -> dict[str, str]:
     """That of the tests, without roles of a job, and with this interpreter's commands found first."""
     clean = {
@@ -61,7 +59,7 @@ def test_python_runs_and_prints_what_is_shown(page: Page, tmp_path: pathlib.Path
     ran = subprocess.run(
         [sys.executable, pages.__file__, str(ROOT / page.name)],
         cwd=folder_of(page, tmp_path),
-        env=environment(PYTHONPATH=paths_of(page)),
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -211,6 +209,31 @@ def test_flags_of_the_pages_exist() -> None:
     named = {name for page in READ for name in re.findall(r"FLAGS_\w+(?![\w*])", page.prose)}
     known = {f"FLAGS_{name.removeprefix('FLAGS_')}" for name in known_flags()}
     assert not {name for name in named if not any(flag.startswith(name) for flag in known)}
+
+
+def defined(tree: ast.AST, name: str) -> bool:
+    """True if a function, class or method called `name` or `Class.method` is defined in a module."""
+    found = [node for node in ast.iter_child_nodes(tree) if isinstance(node, DEFINITIONS)]
+    first, _, rest = name.partition(".")
+    return any(node.name == first and (not rest or defined(node, rest)) for node in found)
+
+
+def test_the_ways_through_the_house_are_real() -> None:
+    """Rows of `docs/ARCHITECTURE.md` that name a file and a function of it."""
+    text = next(page.prose for page in READ if page.name == "docs/ARCHITECTURE.md")
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| (?:`([\w.]+)`)? ?\| \S", text, re.M)
+    assert len(rows) > 40
+    missing = []
+    for file, name in rows:
+        path = ROOT / file
+        if not path.exists() or (name and not defined(ast.parse(path.read_text(encoding="utf8")), name)):
+            missing.append(f"{file}: {name}")
+    assert not missing
+
+
+def test_the_passes_are_described() -> None:
+    text = next(page.prose for page in READ if page.name == "docs/EXECUTOR.md")
+    assert not [change.__name__ for change in PASSES if f"`{change.__name__}`" not in text]
 
 
 # ---------------------------------------------------------------------- the reference

@@ -80,9 +80,9 @@ class StepBack(_OfModule):
 def zeros(builder: PlanBuilder, op: Operator, like: Value, steps: list[Step]) -> Value:
     """Zeros in the shape of a value of known shape."""
     assert like.dtype is not None
-    value = builder.values.make(like.shape, like.dtype, Storage.BUFFER)
-    value.uniform = np.zeros((), like.dtype).item()
-    steps.append(Step(op, Elementwise("copy", (value.uniform,)), (value,)))
+    zero = np.zeros((), like.dtype).item()
+    value = builder.values.make(like.shape, like.dtype, Storage.BUFFER, uniform=zero)
+    steps.append(Step(op, Elementwise("copy", (zero,)), (value,)))
     return value
 
 
@@ -163,7 +163,7 @@ def total_of(
         body.add(Call(Function("add"), (total, inner), (("out", Out(total)),)))
         return total
     total = start or body.start(None)
-    total.maybe = True
+    total.may_be_none()
     added_up = Call(Bound("added", Fresh(Add)), (total, keep(builder, inner)))
     body.add(Assign((total,), (added_up,)), holds=(inner,))
     return total
@@ -241,7 +241,7 @@ class _WhileGradient:
         total.
         """
         total = body.start(None)
-        total.maybe = True
+        total.may_be_none()
         new = self.builder.values.local(maybe=symbol.maybe)
         step_back = Bound("step_back", Fresh(StepBack, (name in self.carried, name in self.replaced)))
         kept = None if inner is None else keep(self.builder, inner)

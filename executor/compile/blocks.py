@@ -161,12 +161,14 @@ class Body:
     # ------------------------------------------------------------------ variables from step to step
     def symbol(self, name: str, entry: Value | None, lod: bool = True) -> Value:
         """The symbol that holds a variable from step to step of a loop, starting with `entry`."""
-        leaves_none = self.builder.unstable.get((self.op, name))
+        leaves_none = self.builder.changes_shape(self.op, name)
         is_known = shaped(entry) and leaves_none is None
         value = self.builder.values.local(
-            entry if is_known else None, name=name, maybe=entry is None or entry.maybe or bool(leaves_none)
+            entry if is_known else None,
+            name=name,
+            maybe=entry is None or entry.maybe or bool(leaves_none),
+            has_lod=lod and (not is_known or (entry is not None and entry.has_lod)),
         )
-        value.has_lod = lod and (not is_known or (entry is not None and entry.has_lod))
         self.before.append(assignment(self.builder, self.op, value, entry))
         return value
 
@@ -182,8 +184,7 @@ class Body:
             return
         is_lost = (new is None or new.maybe) and not symbol.maybe
         if is_lost or self._looks_different(symbol, new):
-            key = (self.op, name)
-            self.builder.unstable[key] = self.builder.unstable.get(key, False) or is_lost
+            self.builder.note_change_of_shape(self.op, name, is_lost)
             self.stable = False
         self.moves.append((symbol, new))
 
@@ -210,16 +211,13 @@ class Body:
     # ------------------------------------------------------------------ lowering
     def entered(self, needed: Iterable[str] = (), gradient: bool = False) -> AbstractContextManager[None]:
         """Lower inside the block; `needed` are variables of it that something outside reads."""
-        outer, level = self.builder.level, self.level
-        level.env = {name: value for name, value in outer.env.items() if not self.hides(name)}
-        level.env.update(self.given)
-        level.env.update(self.carried)
-        self.renew(level.env)
-        level.saved = {**outer.saved, **level.saved}
-        level.memory = dict(outer.memory)
-        level.in_gradient = gradient or outer.in_gradient
-        level.needed = {*self.replaced, *self.own, *needed}
-        return self.builder.inside(level)
+        outer = self.builder.level
+        env = {name: value for name, value in outer.env.items() if not self.hides(name)}
+        env.update(self.given)
+        env.update(self.carried)
+        self.renew(env)
+        self.level.enter(outer, env, {*self.replaced, *self.own, *needed}, gradient)
+        return self.builder.inside(self.level)
 
     def write(self, head: WhileLoop | Loop | Branch) -> None:
         """Append the loop or branch to the plan; after it, outer variables are what the symbols hold."""
@@ -238,16 +236,17 @@ class Body:
                 env[name] = self.builder.param(name, held)
 
     # ------------------------------------------------------------------ what is saved for the gradient
-    def start(self, value: Any) -> Value:
-        """A symbol that is set to a constant, or to a new list, before the loop or branch starts."""
-        symbol = self.builder.values.local()
+    def start(self, value: Any, entry: Value | None = None) -> Value:
+        """A symbol that is set to a constant, or to a new list of such entries, before the loop or branch
+        starts.
+        """
+        symbol = self.builder.values.local(entry=entry)
         self.before.append(Step(self.op, Assign((symbol,), (value,))))
         return symbol
 
     def listed(self, value: Value) -> Value:
         """A list that gets `value` in every step."""
-        found = self.start([])
-        found.entry = value
+        found = self.start([], entry=value)
         kept = keep(self.builder, value)
         self.add(Append(found, (kept, LodOf(value)) if value.has_lod else kept), holds=(value,))
         return found
@@ -360,7 +359,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
             break
     body.write(WhileLoop(truth(body.carried[condition])))
     if facts.keeps:
-        builder.level.saved[op.output("StepScopes")[0]] = saved
+        builder.save_for_backward(op.output("StepScopes")[0], saved)
     return True
 
 
@@ -386,9 +385,13 @@ def merge(body: Body, name: str, old: Value | None, new: Value | None) -> Value 
     like = new if new is not None else old
     assert like is not None
     value = body.builder.values.local(
-        like if is_alike else None, name=name, maybe=old is None or new is None or old.maybe or new.maybe
+        like if is_alike else None,
+        name=name,
+        maybe=old is None or new is None or old.maybe or new.maybe,
+        has_lod=not is_alike
+        or like.shape is None
+        or any(one is not None and one.has_lod for one in (old, new)),
     )
-    value.has_lod = value.shape is None or any(one is not None and one.has_lod for one in (old, new))
     body.before.append(assignment(body.builder, body.op, value, old))
     body.steps.append(assignment(body.builder, body.op, value, new))
     return value
@@ -412,7 +415,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
         builder.lower(body.block.ops)
     merge_all(body)
     if facts.keeps:
-        builder.level.saved[op.output("Scope")[0]] = _saved_of_branch(body, names, old)
+        builder.save_for_backward(op.output("Scope")[0], _saved_of_branch(body, names, old))
     body.write(Branch((condition,)))
     return True
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
@@ -76,6 +74,20 @@ class Level:
     index: int = 0
     """The op that is being lowered."""
 
+    def enter(self, outer: Level, env: dict[str, Value], needed: set[str], gradient: bool) -> None:
+        """Take over what a sub-block sees of the level around it."""
+        self.env.update(env)
+        self.saved = {**outer.saved, **self.saved}
+        self.memory.update(outer.memory)
+        self.in_gradient = gradient or outer.in_gradient
+        self.needed |= needed
+
+    def begin(self, ops: Sequence[Operator]) -> None:
+        """Note which of the ops reads each variable last."""
+        self.sequence = ops
+        for index, op in enumerate(ops):
+            self.last_read.update(dict.fromkeys(reads(op), index))
+
 
 class PlanBuilder:
     """Lowers `ops` of a block for what a scope holds, and gives the plan.
@@ -98,7 +110,7 @@ class PlanBuilder:
         self.target, self.scope, self.writers = target, scope, writers
         self.values = ValueFactory()
         self.outside = dict(outside)
-        self.unstable: dict[tuple[Operator, str], bool] = {}
+        self._unstable: dict[tuple[Operator, str], bool] = {}
         """(loop, variable) -> True if a step of the loop may leave it without a value, for variables whose
         shape a loop changes.
         """
@@ -137,9 +149,7 @@ class PlanBuilder:
     def lower(self, ops: Sequence[Operator]) -> bool:
         """Lower the ops of the current block; False as soon as the plan has to be made again."""
         level = self.level
-        level.sequence = ops
-        for index, op in enumerate(ops):
-            level.last_read.update(dict.fromkeys(reads(op), index))
+        level.begin(ops)
         for index, op in enumerate(ops):
             level.index = index
             if op.type not in ("feed", "fetch") and not self._lower(op):
@@ -198,6 +208,22 @@ class PlanBuilder:
         """The op whose frames the gradient `op` reads; `op` itself where it is no gradient."""
         names = [name for slot in ("StepScopes", "Scope", "step_scopes") for name in op.inputs.get(slot, ())]
         return next((self.level.saved[name].op for name in names if name in self.level.saved), op)
+
+    def save_for_backward(self, name: str, saved: SavedForBackward) -> None:
+        """Keep what a loop or branch saved, by the variable of its frames, for its gradient to find."""
+        self.level.saved[name] = saved
+
+    def changes_shape(self, op: Operator, name: str) -> bool | None:
+        """None for a variable that keeps its shape from step to step of a loop; else True if a step may leave
+        it without a value.
+        """
+        return self._unstable.get((op, name))
+
+    def note_change_of_shape(self, op: Operator, name: str, is_lost: bool) -> None:
+        """Note that a step of a loop leaves a variable in another shape, or (`is_lost`) perhaps without a
+        value.
+        """
+        self._unstable[op, name] = self._unstable.get((op, name), False) or is_lost
 
     @contextlib.contextmanager
     def inside(self, level: Level) -> Iterator[None]:
@@ -357,8 +383,7 @@ class PlanBuilder:
         """Make `value` the newest version of variable `name`; a persistable variable gets it in its own
         array.
         """
-        if not value.name:
-            value.name = name
+        value.named(name)
         env = self.level.env
         if not self.is_persistable(name) or (value.storage is Storage.PARAM and value.name == name):
             env[name] = value
@@ -496,10 +521,9 @@ class PlanBuilder:
             or (var is not None and var.lod_level > 0)
             or self._forward_value(name) is not None
         )
-        value = self.values.local(name=name, has_lod=has_lod)
-        if is_known and spec is not None:
-            value.shape, value.dtype = tuple(spec.shape), np.dtype(to_numpy(spec.dtype))
-        return value
+        if not is_known or spec is None:
+            return self.values.local(name=name, has_lod=has_lod)
+        return self.values.local(shape=spec.shape, dtype=to_numpy(spec.dtype), name=name, has_lod=has_lod)
 
 
 def _has_effect(op: Operator) -> bool:

@@ -29,7 +29,16 @@ from fluidlite.executor.plan.actions import (
     SetItem,
 )
 from fluidlite.executor.plan.steps import Step, shown
-from fluidlite.executor.plan.values import Reshape, Slices, Storage, Transpose, Value, ValueFactory, View
+from fluidlite.executor.plan.values import (
+    Reshape,
+    Same,
+    Slices,
+    Storage,
+    Transpose,
+    Value,
+    ValueFactory,
+    View,
+)
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -309,13 +318,16 @@ class Emitter:
         name, root = self.op.outputs[slot][index], value.root
         is_itself = value.storage is Storage.PARAM and value.name == name
         if root.storage is Storage.PARAM and self.builder.changes(root.name) and not is_itself:
-            value = self.reshape_always(value)
+            value = self.aliased(value)
         self.finals.append((name, value))
 
-    def reshape_always(self, value: Value) -> Value:
-        """A view with the shape that the value has."""
-        assert value.shape is not None
-        return self.view(value, Reshape(value.shape), value.shape)
+    def aliased(self, value: Value) -> Value:
+        """The same memory as another variable."""
+        alias = self.builder.values.make(
+            value.shape, value.dtype, Storage.VIEW, base=value, view=Same(), uniform=value.uniform, alias=True
+        )
+        self.steps.append(shown(self.op, alias))
+        return alias
 
     # ------------------------------------------------------------------ steps
     def step(self, action: Action, **fields: Any) -> None:
@@ -384,8 +396,9 @@ class Emitter:
             if out is None:
                 return number_of(function, plain)
             assert out.dtype is not None
-            out.uniform = number_of(function, plain, out.dtype)
-            plain, function = (out.uniform,), "copy"
+            number = number_of(function, plain, out.dtype)
+            out.fill(number)
+            plain, function = (number,), "copy"
         if out is None:
             shapes = [value.shape for value in plain if isinstance(value, Value) and value.shape is not None]
             out = self.temp(np.broadcast_shapes(*shapes), result_dtype(function, plain))

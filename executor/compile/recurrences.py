@@ -51,9 +51,11 @@ class _StepLoop:
         """A step's part of `value`."""
         if keep(self.builder, value) is not value:
             raise CannotInline("it runs over a persistable variable that the program changes")
-        found = self.builder.values.local()
-        if value.known and value.shape:
-            found.shape, found.dtype = value.shape[1:], value.dtype
+        is_known = value.known and bool(value.shape)
+        found = self.builder.values.local(
+            shape=value.shape[1:] if is_known and value.shape else None,
+            dtype=value.dtype if is_known else None,
+        )
         self.body.add(Assign((found,), (At(value, self.position),)), holds=(value,))
         return found
 
@@ -63,8 +65,7 @@ class _StepLoop:
         """
         if inner.known and inner.shape is not None and self.length is not None:
             shape = (self.length, *inner.shape)
-            whole = self.builder.values.local()
-            whole.shape, whole.dtype = shape, inner.dtype
+            whole = self.builder.values.local(shape=shape, dtype=inner.dtype)
             self.body.before.append(Step(self.op, Assign((whole,), (New("empty", shape, str(inner.dtype)),))))
             self.body.add(SetItem(whole, self.position, inner))
             return whole, False
@@ -113,7 +114,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     for name, row in zip(op.output("outputs"), loop.rows, strict=True):
         builder.publish(op, name, loop.steps.stacked(*row))
     if loop.saved is not None:
-        builder.level.saved[op.output("step_scopes")[0]] = loop.saved
+        builder.save_for_backward(op.output("step_scopes")[0], loop.saved)
     return True
 
 

@@ -19,7 +19,7 @@ def copy_stale(plan: Plan) -> Plan:
     changed.
     """
     found = stale_reads(plan.steps, plan.fetches)
-    stale = dict.fromkeys(_first_view(value) for value in found if value.base is not None)
+    stale = dict.fromkeys(alias for value in found if (alias := value.first_alias) is not None)
     if not stale:
         return plan
     copies = {
@@ -38,13 +38,6 @@ def copy_stale(plan: Plan) -> Plan:
     return replace(plan, steps=steps, fetches=fetches, remarks=(*plan.remarks, *remarks))
 
 
-def _first_view(value: Value) -> Value:
-    """The view that is directly over the variable's array."""
-    while value.base is not None and value.base.base is not None:
-        value = value.base
-    return value
-
-
 def _with_copies(steps: Iterable[Step], copies: dict[Value, Value]) -> Iterator[Step]:
     """The steps, with a copy in place of those that name one of the views."""
     for step in steps:
@@ -60,6 +53,6 @@ def _with_copies(steps: Iterable[Step], copies: dict[Value, Value]) -> Iterator[
 
 
 def _copied(step: Step, view: Value, base: Value, copy: Value) -> Iterator[Step]:
-    twin = replace(view)
+    twin = replace(view, alias=False)
     yield Step(step.op, step.action, (twin,), (base,))
     yield Step(step.op, Call(Function("copyto"), (Out(copy), twin)))

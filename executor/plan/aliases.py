@@ -11,12 +11,16 @@ __all__ = ["stale_reads"]
 
 
 def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
-    """Old versions of persistable variables that a step or a fetch reads after a newer one was written."""
+    """Aliases of old versions of persistable variables that a step or a fetch reads after a newer one was
+    written.
+    """
     newest: dict[str, int] = {}
 
     def is_stale(value: Value) -> bool:
         root = value.root
-        return root.storage is Storage.PARAM and newest.get(root.name, -1) > root.number
+        if root.storage is not Storage.PARAM or newest.get(root.name, -1) <= root.number:
+            return False
+        return value.first_alias is not None
 
     found: list[Value] = []
     for step in _in_order(steps):

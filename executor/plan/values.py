@@ -87,6 +87,10 @@ class Value:
     base: Value | None = None
     view: View | None = None
     """How a VIEW shows its base."""
+    alias: bool = False
+    """Whether a VIEW of a persistable variable is another variable, which may be read after that one has
+    changed.
+    """
     uniform: float | int | bool | None = None
     """The number that every element is, where that is known."""
     constant: Any = None
@@ -105,6 +109,18 @@ class Value:
     def __repr__(self) -> str:
         return f"v{self.number}"
 
+    def fill(self, number: Any) -> None:
+        """Note that every element is this number."""
+        self.uniform = number
+
+    def may_be_none(self) -> None:
+        """Note that a step may leave it without an array."""
+        self.maybe = True
+
+    def named(self, name: str) -> None:
+        """Note the variable that it is the value of, unless it is one already."""
+        self.name = self.name or name
+
     def move_to(self, target: Value) -> None:
         """Show the memory of `target` instead of an own buffer: whoever writes the value writes there."""
         self.storage, self.base, self.view = Storage.VIEW, target, Same()
@@ -116,6 +132,17 @@ class Value:
         while value.base is not None:
             value = value.base
         return value
+
+    @property
+    def first_alias(self) -> Value | None:
+        """The view, closest to the memory that this one shows, that is another variable."""
+        found: Value | None = None
+        value: Value | None = self
+        while value is not None:
+            if value.alias:
+                found = value
+            value = value.base
+        return found
 
     @property
     def memory(self) -> Any:
@@ -177,8 +204,12 @@ class ValueFactory:
             **fields,
         )
 
-    def local(self, like: Value | None = None, **fields: Any) -> Value:
-        """A new value that a statement assigns, of unknown shape or with the shape and dtype of another."""
-        if like is None:
-            return self.make(None, None, Storage.LOCAL, **fields)
-        return self.make(like.shape, like.dtype, Storage.LOCAL, **fields)
+    def local(
+        self, like: Value | None = None, shape: Sequence[int] | None = None, dtype: Any = None, **fields: Any
+    ) -> Value:
+        """A new value that a statement assigns: with the shape and dtype of another, with given ones, or
+        unknown.
+        """
+        if like is not None:
+            shape, dtype = like.shape, like.dtype
+        return self.make(shape, dtype, Storage.LOCAL, **fields)

@@ -169,8 +169,7 @@ def _check_product(step: Step, after: str) -> None:
 def _check_aliases(plan: Plan, after: str) -> None:
     """No view of a persistable variable is read after the variable has changed in place."""
     for value in stale_reads(plan.steps, plan.fetches):
-        if value.base is not None:
-            _fail(after, None, f"{_shown(value)} is read after {value.root.name!r} has changed")
+        _fail(after, None, f"{_shown(value)} is read after {value.root.name!r} has changed")
 
 
 def _check_layout(plan: Plan, layout: BufferLayout, after: str) -> None:

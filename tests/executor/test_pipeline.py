@@ -130,7 +130,7 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
     matrix, product = values(1, (2, 3))
     param = ValueFactory().make((4,), "float32", Storage.PARAM, name="w")
     newer = replace(param, number=9)
-    view = ValueFactory().make((2, 2), "float32", Storage.VIEW, base=param, view=Reshape((2, 2)))
+    view = ValueFactory().make((2, 2), "float32", Storage.VIEW, base=param, view=Reshape((2, 2)), alias=True)
     bent = ValueFactory().make((3,), "float32", Storage.VIEW, base=x, view=Reshape((3,)))
     turned = ValueFactory().make((2, 3), "float32", Storage.VIEW, base=matrix, view=Transpose((1, 0)))
     cut = ValueFactory().make((4,), "float32", Storage.VIEW, base=x, view=Slices(((1, 5),)))

@@ -133,7 +133,7 @@ def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
     ):
         return e.out("Out", x.shape, x.dtype, inplace=True)
     out = e.view(x, Same(), x.shape or ())
-    out.uniform = None
+    out.fill(None)  # other ranks may have other numbers
     e.finals.append((name, out))
     return out
 

@@ -79,7 +79,7 @@ def error_clip_callback(block: Block, context: dict[str, str]) -> None:
     """
     for name in [name for name in block.ops[-1].output_arg_names if name in context]:
         forward = block._var_recursive(context[name])
-        clip = getattr(forward, "error_clip", None)
+        clip = forward.error_clip
         if not (clip is None or isinstance(clip, BaseErrorClipAttr)):
             raise TypeError("Variable's error_clip should be an instance of BaseErrorClipAttr or None.")
         if clip is not None:
@@ -287,7 +287,7 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
         if grad is None:
             continue
         with param.block.program._optimized_guard([param, grad]), name_scope("gradient_clip_@CLIP"):
-            clip = getattr(param, "gradient_clip_attr", None)
+            clip = param.gradient_clip_attr if isinstance(param, Parameter) else None
             if clip is None:
                 return param_grads
             if not isinstance(clip, GradientClipBase):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fluidlite.base import flags
+from fluidlite.compat.desc import shown
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.printing import operator_text, variable_text
@@ -26,21 +27,16 @@ __all__ = [
 _FILL = {"op": "#303A3A", "param": "#148b97", "value": "#dddddd", "highlight": "orange"}
 
 
-def _shown(view: Any) -> Any:
-    """The object itself, or what a `desc` shows."""
-    return getattr(view, "target", view)
-
-
 def pprint_program_codes(program_desc: Program) -> str:
     """The forward part of a program as text, block by block."""
-    return "\n\n".join(pprint_block_codes(block) for block in _shown(program_desc).blocks)
+    return "\n\n".join(pprint_block_codes(block) for block in shown(program_desc).blocks)
 
 
 def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
     """The variables and ops of a block as text; gradients, and the ops that make or use them, only with
     `show_backward`.
     """
-    block = _shown(block_desc)
+    block = shown(block_desc)
     ops = [op for op in block.ops if show_backward or not op.role & (OpRole.Backward | OpRole.Optimize)]
     hidden = {name for op in block.ops if op not in ops for name in op.output_arg_names}
     hidden -= {name for op in ops for name in (*op.input_arg_names, *op.output_arg_names)}
@@ -92,7 +88,7 @@ def draw_block_graphviz(
     names in `highlights`.
     """
     pathlib.Path(path).write_text(
-        "\n".join(_dot(_shown(block), frozenset(highlights or ()))) + "\n", encoding="utf8"
+        "\n".join(_dot(shown(block), frozenset(highlights or ()))) + "\n", encoding="utf8"
     )
 
 

@@ -14,7 +14,7 @@ from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.operator import Operator as ProgramOperator
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import SelectedRows
+from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Operator", "ScopeOperator"]
 
@@ -67,7 +67,7 @@ class ScopeOperator:
 def _declare(block: Any, name: str, scope: Scope) -> None:
     """Declare a variable as persistable, so that its value is the scope's."""
     held = scope.var(name).value
-    value = held.get_tensor().array if isinstance(held, SelectedRows) else getattr(held, "array", None)
+    value = held.array if isinstance(held, (LoDTensor, SelectedRows)) else None
     kind = VarType.SELECTED_ROWS if isinstance(held, SelectedRows) else VarType.LOD_TENSOR
     block.vars.pop(name, None)
     if value is None:

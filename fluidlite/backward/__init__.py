@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluidlite.backward.append import (  # noqa: F401
     _as_list,
     _find_loss_op_,
-    _get_no_grad_set_name,
+    _get_no_grad_set_name as _get_no_grad_set_name,
     append_backward,
     calc_gradient,
     gradients,

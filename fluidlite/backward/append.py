@@ -42,16 +42,9 @@ def append_backward(
     after each op. With `checkpoints`, only these variables are kept for the backward pass and the rest is
     computed again.
     """
-    check_type(loss, "loss", Variable, "fluid.backward.append_backward")
-    if callbacks is not None:
-        check_type(callbacks, "callbacks", list, "fluid.backward.append_backward")
-        _check_callable(callbacks)
-    if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
-        raise ShapeError(
-            f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
-            "apply layers.mean to it"
-        )
+    _check_arguments(loss, callbacks)
     program, loss_op = loss.block.program, _find_loss_op_(loss)
+    # transpilers find the end of the forward pass by this role
     loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
     current = program.current_block()
     if current.idx == 0:
@@ -62,6 +55,7 @@ def append_backward(
         target, start = program._create_block(current.parent_idx), 0
         target._set_forward_block_idx(current.idx)
     _fill_loss_gradient(loss, loss_op, target)
+    # a loss inside a branch may depend on what the blocks around it computed
     for block in _outward(current):
         _append_block(backward, block, loss, target, checkpoints)
     start += backward.added.get(target, 0)
@@ -76,10 +70,17 @@ def append_backward(
     return pairs
 
 
-def _check_callable(callbacks: Iterable[Any]) -> None:
-    for callback in callbacks:
-        if not callable(callback):
+def _check_arguments(loss: Variable, callbacks: list[Callback] | None) -> None:
+    check_type(loss, "loss", Variable, "fluid.backward.append_backward")
+    if callbacks is not None:
+        check_type(callbacks, "callbacks", list, "fluid.backward.append_backward")
+        if not all(map(callable, callbacks)):
             raise ValueError("'callback' must be a callable object.")
+    if all(dim > 0 for dim in loss.shape) and math.prod(loss.shape) != 1:
+        raise ShapeError(
+            f"append_backward: the loss {loss.name!r} has shape {list(loss.shape)}, wanted one element; "
+            "apply layers.mean to it"
+        )
 
 
 def _find_loss_op_(loss: Variable) -> Operator:
@@ -143,6 +144,7 @@ def _append_block(
     path = find_path(block, [loss], [], stops)
     stops |= dead_ends(block, path, [loss], stops)
     no_grad.update(grad_name(name) for name in stops)
+    # a second pass must not take the gradients of the first for its own
     if backward.program._appending_grad_times > 1 and target is block:
         backward.given = {grad_name(loss.name)}
     if checkpoints and isinstance(checkpoints, list):

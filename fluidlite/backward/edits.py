@@ -47,6 +47,7 @@ class _Accumulator:
                 for position, name in enumerate(op.outputs[slot]):
                     if is_gradient(name) and name != EMPTY_VAR and name not in op.input_arg_names:
                         self._write(index, slot, position, name)
+        # parts that no op reads are summed at the end: they are gradients of parameters, or asked for
         for name, partials in self.partials.items():
             if len(partials.names) > 1:
                 self._sum(name, len(self.ops))
@@ -73,6 +74,7 @@ class _Accumulator:
             partials.names, partials.first = [name], index
             return
         if len(partials.names) == 1:
+            # the first part had the plain name as long as it was the only one
             new = self._next(name)
             partials.names[0] = new
             rename(self.ops[partials.first : index], name, new)
@@ -223,6 +225,7 @@ def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[
                 key = (later[0], name)
                 copies[key] = copies.get(key) or unique_name.generate(name + "@BEFORE")
                 op._rename_input(name, copies[key])
+    # from the end, so that the positions in front of an insertion stay what they are
     for (index, name), copy in sorted(copies.items(), reverse=True):
         like, var = block.ops[index], block.vars[name]
         block.create_var(

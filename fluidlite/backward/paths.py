@@ -59,6 +59,7 @@ def find_path(
     """
     from_inputs = {var.name for var in inputs}
     ops = list(block.ops)
+    # forwards from the inputs first, then backwards from the targets: what both reach lies between
     restricted = bool(from_inputs)
     if restricted:
         ops = _reachable(ops, from_inputs, no_grad)

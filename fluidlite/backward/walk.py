@@ -53,7 +53,7 @@ class Backward:
             op.attrs["op_role"] = int(OpRole.Backward)
             target.adopt(len(target.ops), op)
             if self.callbacks:
-                self.grad_of["__current_op_desc__"] = op.desc
+                self.grad_of["__current_op_desc__"] = op.desc  # fluid's callbacks find the op there
                 for callback in self.callbacks:
                     callback(block=target, context=self.grad_of)
 
@@ -147,6 +147,7 @@ def declare_gradients(
         for sub_block in op.sub_blocks():
             declare_gradients(sub_block, 0, grad_of, found)
         if _computes_nothing(op, block, carried):
+            # past the guard of `remove_op`: the ops that read what is lost come later in this loop
             block._remove_op(op.idx)
             lost.update(op.output_arg_names)
             continue
@@ -199,7 +200,7 @@ def like_forward(gradient: str, block: Block) -> None:
     """
     var, forward = block.vars[gradient], block._find_var_recursive(forward_name(gradient))
     if forward is None:
-        var.dtype = VarType.FP32
+        var.dtype = VarType.FP32  # as in Paddle
     elif forward is not var:
         var.shape = forward.shape
         if forward._dtype is not None:

@@ -20,7 +20,9 @@ __all__ = [
     "cuda_pinned_places",
     "cuda_places",
     "get_cuda_device_count",
+    "is_array",
     "is_compiled_with_cuda",
+    "is_device_array",
 ]
 
 
@@ -98,6 +100,17 @@ def _cupy() -> Any:
 def array_module(place: Place) -> Any:
     """NumPy for host memory, CuPy for a device; MissingExtraError where CuPy is not installed."""
     return _cupy() if isinstance(place, CUDAPlace) else np
+
+
+def is_device_array(value: Any) -> bool:
+    """True for an array in a device's memory."""
+    # the protocol that such arrays share: CuPy, which takes a second to import, need not be loaded to ask
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def is_array(value: Any) -> bool:
+    """True for an array of NumPy or CuPy, and for NumPy's scalars."""
+    return isinstance(value, (np.ndarray, np.generic)) or is_device_array(value)
 
 
 def get_cuda_device_count() -> int:

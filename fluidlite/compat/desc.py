@@ -20,7 +20,7 @@ from fluidlite.ir.program import Program, copy_operator
 from fluidlite.ir.proto import PROGRAM_VERSION
 from fluidlite.ir.variable import Variable
 
-__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "describe"]
+__all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "describe", "shown"]
 
 
 _TENSORS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY)
@@ -55,7 +55,7 @@ class _View:
 class ProgramDesc(_View):
     """A program; made from nothing, from bytes, or as a copy of another one."""
 
-    version = PROGRAM_VERSION
+    version = PROGRAM_VERSION  # of the class, as in Paddle, until `_set_version` gives one of its own
 
     def __init__(self, source: Program | ProgramDesc | bytes | None = None) -> None:
         if isinstance(source, ProgramDesc):
@@ -220,6 +220,7 @@ class VarDesc(_View):
         """Rename the variable, not the ops that use it."""
         block, old = self.target.block, self.target.name
         self.target.name = _text(name)
+        # the dict is made anew, so that the variable keeps its position under the new name
         if block.vars.get(old) is self.target:
             block.vars = {var.name: var for var in block.vars.values()}
 
@@ -474,6 +475,11 @@ class OpDesc(_View):
 
     def set_is_target(self, is_target: bool) -> None:
         """Do nothing: pruning takes its targets as arguments here, not from marks on ops."""
+
+
+def shown(target: Any) -> Any:
+    """The object that a view shows; anything else as it is."""
+    return target.target if isinstance(target, _View) else target
 
 
 def describe(target: Program | Block | Variable | Operator) -> ProgramDesc | BlockDesc | VarDesc | OpDesc:

@@ -70,6 +70,7 @@ class Block(BlockValue):
         while block is not None:
             if name in block.vars:
                 return block.vars[name]
+            # a block of gradients sees the variables of its forward block before those around it
             if block.forward_block_idx >= 0:
                 return next((seen.vars[name] for seen in self._visible_blocks() if name in seen.vars), None)
             block = block.parent
@@ -118,6 +119,7 @@ class Block(BlockValue):
 
     def create_var(self, *args: Any, **attrs: Any) -> Variable:
         """A new variable, or the one that has this name already (ValueError when its declaration differs)."""
+        # declaring a variable again is no error in fluid, if both say the same
         var = self.vars.get(attrs.get("name") or "")
         if var is None:
             var = Variable(self, *args, **attrs)
@@ -193,6 +195,7 @@ class Block(BlockValue):
 
     def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
         """Declare in this block what another program's block declares."""
+        # these kinds hold no tensor, so there is no shape to copy
         if var.type in (VarType.STEP_SCOPES, VarType.RAW):
             return self.create_var(name=var.name, persistable=var.persistable, type=var.type)
         return self.create_var(
@@ -244,6 +247,7 @@ class Block(BlockValue):
     def adopt(self, index: int, op: Operator) -> Operator:
         """Insert an op object at `index` as it is: unknown outputs are declared, nothing is inferred."""
         op.block = self
+        # `var.op` is the last op that was added, not the last in order: layers append, so it is both
         for name in op.output_arg_names:
             var = self._find_var_recursive(name)
             if var is not None:

@@ -143,6 +143,7 @@ class Operator:
         """A checked op of a registered type, with defaults and the program's current role filled in."""
         op = cls(block, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
         definition = registry.get(op.type)
+        # as in Paddle, slots that the type does not have are dropped without a word
         op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
         op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
         op._check_slots(definition)
@@ -202,6 +203,7 @@ class Operator:
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
         except (AttributeError, TypeError, IndexError, ZeroDivisionError) as error:
+            # a rule met None in the place of a Spec: the reason is a name that is not declared
             for name in self.input_arg_names:
                 if name != registry.EMPTY_VAR and self.block._find_var_recursive(name) is None:
                     raise NotFoundError(
@@ -348,6 +350,7 @@ class Operator:
 
     def _set_attr(self, name: str, value: Any) -> None:
         value = plain_value(value)
+        # LONGS stays: a list of small numbers would turn into INTS
         if self.attr_types.get(name) != AttrType.LONGS:
             self.attr_types.pop(name, None)
         declared = self._declared_type(name)

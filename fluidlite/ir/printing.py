@@ -74,6 +74,7 @@ def _keyword(var: Variable) -> str:
 def operator_text(op: Operator) -> str:
     """`mul(X=img, Y=fc_0.w_0) -> Out=fc_0.tmp_0 {x_num_col_dims=1} role=Backward at "train.py":26`."""
     outputs = f" -> {_slots(op.outputs)}" if op.outputs else ""
+    # of another type than usual, a stamp is printed with the other attributes, and so keeps its type
     stamps = [stamp for stamp in STAMPS if stamp in op.attrs and _is_stamp(op, stamp)]
     rest = [name for name in sorted(op.attrs) if name not in stamps and name != CALLSTACK_ATTR]
     attrs = ", ".join(f"{_name(name)}={_attr(op.attrs[name], op.attr_type(name))}" for name in rest)
@@ -114,6 +115,7 @@ def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
         found = getattr(var, key)
         if found is not None and found != value:
             yield key, found if isinstance(found, int) else bool(found)
+    # the factor may be a Variable, which the text has no way to say
     factor = var.optimize_attr.get("learning_rate", 1.0) if _is_parameter(var) else 1.0
     if isinstance(factor, (int, float)) and factor != 1.0:
         yield "learning_rate", factor
@@ -125,6 +127,7 @@ def _name(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
+    # escapes for what would break the line, or not be seen
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 

@@ -99,7 +99,9 @@ class Program:
         return self._with_role(OpRole.Backward)
 
     def _optimized_guard(self, param_and_grads: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
-        return self._with_role(OpRole.Optimize, [getattr(var, "name", var) for var in param_and_grads])
+        return self._with_role(
+            OpRole.Optimize, [var if isinstance(var, str) else var.name for var in param_and_grads]
+        )
 
     def _lr_schedule_guard(self, is_with_opt: bool = False) -> contextlib.AbstractContextManager[None]:
         return self._with_role(OpRole.LRSched | OpRole.Optimize if is_with_opt else OpRole.LRSched)
@@ -179,6 +181,7 @@ class Program:
             block.forward_block_idx = source.forward_block_idx
             for var in source.vars.values():
                 block.vars[var.name] = copy_variable(var, block)
+        # after the variables of all blocks: an op may write those of an outer block
         for block, source in zip(self.blocks, other.blocks, strict=True):
             for op in source.ops:
                 block.adopt(len(block.ops), copy_operator(op, block))
@@ -198,6 +201,7 @@ class Program:
         self.bump_version()
 
     def _copy_state(self, other: Program) -> None:
+        # serial and version stay: plans are cached by them, and this is still the same object, changed
         skip = {"blocks", "current_block_idx", "serial", "version"}
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
 
@@ -283,6 +287,7 @@ def _check_program(method: str, other: Any) -> None:
 
 def copy_variable(var: Variable, block: Block) -> Variable:
     """The same declaration in another block; a Parameter stays one."""
+    # past `__init__`, which would check again what was checked when the variable was declared
     copy = object.__new__(type(var))
     copy.__dict__ = var.__dict__.copy()
     copy.block, copy.op = block, None
@@ -292,7 +297,7 @@ def copy_variable(var: Variable, block: Block) -> Variable:
 def copy_operator(op: Operator, block: Block) -> Operator:
     """The same op in another program: sub-blocks become that program's blocks of the same index."""
     new = Operator.__new__(Operator)
-    new.__dict__.update(op.__dict__)
+    new.__dict__.update(op.__dict__)  # `where` among it: a copy comes from the user's line of the original
     new.block = block
     new.inputs = {slot: list(names) for slot, names in op.inputs.items()}
     new.outputs = {slot: list(names) for slot, names in op.outputs.items()}

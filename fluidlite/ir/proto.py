@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 26
-PROGRAM_VERSION = 1008005
+PROGRAM_VERSION = 1008005  # Paddle's number for 1.8.5
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
@@ -60,6 +60,7 @@ def read_program(program: Program, data: bytes) -> None:
     try:
         for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
             _read_block(block, block_desc)
+        # before the ops, whose reading looks variables up through the parents
         check_parents(program)
         for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
             for op_desc in block_desc.ops:
@@ -119,7 +120,7 @@ def _kind(number: int, what: str) -> VarType:
 def _read_variable(block: Block, desc: Any) -> Variable:
     name = desc.name.decode()
     kind = _kind(desc.type.type, f"variable {name!r}")
-    specs = [_spec(item, name) for item in _tensors(desc.type, kind)]
+    specs = [_spec(item, name, kind) for item in _tensors(desc.type, kind)]
     tensor = specs[0] if specs and kind != VarType.READER else Spec((), VarType.FP32, 0)
     return add_variable(
         block,
@@ -152,9 +153,10 @@ def _tensors(desc: Any, kind: VarType) -> Sequence[Any]:
     return [getattr(desc, field)] if field and desc.HasField(field) else []
 
 
-def _spec(desc: Any, name: str) -> Spec:
+def _spec(desc: Any, name: str, kind: VarType) -> Spec:
     """Shape, dtype and level of detail from a LoDTensorDesc, or a TensorDesc as SelectedRows have it."""
-    tensor, level = (desc.tensor, desc.lod_level) if hasattr(desc, "tensor") else (desc, 0)
+    rows = kind == VarType.SELECTED_ROWS
+    tensor, level = (desc, 0) if rows else (desc.tensor, desc.lod_level)
     if not 0 <= level <= _MAX_LOD_LEVEL:
         raise FormatError(f"variable {name!r} has {level} levels of detail")
     # Paddle multiplies unknown dimensions: -1 rows of 4 are -4 in its programs
@@ -200,7 +202,7 @@ def _read_op(block: Block, desc: Any) -> Operator:
         name = attr.name.decode()
         if name in attrs:
             raise FormatError(f"{what} has the attribute {name!r} twice")
-        if name == CALLSTACK_ATTR:
+        if name == CALLSTACK_ATTR:  # kept as one place, from which the lines are made again
             where = _user_frame(attr.strings)
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
@@ -374,6 +376,7 @@ def _write_op(desc: Any, op: Operator) -> None:
     for slots, fields in ((op.inputs, desc.inputs), (op.outputs, desc.outputs)):
         for slot, names in slots.items():
             fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
+    # sorted, because the order in a dict depends on how the program was made, and bytes should not
     for name in sorted({*op.attrs, CALLSTACK_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         try:

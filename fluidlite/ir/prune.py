@@ -20,6 +20,7 @@ __all__ = ["inference_copy", "prune", "prune_backward", "reads", "set_test_mode"
 def reads(op: Operator) -> set[str]:
     """Names that `op` reads, its sub-blocks' reads of outer variables included."""
     names = set(op.input_arg_names)
+    # an op that writes one entry of an array needs the others
     for slot in op.definition.updates if op.definition is not None else ():
         names.update(op.output(slot))
     for block in op.sub_blocks():
@@ -60,6 +61,7 @@ def needed_ops(ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[
     wanted, fed = set(targets) - set(feeds), set(feeds)
     kept: list[Operator] = []
     for op in reversed(ops):
+        # feed and fetch ops are put around a program anew for each run or model
         if op.type in ("feed", "fetch") or not writes(op) & wanted:
             continue
         kept.append(op)
@@ -85,6 +87,7 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
     keep = {id(op) for op in needed_ops(block.ops, names, feeds)} | {
         id(op) for op in roots if op.block is block
     }
+    # by position: the ops of the copy are other objects
     flags = [id(op) in keep for op in block.ops]
     copy = program.clone()
     _keep_ops(
@@ -116,8 +119,6 @@ def prune_backward(program: Program) -> None:
     kept = [op for op in block.ops if not op.role & dropped]
     if len(kept) == len(block.ops):
         return
-    for op in kept:
-        op.attrs.pop("grad_block", None)
     _keep_ops(block, kept, set())
     _drop_unused_blocks(program)
 
@@ -157,7 +158,7 @@ def inference_copy(program: Program, prune_read_op: bool = True) -> Program:
     plain reads.
     """
     copy = program.clone()
-    copy.random_seed = 0
+    copy.random_seed = 0  # fluid makes this copy from bytes, and those have no seed
     block = copy.global_block()
     if prune_read_op:
         reads_at = [i for i, op in enumerate(block.ops) if op.type == "read"]

@@ -65,7 +65,7 @@ _VARIABLE_FLAGS = frozenset(
     )
 )
 _INTEGER = re.compile(r"[+-]?\d+")
-_MAX_DIGITS = 30
+_MAX_DIGITS = 30  # Python takes quadratic time to read a number
 
 
 def _integer(text: str) -> int:
@@ -353,6 +353,7 @@ def parse(text: str) -> Program:
     lines = [
         (number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")
     ]
+    # all blocks first: an attribute may name a block that comes later
     blocks = sum(line.startswith("block ") for _, line in lines)
     reader.program.make_blocks(max(blocks, 1))
     for position, (number, line) in enumerate(lines):

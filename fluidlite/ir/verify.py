@@ -52,9 +52,8 @@ def verify(program: Program, feeds: Iterable[str] = ()) -> None:
                 raise ProgramEditError(
                     f"block {block.idx} keeps variable {var.name!r} under the name {name!r}"
                 )
-    checker.block(
-        program.global_block()
-    )  # blocks that no op runs, as transpilers leave behind, may be broken
+    # blocks that no op runs, as fluid's transpilers leave them, may be broken
+    checker.block(program.global_block())
 
 
 class _Checker:

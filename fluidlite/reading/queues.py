@@ -147,6 +147,7 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _R
         for item in items:
             if not queue.push(item):
                 break
+        # generators and files: their `finally` must run here, not when the collector comes by
         if hasattr(items, "close"):
             items.close()
     except Exception as error:  # whatever the user's generator raises belongs to the consumer

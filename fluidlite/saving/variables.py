@@ -127,7 +127,7 @@ def put_values(
     keeps its storage.
     """
     scope = scope or global_scope()
-    place = getattr(executor, "place", None)
+    place = None if executor is None else executor.place
     for name, value in values.items():
         held = scope.find_var(name) or scope.var(name)
         if isinstance(value, SelectedRows):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.place import is_array
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
 
 __all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]
@@ -23,18 +24,18 @@ class ScopeVariable:
         self.name = name
         self.value: Any = None
 
-    def _held(self, kind: Callable[[], Held]) -> Held:
+    def _held(self, kind: type[Held]) -> Held:
         """The value held here, made by `kind` if nothing is held yet; EnforceNotMet where it is of another
         kind.
         """
         if self.value is None:
             self.value = kind()
-        if not isinstance(self.value, kind):  # type: ignore[arg-type]
+        if not isinstance(self.value, kind):
             raise EnforceNotMet(
-                f"The Variable type must be {getattr(kind, '__name__', kind)}, but the type it holds is "
+                f"The Variable type must be {kind.__name__}, but the type it holds is "
                 f"{type(self.value).__name__} (variable {self.name!r})"
             )
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
     def get_tensor(self) -> LoDTensor:
         """The LoDTensor held here, made empty if nothing is held yet."""
@@ -52,11 +53,7 @@ class ScopeVariable:
 
     def set(self, value: Any) -> None:
         """Hold a run-time value: an array becomes a LoDTensor."""
-        if (
-            hasattr(value, "shape")
-            and hasattr(value, "dtype")
-            and not isinstance(value, (SelectedRows, LoDTensor))
-        ):
+        if is_array(value):
             if isinstance(self.value, LoDTensor):
                 self.value.array = value
             else:

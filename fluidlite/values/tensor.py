@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.base.place import CPUPlace, CUDAPlace, Place
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place, is_array, is_device_array
 from fluidlite.base.registry import Lod
 
 __all__ = [
@@ -42,13 +42,13 @@ rebinds = _Counter()
 
 def host(array: Any) -> Array:
     """A NumPy view of (or, from a device, a NumPy copy of) an array."""
-    return array.get() if hasattr(array, "get") and not isinstance(array, np.ndarray) else np.asarray(array)
+    return array.get() if is_device_array(array) else np.asarray(array)
 
 
 def on(xp: Any, value: Any) -> Any:
     """An array where the array module `xp` works: itself, or a copy from the host or from the device."""
     if xp is np:
-        return host(value) if hasattr(value, "__cuda_array_interface__") else value
+        return host(value) if is_device_array(value) else value
     return xp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
@@ -112,20 +112,11 @@ class LoDTensor:
             raise TypeError(f"a tensor is set on a place such as CPUPlace(), not on {place!r}")
         value = _settable(np.asarray(array))
         old = self._array
-        if (
-            isinstance(old, np.ndarray)
-            and old.shape == value.shape
-            and old.dtype == value.dtype
-            and old.flags.writeable
-        ):
-            old[...] = value
-        elif (
-            old is not None
-            and not isinstance(old, np.ndarray)
-            and old.shape == value.shape
-            and old.dtype == value.dtype
-        ):
+        fits = old is not None and old.shape == value.shape and old.dtype == value.dtype
+        if fits and not isinstance(old, np.ndarray):
             old.set(value)
+        elif fits and old.flags.writeable:
+            old[...] = value
         else:
             self.array = np.array(value, order="C")
         self._sets += 1
@@ -279,9 +270,12 @@ def _settable(value: Array) -> Array:
 def _as_slice(item: Any, size: int) -> slice:
     if isinstance(item, slice):
         return item
-    start = operator.index(item) if hasattr(item, "__index__") else size
+    try:
+        start = operator.index(item)
+    except TypeError:
+        start = size  # no position at all
     if not -size <= start < size:
-        raise IndexError(f"{item!r} is no index or slice of a dimension of {size}")
+        raise IndexError(f"{item!r} is no index or slice of a dimension of {size}") from None
     return slice(start % size, start % size + 1)
 
 
@@ -312,7 +306,8 @@ class SelectedRows:
     """
 
     def __init__(self, rows: Any = (), height: int = 0, value: Any = None) -> None:
-        self._rows = np.asarray(rows, dtype=np.int64) if not hasattr(rows, "dtype") else rows
+        # arrays stay as they are: those of a device must not come to the host
+        self._rows = rows if is_array(rows) else np.asarray(rows, dtype=np.int64)
         self._height = int(height)
         self._value = LoDTensor(value)
 
@@ -381,6 +376,7 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     starts = xp.flatnonzero(first)
     if xp is np:
         return ordered[starts], np.add.reduceat(values[order], starts, axis=0)
+    # CuPy has no reduceat
     group = xp.cumsum(first) - 1
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)
     xp.add.at(out, group, values[order])
@@ -395,6 +391,7 @@ def _sorted(ids: Array) -> tuple[Array, Array]:
     if ids.dtype != np.int64 or count >= 1 << 20 or int(ids.min()) < 0 or int(ids.max()) >= 1 << 42:
         order = np.argsort(ids, kind="stable")
         return ids[order], order
+    # the position in the low 20 bits, the id above it: what the limits above leave room for in 63 bits
     keys = ids << 20
     keys |= np.arange(count)
     keys.sort()

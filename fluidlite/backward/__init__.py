@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from fluidlite.backward.append import (  # noqa: F401
-    _as_list,
-    _find_loss_op_,
-    _get_no_grad_set_name as _get_no_grad_set_name,
-    append_backward,
-    calc_gradient,
-    gradients,
-)
+from fluidlite.backward.append import _as_list, _find_loss_op_, append_backward, calc_gradient, gradients  # noqa: F401
+from fluidlite.backward.append import _get_no_grad_set_name as _get_no_grad_set_name
 from fluidlite.compat.backward import (  # noqa: F401
     _addup_repetitive_outputs_,
     _all_in_set_,

@@ -64,4 +64,5 @@ def kept_attrs(op_type: str) -> dict[str, Attr]:
     """Name -> type and default of the attributes that ops of that type, and their gradients, keep for
     nothing.
     """
+    # fluid's gradient ops take over the attributes of their forward ops
     return _BY_OP.get(op_type.removesuffix("_grad"), {})

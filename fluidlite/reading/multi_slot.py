@@ -36,6 +36,7 @@ class Field(NamedTuple):
         if keep.all() or not len(keep):
             return self
         first = self.offsets[:-1]
+        # where all values of a sample are zeros, its first one stays
         keep[first[np.add.reduceat(keep, first, dtype=np.int64) == 0]] = True
         return Field(self.values[keep], _offsets(np.add.reduceat(keep, first, dtype=np.int64)))
 
@@ -143,6 +144,7 @@ class _Lines(NamedTuple):
 
 
 def _lines(text: bytes) -> _Lines:
+    # no loop over lines in Python: files have millions
     letters = np.frombuffer(text, np.uint8)
     starts = letters > 32
     starts[1:] &= letters[:-1] <= 32

@@ -74,7 +74,7 @@ class BlockingQueue:
     def fail(self, error: BaseException) -> None:
         """Take no more items, and raise `error` in the consumer once it has had what is left."""
         with self._changed:
-            if self._open:
+            if self._open:  # after `close` nobody waits for more, and the error is of no interest
                 self._failure = error
             self._open = False
             self._changed.notify_all()
@@ -99,7 +99,11 @@ class Filler:
         running = _Running(len(sources))
         self._threads = [
             threading.Thread(
-                target=_fill, args=(queue, source, running), name="fluidlite-reader", daemon=True
+                # daemon: a generator that waits for ever must not keep the process from ending
+                target=_fill,
+                args=(queue, source, running),
+                name="fluidlite-reader",
+                daemon=True,
             )
             for source in sources
         ]
@@ -116,6 +120,7 @@ class Filler:
         """
         self.queue.clear()
         for thread in self._threads:
+            # the user's generator may stop its own loader, and its thread cannot wait for itself
             if thread.ident is not None and thread is not threading.current_thread():
                 thread.join(STOP_SECONDS)
                 if thread.is_alive():

@@ -36,6 +36,7 @@ class _DType:
     def make(cls, code: Any, *unused: Any) -> _DType:
         """From the arguments in a file."""
         text = _text(code)
+        # NumPy would read a whole structure out of a longer text
         if len(text) > 8 or not text[1:].isdecimal() or text[0] not in _KINDS:
             raise FormatError(f"an array of type {text[:20]!r} is none of numbers")
         return cls(np.dtype(text))
@@ -75,6 +76,7 @@ def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
         or not isinstance(shape, tuple)
     ):
         raise FormatError("an array without type, shape or data")
+    # in Python's integers, which do not wrap around
     count = 1
     for dim in shape:
         if not isinstance(dim, int) or not 0 <= dim < 1 << 60:
@@ -152,6 +154,7 @@ class _Bytes:
 
     def line(self) -> str:
         """The rest of a line, a module or a name."""
+        # 200 bytes hold every name of the table of calls; without a limit each would scan the whole file
         end = self.data.find(b"\n", self.at, self.at + 200)
         if end < 0:
             raise FormatError("a name without an end")
@@ -325,6 +328,7 @@ def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
         ) from None
     if type(found) is not dict:
         raise FormatError(f"{name} is no file of parameters: it holds a {type(found).__name__}, not a dict")
+    # a table of names that 2.x writes beside the arrays
     found.pop(_STRUCTURED_NAMES, None)
     bad = next(
         (key for key, value in found.items() if not isinstance(value, _Array) or value.array is None), None
@@ -351,7 +355,7 @@ def _number(value: int) -> bytes:
 
 
 def _data(raw: bytes) -> bytes:
-    """Bytes as protocol 2 has them: text in latin1 that is to be encoded."""
+    """Bytes as protocol 2, which Paddle writes, has them: text in latin1 that is to be encoded."""
     return b"c_codecs\nencode\n" + _unicode(raw.decode("latin1")) + _unicode("latin1") + b"\x86R"
 
 

@@ -212,6 +212,7 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
     AssertionError, before anything is changed, where the startup program has not run or shape or dtype
     differ.
     """
+    # all are looked at before one is set
     values = {}
     for var in get_program_persistable_vars(program):
         held = global_scope().find_var(var.name)

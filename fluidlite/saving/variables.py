@@ -168,6 +168,7 @@ def _chosen(main_program: Any, vars: Iterable[Any] | None, predicate: Predicate 
         raise TypeError(
             f"'vars' should be a list of Variables, and it holds {wrong!r} of type {type(wrong).__name__}"
         )
+    # a name may be declared in several blocks; RAW variables hold what has no bytes
     return list({var.name: var for var in found if var.type != VarType.RAW}.values())
 
 
@@ -234,6 +235,7 @@ def _combined(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]
         raise ValueError(
             f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out"
         )
+    # by name: the file has no names, and the order is all that a reader knows of them
     return (tensor_bytes(values[name]) for name in sorted(values) if isinstance(values[name], LoDTensor))  # type: ignore[arg-type]
 
 
@@ -284,6 +286,7 @@ def _save_of_job(dirname: str | None, program: Program, servers: Servers) -> Non
     values = persistables_of_job(program, servers)
     with write_folder(dirname) as files:
         put_files(files, values)
+    # each server writes its rows itself: the whole table may be larger than a trainer's memory
     if servers.table is not None:
         servers.save_table(os.path.join(os.path.abspath(dirname), LOOKUP_TABLES))
 
@@ -325,6 +328,7 @@ def load_vars(
     if dirname is None and filename is None:
         raise ValueError("The directory path and params cannot be None at the same time.")
     values = _read(chosen, dirname, filename)
+    # all are checked before one is set: a half-loaded model would train on without a word
     for var in chosen:
         check_shape(var, values[var.name])
     put_values(values, executor)
@@ -414,7 +418,8 @@ def _load_of_job(executor: Any, dirname: str, program: Program) -> None:
             vars=[var for var in get_program_persistable_vars(program) if var.name not in remote],
         )
     values = dict(held_by_server(program, lambda name: read_whole(dirname, name)))
-    counts = any(var.name == COUNTER for var in _held(program))  # fluid forgets it
+    # fluid forgets the counter, and the schedule of the learning rate starts again
+    counts = any(var.name == COUNTER for var in _held(program))
     if counts and os.path.isfile(inside(dirname, COUNTER)):
         values[COUNTER] = read_whole(dirname, COUNTER)
     return put_values(values, executor)

@@ -126,13 +126,16 @@ def _pair(
     """Pair what is alone yet and has the same key, first with first; with `shared` several new ops may
     come from one old op.
     """
+    # keys from exact to vague come here one after the other: what one of them paired stays paired
     used = set(pairs.values())
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for index, name in enumerate(old):
         if index not in used and name is not None:
             waiting[name].append(index)
     for index, op in enumerate(new):
-        if index not in pairs and (found := waiting.get(key(op))):
+        found = waiting.get(key(op)) if index not in pairs else None
+        if found:
+            # the last of an old op's copies stays for the next: one `sgd` becomes one for each slice
             pairs[index] = found[0] if shared and len(found) == 1 else found.popleft()
 
 

@@ -24,10 +24,11 @@ from fluidlite.show.diff import Baseline
 __all__ = ["JobLike", "job_page", "program_page"]
 
 _SCRIPTS = ("model.js", "list.js", "graph.js", "places.js", "main.js")
+# marks of what differs from trainer to trainer: characters that stand in no name
 _INDEX, _ENDPOINT = "\x01", "\x02"
 _NUMBERS = ("trainer_id", "rank")
 _PROGRAMS = ("main", "startup")
-_MOST_STATIC = 400
+_MOST_STATIC = 400  # rows of the table for readers without scripts, who cannot fold it
 _CATEGORIES = (
     (OpRole.RPC | OpRole.Dist, "comm"),
     (OpRole.LRSched, "schedule"),

@@ -28,7 +28,7 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
 __all__ = ["FileSet", "ValueReader", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
 
-_MAX_DESC = 1 << 12
+_MAX_DESC = 1 << 12  # a TensorDesc of 64 dimensions takes some 700 bytes
 _MAX_LEVELS = 64
 
 
@@ -137,6 +137,7 @@ class ValueReader:
             ) from None
         if len(shape) > _MAX_LEVELS or any(not 0 <= dim < 1 << 60 for dim in shape):
             raise self.bad(f"a tensor has the shape {list(shape[:_MAX_LEVELS])}")
+        # in Python's integers: NumPy's would wrap around, and a small product would pass the next check
         count = 1
         for dim in shape:
             count *= dim
@@ -145,6 +146,7 @@ class ValueReader:
             array = np.frombuffer(data, dtype).reshape(shape)
         except ValueError as error:  # more dimensions, or emptier ones, than NumPy has
             raise self.bad(f"a tensor has the shape {list(shape)}: {error}") from None
+        # a copy, because the array over the file's bytes can only be read
         return array.astype(dtype.newbyteorder("="), copy=True)
 
     def tensor(self) -> LoDTensor:
@@ -190,6 +192,7 @@ class ValueReader:
 # ---------- whole or not at all
 def _beside(target: pathlib.Path) -> pathlib.Path:
     """A hidden name that nobody else uses, in the same folder."""
+    # there, because a rename across file systems is a copy; cut, because names have 255 bytes at most
     return target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
 
 
@@ -201,7 +204,7 @@ def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(target)
     try:
-        with open(temporary, "xb") as out:
+        with open(temporary, "xb") as out:  # x: never over a file that somebody else made
             for chunk in chunks:
                 out.write(chunk)
         os.replace(temporary, target)

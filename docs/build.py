@@ -249,6 +249,7 @@ def main(argv: list[str]) -> int:
 
     source = target.with_name(target.name + "-pages")
     stage(source)
+    shutil.rmtree(target, ignore_errors=True)  # pages of modules that are gone would stay
     options = ["-c", str(ROOT / "docs"), "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
     return build_main([*options, str(source), str(target)])
 

@@ -38,6 +38,8 @@ MAX_PLANS = 64  # a plan holds its buffers, so old ones are dropped
 class Compiled(abc.ABC):
     """A program with its way of running, which `Executor.run` takes where it takes a Program."""
 
+    _program: Program  # old programs read it by this name
+
     @abc.abstractmethod
     def _run(
         self,

@@ -292,13 +292,8 @@ class InMemoryDataset(DatasetBase):
         if fleet is None or fleet.worker_num() == 1:
             self.local_shuffle()
             return
-        exchange = getattr(fleet._role_maker, "_gather", None)
-        if exchange is None:
-            raise ReaderError(
-                f"{type(fleet._role_maker).__name__} lets workers exchange nothing: use GeneralRoleMaker, or "
-                f"split the files"
-            )
-        parts = [_unpack(part) for part in exchange("workers", _pack(self.samples))]
+        packed = fleet._role_maker._gather("workers", _pack(self.samples))
+        parts = [_unpack(part) for part in packed]
         whole = Samples.joined(parts) if any(len(part) for part in parts) else Samples([])
         self.rounds += 1
         dealt = np.random.RandomState([self.rounds, len(whole)]).permutation(

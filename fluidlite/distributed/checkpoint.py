@@ -25,6 +25,7 @@ from fluidlite.executor.comm.server.state import (
     restore_random,
     state_names,
 )
+from fluidlite.executor.executor import Compiled
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import COUNTER, held_by_server, is_server
 from fluidlite.saving.variables import check_shape, get_program_persistable_vars, put_values, valid_program
@@ -118,8 +119,7 @@ def _not_like_first(mine: Values, group: Group, about: str) -> Values:
 
 def _program_of(main_program: Any) -> Program:
     """The program that a trainer runs, be it compiled or not."""
-    inner = getattr(main_program, "_program", None)
-    return valid_program(inner if isinstance(inner, Program) else main_program)
+    return valid_program(main_program._program if isinstance(main_program, Compiled) else main_program)
 
 
 def _bytes_of(said: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, MissingFileError, UninitializedError
 from fluidlite.base.place import CUDAPlace, array_module
+from fluidlite.executor.executor import Compiled
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.saving.distributed import (
@@ -92,14 +93,13 @@ def valid_program(main_program: Any) -> Program:
         return default_main_program()
     if isinstance(main_program, Program):
         return main_program
-    inner = getattr(main_program, "_program", None)
-    if not isinstance(inner, Program):
+    if not isinstance(main_program, Compiled):
         raise TypeError(
             f"The type of input main_program is invalid, expected type is fluid.Program, but received "
             f"{type(main_program)}"
         )
     warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
-    return inner
+    return main_program._program
 
 
 # ------------------------------------------------------------------------------------------------ values

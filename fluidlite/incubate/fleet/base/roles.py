@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from fluidlite.base.abstract import abstract
+from fluidlite.base.errors import ReaderError
 
 __all__ = [
     "PaddleCloudRoleMaker",
@@ -88,6 +89,12 @@ class RoleMakerBase:
     def all_reduce_worker(self, input: Any, output: Any, mode: str = "sum") -> None:
         """Put the reduction of all workers' `input` into `output`; `mode` is "sum", "max" or "min"."""
         _log.warning("RoleMakerBase does not have all reduce worker.")
+
+    def _gather(self, group: str, value: bytes) -> list[bytes]:
+        """The `value` of each process of "workers", "servers" or "all"; ReaderError without connections."""
+        raise ReaderError(
+            f"{type(self).__name__} lets workers exchange nothing: use GeneralRoleMaker, or split the files"
+        )
 
     def barrier_worker(self) -> None:
         """Wait for all workers."""

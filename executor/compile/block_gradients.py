@@ -68,6 +68,7 @@ class StepBack(_OfModule):
         self.carried, self.replaced = carried, replaced
 
     def __call__(self, outer: Any, inner: Any, total: Any) -> tuple[Any, Any]:
+        # entries are written one by one over the steps: only what this step changed goes back
         if isinstance(inner, LoDTensorArray):
             written = changed(outer, inner)
             return added(self.xp, outer, written), added(self.xp, total, written)
@@ -204,6 +205,7 @@ class _WhileGradient:
                 body.finish_moves()
             if body.stable:
                 break
+            # zeros for incoming gradients that an attempt which did not settle has left behind
             del builder.level.steps[mark:]
         body.write(Loop(position, self.saved.count, backwards=True))
         self._finish(first, totals)

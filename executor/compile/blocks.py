@@ -201,6 +201,7 @@ class Body:
         targets = {symbol for symbol, _ in self.moves}
         ready = []
         for symbol, new in self.moves:
+            # a, b = b, a: the second assignment must not see the first
             if new is not None and new.root in targets and new.root is not symbol:
                 copy = self.alike(new)
                 self.steps.append(assignment(self.builder, self.op, copy, new))
@@ -223,6 +224,7 @@ class Body:
         """Append the loop or branch to the plan; after it, outer variables are what the symbols hold."""
         level = self.builder.level
         level.steps += [*self.before, Step(self.op, head, effect=True, body=tuple(self.steps))]
+        # after the loop its variables are what the symbols hold, whether it ran a step or not
         level.env.update(self.carried)
         self.renew(level.env)
 
@@ -269,6 +271,7 @@ class Body:
             if name in self.saved and self.local(name):
                 saved.nested[name] = self.saved[name].map(hold)
                 continue
+            # outer variables need no list: the gradient finds them where they are
             value = old.get(name, self.env.get(name) if self.local(name) else None)
             if value is not None:
                 saved.values[name] = hold(value)

@@ -162,6 +162,7 @@ class PlanBuilder:
         rule = rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)
+            # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):
                 rule(emitter)
                 self.level.steps.extend(emitter.steps)
@@ -187,6 +188,7 @@ class PlanBuilder:
         if writer is None or op in self.outside:
             self._call(op)
             return True
+        # what writing the block may change before it fails; symbols that it made are only names
         level, mark, env = self.level, len(self.level.steps), dict(self.level.env)
         try:
             if not writer(self, op):
@@ -197,6 +199,7 @@ class PlanBuilder:
         ) as reason:  # a mistake in a branch never taken must not stop the rest
             forward = self.forward_of(op)
             self.outside[forward] = str(reason).split("\n", 1)[0]
+            # the loop has been written without frames, which is what the interpreter's gradient would read
             if forward is not op:
                 return False
             self.level, level.env = level, env
@@ -374,6 +377,7 @@ class PlanBuilder:
                 raise CannotLower(name)
             shape, dtype = shape or spec.shape, dtype or to_numpy(spec.dtype)
         held = self.held(name) if self.is_persistable(name) else None
+        # in place only where the op does not read the variable, or says that it may write over what it reads
         fits = held is not None and held.shape == tuple(shape) and held.dtype == dtype
         if fits and (inplace or name not in op.input_arg_names):
             return self.param(name, held)
@@ -395,6 +399,7 @@ class PlanBuilder:
             self.add(op, Call(Function("copyto"), (Out(target), source)), effect=True)
             return
         if self.depth:
+            # the arrays of a body are bound before its loop starts
             raise CannotInline(f"it gives the persistable variable {name!r} another shape")
         lod = (LodOf(value),) if value.has_lod else ()
         self.add(op, Call(ScopeFunction("store"), (name, value, *lod)), effect=True)
@@ -427,6 +432,7 @@ class PlanBuilder:
             if any(spec is None or -1 in spec.shape for found in specs.values() for spec in found):
                 return {}  # the kernel knows the shapes, and says what is wrong with them
             raise type(error)(f"{error}\n  {op.call_text()}\n  built at {op.where}") from None
+        # a shape rule may trip over a shape that is not known; the kernel will know it
         except (IndexError, TypeError, ZeroDivisionError, AttributeError):
             return {}
 

@@ -190,6 +190,7 @@ class Emitter:
         if index >= len(names) or names[index] == EMPTY_VAR:
             return None
         value = self.builder.value(self.op, slot, names[index])
+        # rules compute addresses and sizes ahead, which a level of detail makes a matter of each run
         if not value.known or value.has_lod:
             raise CannotLower(slot)
         return value
@@ -316,6 +317,7 @@ class Emitter:
         that a pass can put a copy in its place.
         """
         name, root = self.op.outputs[slot][index], value.root
+        # an op that gives a parameter back under its own name (c_sync_*) writes nothing
         is_itself = value.storage is Storage.PARAM and value.name == name
         if root.storage is Storage.PARAM and self.builder.changes(root.name) and not is_itself:
             value = self.aliased(value)
@@ -391,6 +393,7 @@ class Emitter:
         """One array function. What is made of numbers alone is a number: it takes on the dtype of the array
         that it meets, as an array of it would not.
         """
+        # an array of equal elements is that number: the gradient of a mean costs no array
         plain = tuple(map(_number_or_value, operands))
         if not any(isinstance(item, Value) for item in plain):
             if out is None:
@@ -419,6 +422,7 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
         operands = operands[1:]
     arrays = [item.dtype for item in operands if isinstance(item, Value)]
     numbers = [item for item in operands if not isinstance(item, Value)]
+    # Python numbers are weak in NumPy 2: 0.1 beside float32 stays float32
     found = np.result_type(*arrays, *numbers)
     if function in _FLOATING and found.kind in "iub":
         return np.dtype(np.float64)

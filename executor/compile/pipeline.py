@@ -45,6 +45,8 @@ def lower(
     target: Target,
 ) -> Plan:
     """The plan before any pass; lowered again when a gradient cannot follow its loop into the plan."""
+    # ops that an attempt had to leave to the interpreter are left there by the next; each attempt adds one,
+    # so this ends
     outside: Mapping[Operator, str] = {}
     while True:
         builder = PlanBuilder(block, ops, feeds, fetches, scope, target, WRITERS, outside)

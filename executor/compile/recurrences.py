@@ -49,6 +49,7 @@ class _StepLoop:
 
     def slice(self, value: Value) -> Value:
         """A step's part of `value`."""
+        # a slice shows the array, which the program is about to change
         if keep(self.builder, value) is not value:
             raise CannotInline("it runs over a persistable variable that the program changes")
         is_known = value.known and bool(value.shape)
@@ -140,6 +141,7 @@ class _Forward:
         memory = {
             name: body.symbol(name, value, lod=False) for name, value in zip(ex_states, initial, strict=True)
         }
+        # what comes first in the body: the memory of the step before
         body.given.update(memory)
         body.carry()
         with body.entered([*names, *states]):

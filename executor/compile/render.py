@@ -80,6 +80,7 @@ class _Names:
             "tick",
         }
         self.taken |= {"range", "len", "float", "t", "i", *keyword.kwlist}
+        # a variable named like a function of NumPy must not hide it in the step
         self.taken |= {function.partition(".")[0] for function, _ in FUNCTIONS.values()}
         self.taken |= set(
             [
@@ -121,6 +122,7 @@ class _Names:
         if found is not None:
             return found
         if value.storage is Storage.PARAM:
+            # one array, one name, however many versions the passes tell apart
             found = self.params.get(value.name) or self.unique(value.name)
             self.params[value.name] = found
         elif isinstance(value.view, Same) and value.base is not None:
@@ -331,6 +333,7 @@ class _Renderer:
     def environment(self) -> None:
         """Definitions of the names that the step refers to."""
         operands, names, fixed = self.operands, self.operands.names, self._fixed_values()
+        # before any section is written: views name their bases, and so find the names that are still missing
         definitions = {value: self.definition(value) for value in fixed}
         if operands.numbers:
             operands.function("array")
@@ -482,6 +485,7 @@ class _Renderer:
     def _assign(self, action: Assign) -> str:
         targets = ["_" if target is None else self.operands.text(target) for target in action.targets]
         sources = ", ".join(map(self.operands.text, action.sources))
+        # (x,) = ... : a kernel returns a sequence even for one output
         if action.unpack and len(targets) == 1:
             return f"({targets[0]},) = {sources}"
         return f"{', '.join(targets)} = {sources}"
@@ -513,6 +517,8 @@ class _Renderer:
         body: list[str] = []
         registers = [self.operands.names.unique(f"w{number}") for number in range(len(loop.registers))]
         is_even = walk.extent % walk.chunk == 0
+        # the last block may be short; where blocks divide the rows evenly, registers are cut once, outside of
+        # the loop
         rest = f"min({walk.chunk}, {walk.extent} - i)"
         for register, scratch in zip(registers, loop.registers, strict=True):
             piece = f"{text(scratch)}[t]" if is_even else f"{text(scratch)}[t, :{rest}]"

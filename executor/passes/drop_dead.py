@@ -44,6 +44,8 @@ def _sweep(steps: Sequence[Step], needed: set[Value]) -> list[Step]:
         if step.body is not None:
             for value in step.reads:
                 _need(value, needed)
+            # loops stay even where nothing reads their results: their condition may never come true, as in
+            # the interpreter
             step = replace(step, body=tuple(_sweep_again(step.body, needed)))
         elif not _stays(step, needed):
             continue

@@ -69,6 +69,7 @@ def _fusible(step: Step) -> bool:
 def _launch(run: Sequence[Step], steps: Sequence[Step], kept: Sequence[Value]) -> Step:
     """One step that launches the kernel of a run."""
     inside = {id(step) for step in run}
+    # what only the run itself reads stays in registers of the kernel
     needed = {value.root for step in steps if id(step) not in inside for value in step.all_reads()}
     needed |= {value.root for value in kept}
     made = {step.writes[0] for step in run}

@@ -31,6 +31,7 @@ def give_arrays(plan: Plan) -> Plan:
 
 def _own(value: Value, plan: Plan) -> Value:
     maker = None
+    # new memory is mapped page by page, which costs more than most operations on it
     if value.nbytes >= RECYCLED:
         maker = Bound("array", Fresh(RecycledArrays, (value.shape, value.dtype)))
     return replace(value, number=plan.values.number(), storage=Storage.FRESH, maker=maker)

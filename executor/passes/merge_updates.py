@@ -57,6 +57,7 @@ def _levels(steps: Sequence[Step]) -> list[list[Step]]:
     levels: list[list[Step]] = []
     for step in steps:
         depth = len(levels)
+        # as early as what it depends on allows, so that updates of all parameters meet in one launch
         while depth and all(_independent(other, step) for other in levels[depth - 1]):
             depth -= 1
         if depth == len(levels):

@@ -116,6 +116,7 @@ class CompiledPlan:
             self.text.splitlines(keepends=True),
             self.filename,
         )
+        # plans come and go with feed shapes: their sources must not pile up in linecache
         weakref.finalize(self, linecache.cache.pop, self.filename, None)
         self.values = self.plan.all_values()
         self.params = sorted({value.name for value in self.values if value.storage is Storage.PARAM})

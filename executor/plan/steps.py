@@ -44,6 +44,7 @@ class Step:
     """The ops of the steps that were fused into this one."""
 
     def __post_init__(self) -> None:
+        # found once: passes ask for reads and writes far more often than they change an action
         self.reads = tuple(dict.fromkeys(self.reads or as_read(self.action)))
         self.writes = tuple(dict.fromkeys(self.writes or as_written(self.action)))
 
@@ -126,6 +127,7 @@ def in_bodies(
     """`change(steps, kept)`, after the same change in the body of each loop and branch, of which nothing
     is kept.
     """
+    # bodies first: what a change does to a body decides what the loop around it reads
     inner = [
         step if step.body is None else replace(step, body=in_bodies(step.body, (), change)) for step in steps
     ]
@@ -147,6 +149,7 @@ class _Substitution:
             return value
         found = self.seen.get(value)
         if found is None:
+            # a view of a replaced value must show the new one, however many views lie between
             base = self(value.base)
             found = self.seen[value] = value if base is value.base else self.make(value, base)
         return found

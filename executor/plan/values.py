@@ -148,6 +148,7 @@ class Value:
     def memory(self) -> Any:
         """A key that two values share when they share memory: all versions of a parameter have one array."""
         root = self.root
+        # two versions of a parameter are two values over one array: passes that move steps must see that
         return ("param", root.name) if root.storage is Storage.PARAM else root
 
     @property
@@ -170,6 +171,7 @@ class Value:
     @property
     def fixed(self) -> bool:
         """True if the array is the same object at every step, so that views of it are made once."""
+        # feeds, locals and fresh arrays are other objects at each step, so views of them cannot be made ahead
         return self.root.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST)
 
     @property
@@ -180,6 +182,7 @@ class Value:
             if not isinstance(value.view, (Reshape, Same)):
                 return False
             value = value.base
+        # a kernel may return any strides; everything that a plan allocates itself is in C order
         return value.storage is not Storage.LOCAL
 
 

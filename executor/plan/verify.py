@@ -72,8 +72,10 @@ class _Definitions:
             if not step.is_view:
                 for value in step.reads:
                     self._read(value, step, defined)
+            # by root: a buffer that gradients travel in is written piece by piece, through views of it
             defined.update(value.root for value in step.writes if not step.is_view)
             if step.body is not None:
+                # a copy: a loop may run no step, so nothing after it may count on what its body wrote
                 self._walk(step.body, set(defined))
 
     def _read(self, value: Value, step: Step | None, defined: set[Any]) -> None:
@@ -141,6 +143,8 @@ def _check_elementwise(step: Step, action: Elementwise, out: Value, after: str) 
         )
     if action.function in PREDICATES and out.dtype != np.dtype(bool):
         _fail(after, step, f"{action.function} gives truth values, not {_shown(out)}")
+    # adam once computed (1 - beta) * grad in float64 because 1 - beta was an array of its own; outputs are
+    # left out, since their type is the program's choice
     widths = [value.dtype.itemsize for value in operands if value.dtype is not None]
     if widths and not out.name and out.storage is Storage.BUFFER and out.dtype.itemsize > max(widths):
         _fail(after, step, f"the temporary {_shown(out)} is wider than {', '.join(map(_shown, operands))}")
@@ -214,6 +218,7 @@ class _Owners:
             return
         start = self.offsets[root]
         stop = start + root.nbytes
+        # linear in the live buffers, which are few; only tests pay for it
         gone = [other for other, (low, high) in self.ranges.items() if low < stop and start < high]
         for other in gone:
             del self.ranges[other]

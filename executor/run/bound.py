@@ -65,6 +65,7 @@ class BoundPlan:
         """True if the scope still holds the arrays that this plan is bound to; binds anew where others of the
         same form are.
         """
+        # one comparison a run: every tensor that gets another array counts up
         if self.seen == rebinds.count:
             return True
         absent = map(self.scope.find_var, self.plan.plan.absent)
@@ -72,6 +73,7 @@ class BoundPlan:
             return False
         arrays = {name: self._array(name) for name in self.plan.params}
         if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
+            # another shape: the executor makes another plan
             if not self._fits(arrays):
                 return False
             self._bind(arrays)

@@ -41,6 +41,7 @@ class OpTimer:
         share = (now - self.before) / max(len(ops), 1)
         for op in ops:
             spent = self.spent.get(op, 0.0) + share
+            # passes may move steps of one op apart: it counts when its last group is done
             if self.last_group[op] == number:
                 recorder.record(op.type, str(op.where), now - spent, now)
                 spent = 0.0

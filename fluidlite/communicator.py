@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.executor.comm.background.communicator import AsyncCommunicator, BarrierCommunicator, Settings
+from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
+from fluidlite.executor.comm.session import current, of_process
 from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]
@@ -49,8 +52,6 @@ class Communicator:
 
     def start(self) -> None:
         """Take over from now on; CommunicatorError where another communicator of this process runs."""
-        from fluidlite.executor.comm.session import current, of_process
-
         session = current() or of_process(True)
         if session is None:
             raise CommunicatorError(
@@ -72,13 +73,6 @@ class Communicator:
 
 
 def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: Mapping[str, Any]) -> Any:
-    from fluidlite.executor.comm.background.communicator import (
-        AsyncCommunicator,
-        BarrierCommunicator,
-        Settings,
-    )
-    from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
-
     settings = Settings.read(envs)
     if mode == GEO:
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]

@@ -1,4 +1,4 @@
-"""What a user chooses: the configuration of a job, with fluid's names, types and defaults."""
+"""Configuration of a job, with fluid's names, types and defaults."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from fluidlite.base.errors import TranspilerError, did_you_mean
 
 __all__ = ["DistributedMode", "DistributeTranspilerConfig", "ServerRuntimeConfig"]
 
-MODES = ("pserver", "nccl2", "collective")
-
 
 class DistributedMode(enum.IntEnum):
-    """How the servers of a job go along with its trainers: the attribute `distributed_mode` of
-    `listen_and_serv`.
-    """
+    """The attribute `distributed_mode` of `listen_and_serv`: how servers and trainers keep in step."""
 
     SYNC = 0
     ASYNC = 1
@@ -24,7 +20,7 @@ class DistributedMode(enum.IntEnum):
 
 
 class DistributeTranspilerConfig:
-    """How `DistributeTranspiler` shall cut a program up.
+    """Choices of how `DistributeTranspiler` cuts a program up.
 
     Attributes
     ----------
@@ -68,7 +64,7 @@ class DistributeTranspilerConfig:
 
     @property
     def runtime_split_send_recv(self) -> bool:
-        """Whether pieces are cut when they are sent; ValueError for None, and for True while `sync_mode`
+        """True if pieces are cut when they are sent; ValueError for None, and for True while `sync_mode`
         is True.
         """
         return self._runtime_split_send_recv
@@ -86,7 +82,7 @@ class DistributeTranspilerConfig:
 
     @property
     def sync_mode(self) -> bool:
-        """Whether all trainers take each step together; ValueError for None, and for True while pieces are
+        """True if all trainers take each step together; ValueError for None, and for True while pieces are
         cut at run time.
         """
         return self._sync_mode
@@ -119,6 +115,12 @@ class DistributeTranspilerConfig:
         config.__dict__.update(self.__dict__)
         return config
 
+    def waiting(self, sync_mode: bool) -> DistributeTranspilerConfig:
+        """A copy with this `sync_mode`, whatever `runtime_split_send_recv` is: a job's mode decides."""
+        config = self.copy()
+        config._sync_mode = sync_mode
+        return config
+
     @classmethod
     def make(cls, **fields: Any) -> DistributeTranspilerConfig:
         """A configuration with these fields; TranspilerError with the nearest name for one that it does
@@ -135,9 +137,17 @@ class DistributeTranspilerConfig:
 
 
 class ServerRuntimeConfig:
-    """How many threads a server has for each kind of request."""
+    """Numbers of threads that a server has for each kind of request."""
 
     def __init__(self) -> None:
         self._rpc_send_thread_num = 12
         self._rpc_get_thread_num = 12
         self._rpc_prefetch_thread_num = 12
+
+    def attributes(self) -> dict[str, int]:
+        """The attributes of `listen_and_serv` that say so."""
+        return {
+            "rpc_get_thread_num": self._rpc_get_thread_num,
+            "rpc_send_thread_num": self._rpc_send_thread_num,
+            "rpc_prefetch_thread_num": self._rpc_prefetch_thread_num,
+        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +12,14 @@ from fluidlite.ir.program import Program, default_main_program, default_startup_
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
+from fluidlite.transpiler.modes import Mode, mode_of_config
+from fluidlite.transpiler.modes.nccl2 import Nccl2
+from fluidlite.transpiler.modes.rings import RankMode, RingMode
 from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
 from fluidlite.transpiler.pserver.overview import describe, overview
-from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, place
+from fluidlite.transpiler.pserver.placement import Placement, distributed_tables, place
 from fluidlite.transpiler.pserver.server import make_server, make_server_startup
 from fluidlite.transpiler.pserver.slices import VarBlock, slice_variable
 from fluidlite.transpiler.pserver.trainer import make_trainer
@@ -68,7 +70,7 @@ class DistributeTranspiler:
         self.origin_program: Program = default_main_program()
         self.startup_program: Program = default_startup_program()
         self.table_name: str | None = None
-        self._layout: Layout | None = None
+        self._placement: Placement | None = None
         self._origin_startup: Program | None = None
 
     def transpile(
@@ -98,22 +100,29 @@ class DistributeTranspiler:
         startup = default_startup_program() if startup_program is None else startup_program
         self.origin_program, self.startup_program = main, startup
         self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, sync_mode
-        rewrite = _MODES.get(self.config.mode)
-        if rewrite is None:
-            raise TranspilerError(
-                f"no mode {self.config.mode!r}{did_you_mean(str(self.config.mode), _MODES)} (config.mode is "
-                f"one of "
-                f"{', '.join(_MODES)})"
-            )
-        rewrite(self, pservers, current_endpoint)
+        self._rewrite(mode_of_config(self.config), pservers, current_endpoint)
 
     # ------------------------------------------------------------------ the modes
+    def _rewrite(self, mode: Mode, pservers: str, current_endpoint: str) -> None:
+        if isinstance(mode, RankMode):
+            trainers = str(self.trainer_num)
+            mode.transpile(
+                self.origin_program,
+                self.startup_program,
+                self.trainer_id,
+                trainers,
+                current_endpoint,
+                self.config,
+            )
+        else:
+            self._to_servers(pservers, current_endpoint)
+
     def _to_servers(self, pservers: str, current_endpoint: str) -> None:
         trainers = self._check_job(pservers)
         if self.config.geo_sgd_mode:
             self.sync_mode = False
         origin, startup = self.origin_program.clone(), self.startup_program.clone()
-        layout = place(
+        placement = place(
             read_training(origin),
             startup,
             self.pserver_endpoints,
@@ -121,9 +130,9 @@ class DistributeTranspiler:
             self.sync_mode,
             self.config.copy(),
         )
-        made = make_trainer(layout, startup, self.trainer_id)
+        made = make_trainer(placement, startup, self.trainer_id)
         self.table_name = next(iter(distributed_tables(origin)), None)
-        self._layout, self._origin_startup = layout, startup
+        self._placement, self._origin_startup = placement, startup
         self._adopt(made, current_endpoint)
 
     def _check_job(self, pservers: str) -> int:
@@ -150,31 +159,7 @@ class DistributeTranspiler:
 
     def _describe(self, program: Program, endpoint: str) -> None:
         """Tell a program what it is in the job; a server's program is the chief's if trainer 0 made it."""
-        program.distribution = describe(self.layout, self.vars_overview, self.trainer_id == 0, endpoint)
-
-    def _to_nccl2(self, pservers: str, current_endpoint: str) -> None:
-        from fluidlite.transpiler.rings.nccl2 import transpile_nccl2
-
-        transpile_nccl2(
-            self.origin_program,
-            self.startup_program,
-            self.trainer_id,
-            str(self.trainer_num),
-            current_endpoint,
-            self.config,
-        )
-
-    def _to_collective(self, pservers: str, current_endpoint: str) -> None:
-        from fluidlite.transpiler.collective import transpile_collective
-
-        transpile_collective(
-            self.origin_program,
-            self.startup_program,
-            self.trainer_id,
-            str(self.trainer_num),
-            current_endpoint,
-            self.config,
-        )
+        program.distribution = describe(self.placement, self.vars_overview, self.trainer_id == 0, endpoint)
 
     def _transpile_nccl2(
         self,
@@ -185,10 +170,8 @@ class DistributeTranspiler:
         wait_port: bool = True,
     ) -> None:
         """The mode "nccl2", whatever the configuration says."""
-        from fluidlite.transpiler.rings.nccl2 import transpile_nccl2
-
         startup = default_startup_program() if startup_program is None else startup_program
-        transpile_nccl2(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)
+        Nccl2().transpile(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)
 
     def _transpile_collective(
         self,
@@ -201,11 +184,11 @@ class DistributeTranspiler:
         wait_port: bool = True,
     ) -> None:
         """The mode "collective" with this `collective_mode`, whatever the configuration says."""
-        from fluidlite.transpiler.collective import transpile_collective
-
         config = self.config.copy()
-        config.collective_mode = collective_mode
-        transpile_collective(
+        config.mode, config.collective_mode = RingMode.config_mode, collective_mode
+        mode = mode_of_config(config)
+        assert isinstance(mode, RankMode)
+        mode.transpile(
             default_main_program() if main_program is None else main_program,
             default_startup_program() if startup_program is None else startup_program,
             trainer_id,
@@ -214,19 +197,19 @@ class DistributeTranspiler:
             config,
         )
 
-    # ------------------------------------------------------------------ what a process runs
+    # ------------------------------------------------------------------ the programs of a process
     @property
-    def layout(self) -> Layout:
+    def placement(self) -> Placement:
         """Where every parameter went; TranspilerError before `transpile`, and in modes without servers."""
-        if self._layout is None:
+        if self._placement is None:
             raise TranspilerError(f"there are no servers: call transpile() first (mode {self.config.mode!r})")
-        return self._layout
+        return self._placement
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
         """The trainer's main program, once the servers listen (with `wait_port`, here and in the
         configuration).
         """
-        self.layout  # noqa: B018 (asked for its error)
+        self.placement  # noqa: B018 (asked for its error)
         if wait_port and self.config.wait_port and not under_mpi():  # where servers listen at no port
             wait_server_ready(self.pserver_endpoints)
         return self.origin_program
@@ -234,7 +217,7 @@ class DistributeTranspiler:
     def get_pserver_program(self, endpoint: str) -> Program:
         """The main program of the server at `endpoint`."""
         self._check_server(endpoint)
-        program = make_server(self.layout, endpoint, self.trainer_id, self.server_config)
+        program = make_server(self.placement, endpoint, self.trainer_id, self.server_config)
         self._describe(program, endpoint)
         return program
 
@@ -257,13 +240,13 @@ class DistributeTranspiler:
             startup_program if startup_program not in (None, self.startup_program) else self._origin_startup
         )
         assert whole is not None
-        return make_server_startup(self.layout, endpoint, main, whole)
+        return make_server_startup(self.placement, endpoint, main, whole)
 
     def _check_server(self, endpoint: str) -> None:
-        if endpoint not in self.layout.endpoints:
+        if endpoint not in self.placement.endpoints:
             raise TranspilerError(
-                f"no server at {endpoint!r}{did_you_mean(str(endpoint), self.layout.endpoints)} "
-                f"(servers: {', '.join(self.layout.endpoints)})"
+                f"no server at {endpoint!r}{did_you_mean(str(endpoint), self.placement.endpoints)} "
+                f"(servers: {', '.join(self.placement.endpoints)})"
             )
 
     def _set_server_config(self, server_config: ServerRuntimeConfig | None = None) -> None:
@@ -277,26 +260,26 @@ class DistributeTranspiler:
                 f"{server_config!r}"
             )
 
-    # ------------------------------------------------------------------ what old programs read off
+    # ------------------------------------------------------------------ attributes that old programs read
     @property
     def has_distributed_lookup_table(self) -> bool:
-        """Whether a table lives on the servers only."""
+        """True if a table lives on the servers only."""
         return self.table_name is not None
 
     @cached_property
     def vars_overview(self) -> VarsDistributed:
         """Every parameter and accumulator, its slices, and their servers."""
-        return overview(self.layout)
+        return overview(self.placement)
 
     @property
     def param_name_to_grad_name(self) -> dict[str, str]:
         """Parameter -> gradient."""
-        return {update.param: update.grad for update in self.layout.training.updates}
+        return {update.param: update.grad for update in self.placement.training.updates}
 
     @property
     def grad_name_to_param_name(self) -> dict[str, str]:
         """Gradient -> parameter."""
-        return {update.grad: update.param for update in self.layout.training.updates}
+        return {update.grad: update.param for update in self.placement.training.updates}
 
     @property
     def param_grad_ep_mapping(self) -> dict[str, dict[str, list[Variable]]]:
@@ -304,12 +287,14 @@ class DistributeTranspiler:
         trainer declares them.
         """
         found: dict[str, dict[str, list[Variable]]] = {
-            place: {"params": [], "grads": []} for place in self.layout.endpoints
+            place: {"params": [], "grads": []} for place in self.placement.endpoints
         }
         block = self.origin_program.global_block()
-        for piece in self.layout.slices:
+        for piece in self.placement.slices:
             found[piece.endpoint]["params"].append(block.var(piece.param_name))
-            found[piece.endpoint]["grads"].append(block.var(self.layout.local_name(piece, self.trainer_id)))
+            found[piece.endpoint]["grads"].append(
+                block.var(self.placement.local_name(piece, self.trainer_id))
+            )
         return found
 
 
@@ -317,10 +302,3 @@ def _count(trainers: Any) -> int:
     if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
         raise TranspilerError(f"trainers should be how many there are, not {trainers!r}")
     return trainers
-
-
-_MODES: dict[str, Callable[[DistributeTranspiler, str, str], None]] = {
-    "pserver": DistributeTranspiler._to_servers,
-    "nccl2": DistributeTranspiler._to_nccl2,
-    "collective": DistributeTranspiler._to_collective,
-}

@@ -13,20 +13,21 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
 from fluidlite.transpiler.pserver.geo_sgd import (
-    DELTA,
-    geo_layout,
+    change_name,
     is_sparse,
     make_geo_server,
     make_geo_trainer,
+    place_for_geo,
+    pushed_slices,
     sparse_lookups,
 )
-from fluidlite.transpiler.pserver.overview import add_parameters
+from fluidlite.transpiler.pserver.overview import parameters_only
 
 __all__ = ["GeoSgdTranspiler"]
 
 
 class GeoSgdTranspiler(DistributeTranspiler):
-    """`DistributeTranspiler` for geo-SGD; besides the programs it says what the communicator needs to know
+    """`DistributeTranspiler` for geo-SGD; besides the programs it has the facts that the communicator needs
     (`vars_info`).
     """
 
@@ -57,15 +58,15 @@ class GeoSgdTranspiler(DistributeTranspiler):
         self.__dict__.pop("vars_overview", None)
         count = self._check_job(pservers)
         origin, startup = self.origin_program.clone(), self.startup_program.clone()
-        layout = geo_layout(origin, startup, self.pserver_endpoints, count, self.config.copy())
-        made = make_geo_trainer(layout, startup, trainer_id)
-        self._layout, self._origin_startup = layout, startup
+        placement = place_for_geo(origin, startup, self.pserver_endpoints, count, self.config.copy())
+        made = make_geo_trainer(placement, startup, trainer_id)
+        self._placement, self._origin_startup = placement, startup
         self._adopt(made, current_endpoint)
 
     def get_pserver_program(self, endpoint: str) -> Program:
         """The main program of the server at `endpoint`."""
         self._check_server(endpoint)
-        program = make_geo_server(self.layout, endpoint, self.server_config)
+        program = make_geo_server(self.placement, endpoint, self.server_config)
         self._describe(program, endpoint)
         self.pserver_program = program
         return program
@@ -76,20 +77,7 @@ class GeoSgdTranspiler(DistributeTranspiler):
         """Parameter -> names, rows ("sections") and servers ("epmap") of its slices, and whether it is
         sparse, all as text.
         """
-        return OrderedDict(
-            (
-                param,
-                OrderedDict(
-                    [
-                        ("var_names", [piece.param_name for piece in pieces]),
-                        ("sections", [str(piece.shape[0]) for piece in pieces]),
-                        ("epmap", [piece.endpoint for piece in pieces]),
-                        ("is_sparse", [str(is_sparse(self.layout, param))]),
-                    ]
-                ),
-            )
-            for param, pieces in self.layout.by_param.items()
-        )
+        return pushed_slices(self.placement)
 
     def _get_vars_info(self) -> OrderedDict[str, OrderedDict[str, list[str]]]:
         return self.vars_info
@@ -98,31 +86,33 @@ class GeoSgdTranspiler(DistributeTranspiler):
     def sparse_var(self) -> list[Variable]:
         """The ids of each lookup in a sparse table."""
         block = self.origin_program.global_block()
-        return [block._var_recursive(op.input("Ids")[0]) for op in sparse_lookups(self.layout)]
+        return [block._var_recursive(op.input("Ids")[0]) for op in sparse_lookups(self.placement)]
 
     @property
     def sparse_tables(self) -> list[str]:
         """The table of each lookup in a sparse table."""
-        return [op.input("W")[0] for op in sparse_lookups(self.layout)]
+        return [op.input("W")[0] for op in sparse_lookups(self.placement)]
 
     @property
     def sparse_var_list(self) -> list[str]:
         """The sparse tables."""
-        return [param for param in self.layout.by_param if is_sparse(self.layout, param)]
+        return [param for param in self.placement.by_param if is_sparse(self.placement, param)]
 
     @property
     def sparse_var_splited_list(self) -> list[str]:
         """The slices of the sparse tables."""
-        return [piece.param_name for param in self.sparse_var_list for piece in self.layout.by_param[param]]
+        return [
+            piece.param_name for param in self.sparse_var_list for piece in self.placement.by_param[param]
+        ]
 
     @property
     def delta_vars_list(self) -> list[Variable]:
         """The variables that hold the changes."""
-        return [self.origin_program.global_block().var(param + DELTA) for param in self.layout.by_param]
+        return [
+            self.origin_program.global_block().var(change_name(param)) for param in self.placement.by_param
+        ]
 
     @cached_property
     def vars_overview(self) -> VarsDistributed:
         """Every parameter, its slices, and their servers."""
-        found = VarsDistributed()
-        add_parameters(found, self.layout)
-        return found
+        return parameters_only(self.placement)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fluidlite.cli.options import SHELLS, parser
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.parts.roles import MODES
+from fluidlite.transpiler.modes import mode_names
 
 __all__ = ["completion"]
 
@@ -22,7 +22,7 @@ def completion(shell: str) -> str:
 
 def _values() -> dict[str, Sequence[str]]:
     return {
-        "--mode": MODES,
+        "--mode": mode_names(),
         "--format": tuple(FORMATS),
         "--completion": SHELLS,
         "--role": ("trainer0", "pserver0"),

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 from fluidlite.cli.errors import UsageError
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page
-from fluidlite.transpiler.parts.roles import Job, Role
+from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["write_job"]
 
 
-def write_job(job: Job, roles: Sequence[Role], formats: Iterable[str], folder: str, title: str) -> list[str]:
+def write_job(
+    job: Job, roles: Sequence[JobRole], formats: Iterable[str], folder: str, title: str
+) -> list[str]:
     """Write `<role>.main.<suffix>` and `<role>.startup.<suffix>` for each role and format, `index.html` for
     html; the files' names.
 
@@ -35,7 +38,7 @@ def write_job(job: Job, roles: Sequence[Role], formats: Iterable[str], folder: s
 
 
 def _write(
-    job: Job, roles: Sequence[Role], formats: Sequence[str], folder: pathlib.Path, title: str
+    job: Job, roles: Sequence[JobRole], formats: Sequence[str], folder: pathlib.Path, title: str
 ) -> list[str]:
     names = []
     for name in formats:

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from fluidlite.base.errors import FluidError
+from fluidlite.reading.decorators import batch
 
 __all__ = ["PADDLE_VERSION", "paddle_names"]
 
@@ -113,8 +114,6 @@ class _Paddle(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "batch":
-            from fluidlite.reading.decorators import batch
-
             return batch
         if name in ("fluid", "reader", "dataset"):
             return importlib.import_module(f"paddle.{name}")

@@ -11,7 +11,7 @@ from fluidlite.base.errors import FluidError, did_you_mean
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.parts.roles import MODES, SERVER_MODES
+from fluidlite.transpiler.modes import all_modes, mode_called, mode_names
 from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
 
 __all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "parser"]
@@ -19,22 +19,35 @@ __all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "pa
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
 examples:
-  fluidlite-transpile train.py                                    a table: every process, its ops, its bytes a step
-  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32        arguments behind -- are the script's
-  fluidlite-transpile train.py --role pserver0 --format text      what one process runs
-  fluidlite-transpile train.py --diff --role trainer0             what became of the original
-  fluidlite-transpile train.py -o out --format html               one page to look at all of them
-  fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --plan --gbits 25 --gflops 500
+  fluidlite-transpile train.py                                a table: every process, its ops, its bytes a step
+  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32    arguments after -- are the script's
+  fluidlite-transpile train.py --role pserver0 --format text  what one process runs
+  fluidlite-transpile train.py --diff --role trainer0         what became of the original
+  fluidlite-transpile train.py -o out --format html           one page to look at all of them
+  fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --cost --gbits 25 --gflops 500
   fluidlite-transpile train.py --mode geo_sgd --trainers 4 --verify --steps 20 && echo right
   fluidlite-transpile saved/__model__ --startup saved/__startup__ --check && echo fits
   cat program.txt | fluidlite-transpile - --async --config enable_dc_asgd=true --check
 
-exit code: 0; 1 when --check or --verify finds something; 2 when the arguments, the script or the program are not right.
+exit code: 0; 1 when --check or --verify finds something; 2 when the arguments, the script or the program are
+not right.
 """
 _SOURCE = (
     "a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc "
     "such as __model__, "
     "text, JSON), a folder that holds a __model__, or - for stdin"
+)
+
+
+_SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("diff", (), "what is inserted, removed and changed against the original"),
+    ("cost", ("--plan",), "traffic, memory and the estimated time of a step"),
+    ("check", (), "check all roles against each other; exit code 1 when something is wrong"),
+    (
+        "verify",
+        (),
+        "run the job in this process, and compare it with what it should compute; exit code 1 when it differs",
+    ),
 )
 
 
@@ -64,7 +77,7 @@ def parser() -> Parser:
     made = Parser(
         prog="fluidlite-transpile",
         description="What every process of a distributed training job runs, before it runs.",
-        epilog=_EXAMPLES,
+        epilog=f"modes:\n{_modes()}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -84,13 +97,22 @@ def parser() -> Parser:
     _add_job(made.add_argument_group("the job"))
     _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
     _add_proof(made.add_argument_group("the proof that --verify makes"))
-    _add_machines(made.add_argument_group("the machines that --plan is for"))
+    _add_machines(made.add_argument_group("the machines that --cost is for"))
     return made
+
+
+def _modes() -> str:
+    """A line for each mode."""
+    width = max(map(len, mode_names()))
+    return "\n".join(f"  {mode.name.ljust(width)}  {mode.about}" for mode in all_modes())
 
 
 def _add_job(group: Any) -> None:
     group.add_argument(
-        "--mode", default="pserver", metavar="MODE", help=f"one of {', '.join(MODES)} (default: pserver)"
+        "--mode",
+        default="pserver",
+        metavar="MODE",
+        help=f"one of {', '.join(mode_names())} (default: pserver)",
     )
     group.add_argument(
         "--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)"
@@ -137,22 +159,7 @@ def _add_output(group: Any) -> None:
         action="append",
         metavar="FORMAT",
         help=f"{', '.join(FORMATS)} (default: text); repeatable with -o; without -o the role's main program "
-        f"goes to stdout",
-    )
-    group.add_argument(
-        "--diff", action="store_true", help="what is inserted, removed and changed against the original"
-    )
-    group.add_argument("--plan", action="store_true", help="traffic, memory and the estimated time of a step")
-    group.add_argument(
-        "--check",
-        action="store_true",
-        help="check all roles against each other; exit code 1 when something is wrong",
-    )
-    group.add_argument(
-        "--verify",
-        action="store_true",
-        help="run the job in this process, and compare it with what it should compute; "
-        "exit code 1 when it differs",
+        "goes to stdout",
     )
     group.add_argument(
         "--batch",
@@ -161,6 +168,8 @@ def _add_output(group: Any) -> None:
         metavar="N",
         help="samples a step and trainer, for bytes and times (default: 32)",
     )
+    for name, others, text in _SHOWS:
+        group.add_argument(f"--{name}", *others, dest=name, action="store_true", help=text)
 
 
 def _add_proof(group: argparse._ArgumentGroup) -> None:
@@ -236,12 +245,11 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if unknown:
         name = unknown[0].split("=", 1)[0]
         raise UsageError(
-            f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand behind "
-            f"--)"
+            f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand after --)"
             if name.startswith("-")
             else f"one SOURCE is enough: {options.source} and {unknown[0]}"
         )
-    made.choose(options, "mode", MODES)
+    made.choose(options, "mode", mode_names())
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
     made.choose(options, "feeds", ("random", "script"))
@@ -261,7 +269,7 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 # ------------------------------------------------------------------------------------------------ the job
 def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
     """How many trainers, and the endpoints or how many there are."""
-    servers = options.mode in SERVER_MODES
+    servers = mode_called(options.mode).has_servers
     if options.pservers is not None and not servers:
         raise UsageError(f"mode {options.mode} has no servers: leave --pservers out")
     if options.pservers is not None and options.endpoints is not None:

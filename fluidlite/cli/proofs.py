@@ -1,4 +1,4 @@
-"""What `--verify` does: batches for a job, its proof, and the proof as JSON."""
+"""`--verify`: batches for a job, its proof, and the proof as JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FluidError
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.distributed.cluster import Proof, verify_job
+from fluidlite.distributed.cluster import verify_job
 from fluidlite.distributed.feeds import random_feeds
-from fluidlite.transpiler.parts.roles import Job
+from fluidlite.distributed.proof import Proof
+from fluidlite.transpiler.modes import Job
 
 __all__ = ["proof_json", "prove"]
 
@@ -27,8 +28,7 @@ def prove(
     if len(job.roles) > _MOST_ROLES:
         raise UsageError(
             f"--verify runs every role in this process, and {len(job.roles)} are too many: {_MOST_ROLES} at "
-            f"most (a proof "
-            "with few trainers and servers says as much)"
+            "most (a proof with few trainers and servers says as much)"
         )
     chosen = feeds or random_feeds(job.main, batch * job.trainers, steps, max(sequence, 2), seed or 0)
     try:
@@ -36,11 +36,8 @@ def prove(
     except CommunicatorError:
         raise
     except (FluidError, ValueError, IndexError, KeyError, TypeError, ArithmeticError) as error:
-        kind = "its own" if feeds else "random"
-        raise UsageError(
-            f"the program does not run on {kind} batches{'' if feeds else ' (try --feeds script)'}: "
-            f"{one_line(error)}"
-        ) from None
+        kind = "its own batches" if feeds else "random batches (try --feeds script)"
+        raise UsageError(f"the program does not run on {kind}: {one_line(error)}") from None
 
 
 def proof_json(proof: Proof) -> str:

@@ -14,6 +14,8 @@ from fluidlite.cli.capture import Captured, capture_call, capture_script
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.imports import paddle_names
 from fluidlite.ir.program import Program
+from fluidlite.ir.text import parse as parse_text
+from fluidlite.show.json import parse as parse_json
 
 __all__ = ["load", "parse_program"]
 
@@ -100,11 +102,7 @@ def parse_program(data: bytes) -> Program:
     except UnicodeDecodeError:
         text = ""
     if head == b"{" and text:
-        from fluidlite.show.json import parse as parse_json
-
         return parse_json(text)
     if re.match(r"(\s*#[^\n]*\n|\s)*program\b", text):
-        from fluidlite.ir.text import parse
-
-        return parse(text)
+        return parse_text(text)
     return Program.parse_from_string(data)

@@ -1,31 +1,17 @@
-"""Tables for terminals and pipes."""
+"""Tables of roles and costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from fluidlite.distributed.tables import table
+from fluidlite.transpiler.cost.estimate import CostEstimate
+from fluidlite.transpiler.cost.model import CostRow
+from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.roles import JobRole
 
-from fluidlite.transpiler.cost.estimate import Plan
-from fluidlite.transpiler.parts.roles import Job
+__all__ = ["amount", "cost_text", "roles_text", "seconds"]
 
-__all__ = ["amount", "plan_text", "roles_text", "seconds", "table"]
-
+_MOST_LINKS, _MOST_ENDPOINTS = 20, 1000
 _STEPS = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, colour: bool = False) -> str:
-    """Columns as wide as their widest cell; the first `left` of them start at the left, the others end at
-    the right.
-    """
-    widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-
-    head = line(heads)
-    return "\n".join([f"\x1b[1m{head}\x1b[0m" if colour else head, *map(line, rows)]) + "\n"
 
 
 def amount(size: float) -> str:
@@ -44,93 +30,78 @@ def seconds(time: float) -> str:
     return f"{time * 1e6:.3g} us"
 
 
-def roles_text(job: Job, plan: Plan, only: str | None, colour: bool) -> str:
-    """The roles: what each runs, holds, sends and receives in a step."""
-    servers = (
-        {role.name: role.endpoint for role in job.roles if role.kind == "pserver"}
-        if len(job.endpoints) <= 1000
-        else {}
-    )
+def roles_text(job: Job, found: CostEstimate, role: JobRole | None, colour: bool) -> str:
+    """The roles, or one of them: the ops that each runs, and what it holds, sends and receives in a step."""
+    rows = [row for row in found.table() if role is None or _covers(row, role)]
+    # An endpoint of a thousand servers says less than it hides
+    endpoints = len(job.endpoints) <= _MOST_ENDPOINTS and not all(row.trains for row in rows)
+    cells = []
+    for row in rows:
+        place = "" if row.trains else job.endpoints[row.first]
+        sizes = [amount(size) for size in (row.parameters, row.bytes_out, row.bytes_in)]
+        cells.append([row.role, *([place] if endpoints else []), str(row.ops), *sizes])
+    heads = ["role", *(["endpoint"] if endpoints else [])]
+    return table([*heads, "ops", "parameters", "sent a step", "received a step"], cells, len(heads), colour)
+
+
+def _covers(row: CostRow, role: JobRole) -> bool:
+    """True if a row is about the role."""
+    return row.kind == role.kind and row.first <= role.index <= row.last
+
+
+def cost_text(found: CostEstimate, colour: bool) -> str:
+    """The estimate: memory and traffic of each role, links, the step, and other numbers of trainers."""
+    parts = (_memory(found, colour), _links(found, colour), _step(found), _scaling(found, colour))
+    return "\n".join(part for part in parts if part)
+
+
+def _memory(found: CostEstimate, colour: bool) -> str:
+    heads = ("role", "ops", "parameters", "state", "activations", "sent", "received", "messages", "busy")
     rows = [
         (
             row.role,
-            servers.get(row.role, ""),
             str(row.ops),
             amount(row.parameters),
+            amount(row.state),
+            amount(row.activations),
             amount(row.bytes_out),
             amount(row.bytes_in),
+            f"{row.messages:.4g}",
+            seconds(row.seconds),
         )
-        for row in plan.table()
-        if only is None or _covers(row.role, only)
+        for row in found.table()
     ]
-    with_servers = any(row[1] for row in rows)
-    heads = ("role", "endpoint", "ops", "parameters", "sent a step", "received a step")
-    if not with_servers:
-        heads, rows = (heads[0], *heads[2:]), [(row[0], *row[2:]) for row in rows]  # type: ignore[assignment,misc]
-    return table(heads, rows, 2 if with_servers else 1, colour)
+    return table(heads, rows, colour=colour)
 
 
-def _covers(label: str, name: str) -> bool:
-    """Whether a row called `trainer0..9` is about the role `trainer3`."""
-    first, dots, last = label.partition("..")
-    if not dots:
-        return label == name
-    kind = first.rstrip("0123456789")
-    number = name[len(kind) :]
-    return name.startswith(kind) and number.isdigit() and int(first[len(kind) :]) <= int(number) <= int(last)
+def _links(found: CostEstimate, colour: bool) -> str:
+    links = found.links[:_MOST_LINKS]
+    rows = [(link.sender, link.receiver, amount(link.bytes), f"{link.messages:.4g}") for link in links]
+    text = table(("from", "to", "bytes a step", "messages"), rows, 2, colour)
+    hidden = len(found.links) - len(links)
+    return text + (f"\n... and {hidden} more links\n" if hidden else "")
 
 
-def plan_text(plan: Plan, colour: bool) -> str:
-    """The plan: memory and traffic of each role, links, the step, and other numbers of trainers."""
-    return "\n".join(_plan_parts(plan, colour))
-
-
-def _plan_parts(plan: Plan, colour: bool) -> Iterator[str]:
-    heads = ("role", "ops", "parameters", "state", "activations", "sent", "received", "messages", "busy")
-    yield table(
-        heads,
-        [
-            (
-                row.role,
-                str(row.ops),
-                amount(row.parameters),
-                amount(row.state),
-                amount(row.activations),
-                amount(row.bytes_out),
-                amount(row.bytes_in),
-                f"{row.messages:.4g}",
-                seconds(row.seconds),
-            )
-            for row in plan.table()
-        ],
-        colour=colour,
+def _step(found: CostEstimate) -> str:
+    computing = f", {seconds(found.compute_s)} of it computing" if found.compute_s else " on the links alone"
+    port = f"{seconds(found.port.latency_s)} a message, {amount(found.port.bytes_per_s)}/s"
+    return (
+        f"a step takes about {seconds(found.step_s)}{computing}; {found.bottleneck} is busy longest "
+        f"(port: {port})\n"
     )
-    links = plan.links[:20]
-    yield table(
-        ("from", "to", "bytes a step", "messages"),
-        [(link.sender, link.receiver, amount(link.bytes), f"{link.messages:.4g}") for link in links],
-        2,
-        colour,
-    )
-    if len(links) < len(plan.links):
-        yield f"... and {len(plan.links) - len(links)} more links\n"
-    computing = f", {seconds(plan.compute_s)} of it computing" if plan.compute_s else " on the links alone"
-    yield (
-        f"a step takes about {seconds(plan.step_s)}{computing}; {plan.bottleneck} is busy longest "
-        f"(port: {seconds(plan.link.latency_s)} a message, {amount(plan.link.bytes_per_s)}/s)\n"
-    )
-    yield table(
-        ("mode", "trainers", "step", "sent", "received", "samples a second"),
-        [
-            (
-                row.mode,
-                str(row.trainers),
-                seconds(row.seconds),
-                amount(row.bytes_out),
-                amount(row.bytes_in),
-                f"{row.samples_per_s:,.0f}",
-            )
-            for row in plan.scaling()
-        ],
-        colour=colour,
-    )
+
+
+def _scaling(found: CostEstimate, colour: bool) -> str:
+    heads = ("mode", "trainers", "step", "sent", "received", "samples a second")
+    rows = [
+        (
+            row.mode,
+            str(row.trainers),
+            seconds(row.seconds),
+            amount(row.bytes_out),
+            amount(row.bytes_in),
+            f"{row.samples_per_s:,.0f}",
+        )
+        for row in found.scaling()
+    ]
+    return table(heads, rows, colour=colour)

@@ -1,5 +1,5 @@
 """`fluidlite-transpile`: what every process of a distributed job runs, as a table, files, a page, a
-difference, a plan or a check.
+difference, an estimate of its cost, or a check.
 """
 
 from __future__ import annotations
@@ -8,14 +8,23 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import FluidError
+from fluidlite.cli.capture import Captured
+from fluidlite.cli.completion import completion
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.transpiler.parts.roles import Job, Role
-
-if TYPE_CHECKING:
-    from fluidlite.transpiler.cost.estimate import Plan
+from fluidlite.cli.files import write_job
+from fluidlite.cli.options import config_of, endpoints_of, parse_options
+from fluidlite.cli.sources import load
+from fluidlite.cli.tables import cost_text, roles_text
+from fluidlite.show import FORMATS
+from fluidlite.show.diff import Baseline, diff_text
+from fluidlite.show.html import job_page
+from fluidlite.transpiler.check.report import check
+from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
+from fluidlite.transpiler.cost.model import Port
+from fluidlite.transpiler.modes import Job, make_job
+from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["main"]
 
@@ -45,16 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    from fluidlite.cli.options import parse_options
-
     options, script_argv = parse_options(argv)
     if options.completion:
-        from fluidlite.cli.completion import completion
-
         sys.stdout.write(completion(options.completion))
         return 0
-    from fluidlite.cli.sources import load
-
     _check_outputs(options)
     batches = (options.steps or STEPS) if options.feeds == "script" else 0
     captured = load(options.source, script_argv, options.startup, options.program, batches)
@@ -62,12 +65,7 @@ def _run(argv: Sequence[str]) -> int:
     return _verify(job, captured.feeds, options) if options.verify else _show(job, title, options)
 
 
-def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
-    from fluidlite.cli.capture import Captured
-    from fluidlite.cli.options import config_of, endpoints_of
-    from fluidlite.transpiler.parts.roles import make_job
-
-    assert isinstance(captured, Captured)
+def _job(options: argparse.Namespace, captured: Captured) -> tuple[Job, str]:
     trainers, endpoints = endpoints_of(options)
     job = make_job(
         captured.main,
@@ -86,27 +84,20 @@ def _job(options: argparse.Namespace, captured: object) -> tuple[Job, str]:
 def _check_outputs(options: argparse.Namespace) -> None:
     """UsageError where the options do not go together; before the script is run, which may take a while."""
     if options.verify:
-        if (
-            options.format not in (None, ["json"])
-            or options.output
-            or options.diff
-            or options.plan
-            or options.check
-            or options.role
-        ):
+        others = (options.output, options.role, options.diff, options.cost, options.check)
+        if any(others) or options.format not in (None, ["json"]):
             raise UsageError(
-                "--verify shows its proof, as JSON with --format json; --output, --role, --diff, --plan and "
-                "--check do not go "
-                "with it"
+                "--verify shows its proof, as JSON with --format json; --output, --role, --diff, --cost and "
+                "--check do not go with it"
             )
     elif options.format and not options.output:
         if len(options.format) > 1:
             raise UsageError("several formats need a folder: -o DIR")
         if options.format == ["pb"] and sys.stdout.isatty():
             raise UsageError("pb is no text: send it to a file, or use -o DIR")
-        if options.diff or options.plan or options.check:
+        if options.diff or options.cost or options.check:
             raise UsageError(
-                "--format without -o writes a program to stdout; --diff, --plan and --check do not go with it"
+                "--format without -o writes a program to stdout; --diff, --cost and --check do not go with it"
             )
 
 
@@ -117,41 +108,32 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         _to_stdout(job, title, options)
         return 0
     if options.output:
-        from fluidlite.cli.files import write_job
-
         names = write_job(job, _roles(job, options), options.format or ["text"], options.output, title)
         sys.stdout.write(f"{len(names)} file{'s' if len(names) > 1 else ''} in {options.output}\n")
     if options.diff:
         sys.stdout.writelines(_diffs(job, options, colour))
-    if options.plan:
-        from fluidlite.cli.tables import plan_text
-
-        sys.stdout.write(plan_text(_plan(job, options), colour))
+    if options.cost:
+        sys.stdout.write(cost_text(_cost(job, options), colour))
     if options.check:
-        from fluidlite.transpiler.check.report import check
-
         report = check(job)
         sys.stdout.write(f"{report}\n")
         return 0 if report.ok else 1
-    if not (options.diff or options.plan):
-        from fluidlite.cli.tables import roles_text
-
-        sys.stdout.write(roles_text(job, _plan(job, options), options.role, colour))
+    if not (options.diff or options.cost):
+        role = None if options.role is None else job.role(options.role)
+        sys.stdout.write(roles_text(job, _cost(job, options), role, colour))
     return 0
 
 
-def _plan(job: Job, options: argparse.Namespace) -> Plan:
-    """The plan for the machines that were described."""
-    from fluidlite.transpiler.cost.estimate import Link, plan
-
-    usual = Link()
-    link = Link(
+def _cost(job: Job, options: argparse.Namespace) -> CostEstimate:
+    """The cost of the job on the machines that were described."""
+    usual = Port()
+    port = Port(
         options.latency_us * 1e-6 if options.latency_us else usual.latency_s,
         options.gbits * 1e9 / 8 if options.gbits else usual.bytes_per_s,
     )
-    return plan(
+    return estimate(
         job,
-        link,
+        port,
         options.batch,
         options.sequence,
         options.compute_ms / 1e3 if options.compute_ms else None,
@@ -161,7 +143,7 @@ def _plan(job: Job, options: argparse.Namespace) -> Plan:
 
 def _verify(job: Job, feeds: Sequence[Mapping[str, object]], options: argparse.Namespace) -> int:
     """Run the job in this process and show what came of it."""
-    from fluidlite.cli.proofs import proof_json, prove
+    from fluidlite.cli.proofs import proof_json, prove  # with the executor: 0.2 s that only proofs take
 
     proof = prove(job, feeds, options.batch, options.steps or STEPS, options.sequence, options.seed)
     sys.stdout.write(proof_json(proof) if options.format else f"{proof}\n")
@@ -173,15 +155,12 @@ def _colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _roles(job: Job, options: argparse.Namespace) -> Sequence[Role]:
+def _roles(job: Job, options: argparse.Namespace) -> Sequence[JobRole]:
     return job.roles if options.role is None else [job.role(options.role)]
 
 
 def _to_stdout(job: Job, title: str, options: argparse.Namespace) -> None:
     """One role's main program, or the page of the job."""
-    from fluidlite.show import FORMATS
-    from fluidlite.show.html import job_page
-
     (name,) = options.format
     role = job.roles[0] if options.role is None else job.role(options.role)
     data = job_page(job, title).encode() if name == "html" else FORMATS[name].render(job.programs(role).main)
@@ -194,15 +173,15 @@ def _diffs(job: Job, options: argparse.Namespace, colour: bool) -> Iterator[str]
     """The asked role's difference; else those of the first trainer and the first server, which stand for
     the others.
     """
-    from fluidlite.show.diff import Baseline, diff_text
-
     baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
     first = {role.kind: role for role in reversed(job.roles)}
-    for role in [job.role(options.role)] if options.role is not None else list(reversed(first.values())):
-        for which, baseline in baselines.items():
-            title = f"{role.name}{f' at {role.endpoint}' if role.endpoint else ''}: {which} program against the original"
-            edits = baseline.diff(getattr(job.programs(role), which))
-            yield f"{title}\n{diff_text(edits, colour)}\n"
+    roles = list(reversed(first.values())) if options.role is None else [job.role(options.role)]
+    for role in roles:
+        made = job.programs(role)
+        place = f" at {role.endpoint}" if role.endpoint else ""
+        for which, program in (("main", made.main), ("startup", made.startup)):
+            text = diff_text(baselines[which].diff(program), colour)
+            yield f"{role.name}{place}: {which} program against the original\n{text}\n"
 
 
 if __name__ == "__main__":

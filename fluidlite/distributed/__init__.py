@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from fluidlite.distributed.checkpoint import Resumed, load_checkpoint, save_checkpoint
 from fluidlite.distributed.checkpoint_files import Checkpoint, latest_checkpoint
-from fluidlite.distributed.cluster import Proof, verify
-from fluidlite.distributed.environment import Seat, roles_from_environment
-from fluidlite.distributed.worker import SCRIPT_MODES, Worker, add_job_options, join_job
+from fluidlite.distributed.cluster import verify
+from fluidlite.distributed.environment import ProcessRole, roles_from_environment
+from fluidlite.distributed.proof import Proof
+from fluidlite.distributed.worker import Worker, add_job_options, join_job, script_modes
 
 __all__ = [
-    "SCRIPT_MODES",
     "Checkpoint",
+    "ProcessRole",
     "Proof",
     "Resumed",
-    "Seat",
     "Worker",
     "add_job_options",
     "join_job",
@@ -23,5 +23,6 @@ __all__ = [
     "load_checkpoint",
     "roles_from_environment",
     "save_checkpoint",
+    "script_modes",
     "verify",
 ]

@@ -1,145 +1,37 @@
-"""A whole job in one process, held against what it should compute."""
+"""Proofs: a whole job runs in one process, and is compared with its reference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.distributed.proof import Proof
 from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of
 from fluidlite.distributed.replay import Merging, Replay
 from fluidlite.distributed.replay_geo import GeoReplay
-from fluidlite.distributed.shares import Values, apart, share
-from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount, compare_with_plan
+from fluidlite.distributed.shares import Values, max_relative_difference, share
+from fluidlite.distributed.traffic import compare_with_estimate
 from fluidlite.distributed.trial import Outcome, Trial
+from fluidlite.executor.comm.background.communicator import Settings
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.turns import Turns
 from fluidlite.ir.program import Program
-from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.modes import Job, Mode, Reference, make_job
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["Proof", "verify"]
-
-ONE_PROCESS, AVERAGING, IN_ORDER = (
-    "one process on the whole batches",
-    "processes that take the mean of their parameters after each step",
-    "a simulation of its servers that takes the same messages in the same order",
-)
-_SHOWN = 20
-_TIMES, _MOST = (
-    4.0,
-    2e-3,
-)  # what is allowed where rounding alone makes much: so many times that, and never more than so much
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What came of running a job beside its reference.
-
-    Attributes
-    ----------
-    reference: what it was compared with, in words.
-    differences: parameter -> largest difference after the last step on any role, divided by the parameter's
-        largest value.
-    tolerance: what `equal` allows for them where rounding makes no more.
-    rounding: where a difference is larger than `tolerance`, how far one process ends from itself when it
-        rounds otherwise, for optimizers blow rounding up (the first step of Adam is as long for a tiny
-        gradient as for a large one); else 0.
-    links: what went over each link, beside the plan.
-    """
-
-    mode: str
-    steps: int
-    trainers: int
-    servers: int
-    reference: str
-    differences: Mapping[str, float]
-    tolerance: float
-    rounding: float
-    links: Sequence[LinkCount]
-
-    @property
-    def allowed(self) -> float:
-        """The largest difference that `equal` allows: `tolerance`, or a few times what rounding does,
-        within reason.
-        """
-        return max(self.tolerance, min(_TIMES * self.rounding, _MOST))
-
-    @property
-    def equal(self) -> bool:
-        """Whether the job computes what its reference does."""
-        return all(difference <= self.allowed for difference in self.differences.values())
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether every link carried what the plan foresaw (at most that, where rows of sparse gradients
-        go over it).
-        """
-        return all(link.ok for link in self.links)
-
-    @property
-    def ok(self) -> bool:
-        """Whether both are so."""
-        return self.equal and self.as_planned
-
-    @property
-    def traffic(self) -> Mapping[tuple[str, str], float]:
-        """Bytes that went from one to another, startup and end included."""
-        return {(link.source, link.target): link.besides + link.a_step * self.steps for link in self.links}
-
-    def __str__(self) -> str:
-        from fluidlite.cli.tables import table
-
-        worst = sorted(self.differences, key=self.differences.__getitem__, reverse=True)
-        servers = f", {self.servers} servers" if self.servers else ""
-        head = (
-            f"{self.mode}, {self.trainers} trainers{servers}, {self.steps} steps: "
-            f"{'equal to' if self.equal else 'NOT EQUAL to'} "
-            f"{self.reference}\nlargest relative difference {self.differences[worst[0]]:.1e} in {worst[0]}, "
-            f"allowed {self.allowed:.0e}"
-            + (f" (rounding alone makes {self.rounding:.0e} here)" if self.rounding else "")
-            + "\n"
-        )
-        rows = [
-            (
-                name,
-                f"{self.differences[name]:.1e}",
-                "" if self.differences[name] <= self.allowed else "TOO LARGE",
-            )
-            for name in worst[:_SHOWN]
-        ]
-        more = (
-            f"... and {len(worst) - _SHOWN} more, with smaller differences\n" if len(worst) > _SHOWN else ""
-        )
-        slack = f"(as planned: within {SLACK_SHARE:.0%} and {SLACK_BYTES:.0f} bytes)\n"
-        return f"{head}\n{table(('parameter', 'difference', ''), rows)}{more}\n{self._links_text()}{slack}{'ok' if self.ok else 'FAILED'}"
-
-    def _links_text(self) -> str:
-        from fluidlite.cli.tables import table
-
-        rows = [
-            (
-                link.source,
-                link.target,
-                f"{link.besides:,}",
-                f"{link.a_step:,.0f}",
-                "" if link.planned is None else f"{'at most ' if link.bound else ''}{link.planned:,.0f}",
-                "" if link.ok else "NOT AS PLANNED",
-            )
-            for link in self.links[:_SHOWN]
-        ]
-        more = f"... and {len(self.links) - _SHOWN} more links\n" if len(self.links) > _SHOWN else ""
-        return table(("from", "to", "start and end", "bytes a step", "planned", ""), rows, 2) + more
+__all__ = ["verify", "verify_job"]
 
 
 def verify(
     program: Program,
     startup: Program,
     feeds: Sequence[Mapping[str, Any]],
-    mode: str = "pserver",
+    mode: str | Mode = "pserver",
     trainers: int = 2,
     pservers: int | str | Sequence[str] = 2,
     config: DistributeTranspilerConfig | None = None,
@@ -150,10 +42,9 @@ def verify(
     """Run the job that `program` becomes, a thread for each role, and compare its parameters with those of a
     reference.
 
-    Modes that keep the trainers in step are compared with one process on the whole batches; "local_sgd" with
-    processes that average after each step. Asynchronous jobs run one role at a time, in an order that is the
-    same in every run, and are compared with a simulation of the algorithm that takes the same messages in the
-    same order.
+    Each mode says what it is compared with. Modes that keep the trainers in step: with one process on the
+    whole batches. Asynchronous jobs run one role at a time, in an order that is the same in every run, and
+    are compared with a simulation of the algorithm that takes the same messages in the same order.
 
     Parameters
     ----------
@@ -161,7 +52,7 @@ def verify(
         they are.
     feeds: the whole batches, one a step; trainer i of n gets rows [i * B / n, (i + 1) * B / n) of each, so n
         must divide B.
-    mode: one of `fluidlite.transpiler.MODES`.
+    mode: one of `fluidlite.transpiler.mode_names()`, or a mode.
     sync_mode: False (here or in `config`): servers take each gradient as it comes.
     seed: in asynchronous jobs another order, drawn from this seed, instead of a turn for each role after the
         other.
@@ -182,36 +73,67 @@ def verify_job(
 ) -> Proof:
     """The same for a job that is there already."""
     shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
-    initial, in_order = Initial(job), job.has_servers and (job.mode == "geo_sgd" or not job.sync_mode)
-    network = LocalNetwork(Turns(seed) if in_order or seed is not None else None)
+    initial, reference = Initial(job), job.mode.reference
+    network = LocalNetwork(Turns(seed) if reference.in_order or seed is not None else None)
+    case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()
-    if in_order:
-        reference, differences = IN_ORDER, _from_replay(outcome, _replay(job, initial, shares, network))
-    elif job.mode == "local_sgd":
-        reference, differences = AVERAGING, _from_one(job, outcome, averaging_processes(job, initial, shares))
-    else:
-        reference, differences = ONE_PROCESS, _from_one(job, outcome, one_process(job, initial, feeds))
-    links = compare_with_plan(job, outcome.counted, outcome.in_steps, len(feeds), *_samples(shares[0]))
+    differences = _COMPARED[reference](case, outcome)
+    links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), *_samples(shares[0]))
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
     return Proof(
-        job.mode, len(feeds), job.trainers, servers, reference, differences, tolerance, rounding, links
+        job.mode.name,
+        len(feeds),
+        job.trainers,
+        servers,
+        reference.words,
+        differences,
+        tolerance,
+        rounding,
+        links,
     )
 
 
-def _replay(
-    job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork
-) -> Replay | GeoReplay:
-    """The simulation of an asynchronous job."""
-    if job.mode == "geo_sgd":
-        return GeoReplay(job, initial, shares, network.events)
-    merging = Merging()
-    if job.config.runtime_split_send_recv:
-        from fluidlite.executor.comm.background.communicator import Settings
+# ---------------------------------------------------------------------- references
+@dataclass(frozen=True)
+class _Case:
+    """A job that has run, and all that its reference needs to be computed."""
 
+    job: Job
+    initial: Initial
+    feeds: Sequence[Mapping[str, Any]]
+    shares: Sequence[Sequence[Values]]
+    network: LocalNetwork
+
+
+def _one_process(case: _Case, outcome: Outcome) -> dict[str, float]:
+    return _from_one(case.job, outcome, one_process(case.job, case.initial, case.feeds))
+
+
+def _averaging(case: _Case, outcome: Outcome) -> dict[str, float]:
+    return _from_one(case.job, outcome, averaging_processes(case.job, case.initial, case.shares))
+
+
+def _servers_in_order(case: _Case, outcome: Outcome) -> dict[str, float]:
+    merging = Merging()
+    if case.job.mode.communicator(case.job) is not None:
         settings = Settings.read({})
         merging = Merging(settings.max_merge_var_num, not settings.is_sgd_optimizer)
-    return Replay(job, initial, shares, network.events, merging)
+    events = case.network.events
+    return _from_replay(outcome, Replay(case.job, case.initial, case.shares, events, merging))
+
+
+def _changes_in_order(case: _Case, outcome: Outcome) -> dict[str, float]:
+    return _from_replay(outcome, GeoReplay(case.job, case.initial, case.shares, case.network.events))
+
+
+_COMPARED: Mapping[Reference, Callable[[_Case, Outcome], dict[str, float]]] = {
+    Reference.ONE_PROCESS: _one_process,
+    Reference.AVERAGING: _averaging,
+    Reference.SERVERS_IN_ORDER: _servers_in_order,
+    Reference.CHANGES_IN_ORDER: _changes_in_order,
+}
+"""Parameter -> largest relative difference between an outcome and its reference."""
 
 
 def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
@@ -223,18 +145,21 @@ def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
     for name, value in outcome.servers.items():
         found[name].append(value)
     return {
-        name: max((apart(value, wanted[name]) for value in values), default=0.0)
+        name: max((max_relative_difference(value, wanted[name]) for value in values), default=0.0)
         for name, values in found.items()
     }
 
 
 def _from_replay(outcome: Outcome, replay: Replay | GeoReplay) -> dict[str, float]:
     """How far each parameter is from the simulation's, on the servers and on each trainer."""
-    found = {name: [apart(value, replay.servers[name])] for name, value in outcome.servers.items()}
+    found = {
+        name: [max_relative_difference(value, replay.servers[name])]
+        for name, value in outcome.servers.items()
+    }
     for mine, wanted in zip(outcome.trainers, replay.trainers, strict=True):
         for name, value in wanted.items():
             if name not in replay.remote:
-                found.setdefault(name, []).append(apart(mine[name], value))
+                found.setdefault(name, []).append(max_relative_difference(mine[name], value))
     return {name: max(values) for name, values in found.items()}
 
 

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.mpi_start import under_mpi
+from fluidlite.transpiler.parts.endpoints import parse_endpoints
+from fluidlite.transpiler.parts.roles import PSERVER, TRAINER
 
-__all__ = ["Seat", "roles_from_environment"]
+__all__ = ["ProcessRole", "roles_from_environment"]
 
 HOW_TO_START = (
     "start several processes, by `mpirun -n 4 python -m mpi4py ...` or one by one with TRAINING_ROLE, "
@@ -19,7 +22,7 @@ _FIRST_PORT = 6174
 
 
 @dataclass(frozen=True)
-class Seat:
+class ProcessRole:
     """One process's place in a job.
 
     Attributes
@@ -42,7 +45,7 @@ class Seat:
         return self.trainers + len(self.servers)
 
 
-def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None = None) -> Seat:
+def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None = None) -> ProcessRole:
     """This process's place: its rank under `mpirun` (trainers first, then `pservers` servers), else what
     fluid's variables say.
 
@@ -58,16 +61,14 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     on every process.
     """
     values = os.environ if environ is None else environ
-    from fluidlite.executor.comm.mpi.session import under_mpi
-
     if environ is None and under_mpi():
-        return _seat_of_rank(pservers)
+        return _role_of_rank(pservers)
     if "TRAINING_ROLE" in values:
-        return _seat_of_variables(values)
-    return Seat("trainer", 0, 1)
+        return _role_of_variables(values)
+    return ProcessRole(TRAINER, 0, 1)
 
 
-def _seat_of_rank(pservers: int) -> Seat:
+def _role_of_rank(pservers: int) -> ProcessRole:
     from mpi4py import MPI
 
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
@@ -79,12 +80,12 @@ def _seat_of_rank(pservers: int) -> Seat:
     servers = tuple(
         f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers)
     )  # names: over MPI nobody listens there
-    return Seat(
-        *(("trainer", rank) if rank < trainers else ("pserver", rank - trainers)), trainers, servers, "mpi"
+    return ProcessRole(
+        *((TRAINER, rank) if rank < trainers else (PSERVER, rank - trainers)), trainers, servers, "mpi"
     )
 
 
-def _seat_of_variables(values: Mapping[str, str]) -> Seat:
+def _role_of_variables(values: Mapping[str, str]) -> ProcessRole:
     role = values["TRAINING_ROLE"].upper()
     if role not in ("TRAINER", "PSERVER"):
         raise TranspilerError(
@@ -102,13 +103,13 @@ def _seat_of_variables(values: Mapping[str, str]) -> Seat:
             raise TranspilerError(
                 f"this server is at {here}, which is none of the servers: {', '.join(servers)}"
             )
-        return Seat("pserver", servers.index(here), trainers, servers, "environment")
+        return ProcessRole(PSERVER, servers.index(here), trainers, servers, "environment")
     index = _number(values, "PADDLE_TRAINER_ID")
     if index >= trainers:
         raise TranspilerError(
             f"PADDLE_TRAINER_ID is {index}, but there are {trainers} trainers, numbered from 0"
         )
-    return Seat("trainer", index, trainers, servers, "environment")
+    return ProcessRole(TRAINER, index, trainers, servers, "environment")
 
 
 def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -120,8 +121,6 @@ def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
         raise TranspilerError(
             "TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?"
         )
-    from fluidlite.transpiler.parts.endpoints import parse_endpoints
-
     return parse_endpoints(given)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.shares import Values, apart, get, put
+from fluidlite.distributed.shares import Values, get, max_relative_difference, put
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.transpiler import Job
+from fluidlite.transpiler.modes import Job
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
 
@@ -81,7 +81,7 @@ def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) 
         found = max(
             found,
             *(
-                apart(value, wanted[name])
+                max_relative_difference(value, wanted[name])
                 for name, value in one_process(job, initial, turned, nudged).items()
             ),
         )
@@ -116,8 +116,8 @@ def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Va
     return {name: get(scopes[0], name) for name in parameters(job)}
 
 
-def only(program: Program, kept: Sequence[Operator]) -> Program:
-    """A copy of a program with only some of the ops of its first block."""
+def part_of(program: Program, kept: Sequence[Operator]) -> Program:
+    """A copy of a program with some of the ops of its first block."""
     wanted = {op.idx for op in kept}
     new = program.clone()
     block = new.global_block()

@@ -1,5 +1,5 @@
-"""Asynchronous servers, simulated: the updates that they make, one by one, in the order in which their
-trainers' messages came.
+"""Simulation of asynchronous servers: their updates, one by one, in the order in which their trainers'
+messages came.
 
 The order is all that is taken from the run. Gradients are those of the original program on each trainer's
 share of the data, with the parameters that the trainer had fetched by then; updates are the original's
@@ -9,7 +9,7 @@ optimizer ops on a slice of the parameter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,13 @@ import numpy as np
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.references import Initial, only, parameters
+from fluidlite.distributed.references import Initial, parameters, part_of
 from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local.network import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
-from fluidlite.transpiler import Job
-from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.training import Training, Update, is_scheduling, is_updating, read_training
 from fluidlite.values.scope import Scope
@@ -52,19 +51,24 @@ class Replay:
         merging: Merging,
     ) -> None:
         training = read_training(job.main)
-        self.pieces = {piece.grad_name: piece for piece in job.slices}
         self.by_param = {piece.param_name: piece for piece in job.slices}
         self.remote = {piece.param for piece in job.slices if piece.sparse}
-        self._trainers = [_Trainer(job, training, initial, share, merging) for share in shares]
-        self._servers = {endpoint: _Server(job, training, initial) for endpoint in job.endpoints}
+        self._trainers = [_SimulatedTrainer(job, training, initial, share, merging) for share in shares]
+        self._servers = {endpoint: _SimulatedServer(job, training, initial) for endpoint in job.endpoints}
         self.held = {
-            piece.param_name: _Held(piece, training, initial, self._servers[piece.endpoint])
+            piece.param_name: _HeldSlice(piece, training, initial, self._servers[piece.endpoint])
             for piece in job.slices
         }
+        placement = job.placement
+        self._sent = [  # of each trainer, the slices by the names under which it sends their gradients
+            {placement.sent_name(piece, index): piece for piece in job.slices}
+            for index in range(job.trainers)
+        ]
+        numbers = {role.name: role.index for role in job.roles if role.trains}
         for event in events:
-            self._handle(event, int(event.role.removeprefix("trainer")))
+            self._handle(event, numbers[event.role])
         for index, trainer in enumerate(self._trainers):
-            trainer.check_complete(index, list(self.pieces))
+            trainer.check_complete(index, [piece.grad_name for piece in job.slices])
         self.servers = {
             name: np.concatenate(
                 [self.held[piece.param_name].value for piece in job.slices if piece.param == name]
@@ -80,12 +84,12 @@ class Replay:
         if event.kind is None:
             trainer.begin()
         elif event.kind is Kind.SEND:
-            name = event.name.removesuffix(f".trainer_{index}")
-            if name in self.pieces:
-                piece = self.pieces[name]
-                self.held[piece.param_name].update(index, _rows_of(trainer.gradient(name, piece), piece))
-            else:
-                self._servers[event.endpoint].count(index, trainer.take(f"{name} for {event.endpoint}")[1])
+            piece = self._sent[index].get(event.name)
+            if piece is not None:
+                gradient = trainer.gradient(piece.grad_name, piece)
+                self.held[piece.param_name].update(index, _rows_of(gradient, piece))
+            else:  # the steps that it has counted, of which it tells each server
+                self._servers[event.endpoint].count(index, trainer.take((event.name, event.endpoint))[1])
         elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
             whole, piece = event.kind is not Kind.ROWS, self.by_param[event.name]
             trainer.fetch(piece, self.held[event.name].fetched(index, whole), whole)
@@ -99,7 +103,7 @@ class Merging:
     mean: bool = False
 
 
-class _Trainer:
+class _SimulatedTrainer:
     """One trainer: its gradients of every step, and which of them it has sent."""
 
     def __init__(
@@ -107,14 +111,14 @@ class _Trainer:
     ) -> None:
         self.scope, self.exe, self.merging = initial.scope(), Executor(CPUPlace()), merging
         self.exe.naive = True
-        self.program = only(
+        self.program = part_of(
             job.main,
             [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)],
         )
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
         _keep(self.program, self.made)
         self.feeds, self.begun, self.done = feeds, 0, 0
-        self.sent: dict[str, int] = defaultdict(int)
+        self.sent: dict[Hashable, int] = defaultdict(int)
 
     def begin(self) -> None:
         """The next step begins, or there is none: first it looks up rows, if any."""
@@ -132,8 +136,8 @@ class _Trainer:
             assert held is not None
             found.append(held.value.array.copy() if isinstance(held.value, LoDTensor) else held.value)
 
-    def take(self, what: str) -> tuple[int, int]:
-        """Which values of a variable are sent now: the first of them, and how many."""
+    def take(self, what: Hashable) -> tuple[int, int]:
+        """The values of a variable that are sent now: the number of the first of them, and how many."""
         self.compute()
         first = self.sent[what]
         count = min(self.done - first, self.merging.most)
@@ -163,7 +167,7 @@ class _Trainer:
         held = self.scope.find_var(piece.param)
         assert held is not None
         mine = np.array(held.value)
-        mine[piece.first_row : piece.first_row + piece.shape[0]] = value
+        mine[piece.first_row : piece.end_row] = value
         put(self.scope, {piece.param: mine})
 
     def check_complete(self, index: int, names: Sequence[str]) -> None:
@@ -178,26 +182,26 @@ class _Trainer:
 
 def _rows_of(gradient: Any, piece: Slice) -> Any:
     """The part of a gradient that belongs to a slice."""
-    first, last = piece.first_row, piece.first_row + piece.shape[0]
+    first, last = piece.first_row, piece.end_row
     if not isinstance(gradient, SelectedRows):
         return gradient[first:last]
     mine = (gradient.ids >= first) & (gradient.ids < last)
     return SelectedRows(gradient.ids[mine] - first, piece.shape[0], gradient.array[mine])
 
 
-class _Server:
+class _SimulatedServer:
     """What the slices of one server share: learning rates, and the counts of steps that they depend on."""
 
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
         self.scope, self.exe = initial.scope(), Executor(CPUPlace())
         self.exe.naive = True
-        counter = layout_of(job).counter
+        counter = job.placement.counter
         self.counter = None if counter is None else counter.name
         self.counts = [1.0] * job.trainers
         self.corrects = bool(job.config.enable_dc_asgd)
         self.schedule: Program | None = None
         if training.schedule:
-            self.schedule = only(
+            self.schedule = part_of(
                 job.main, [op for op in training.schedule if self.counter not in op.output_arg_names]
             )
             _keep(self.schedule, _rates(training))
@@ -217,21 +221,19 @@ class _Server:
         self.exe.run(self.schedule, scope=self.scope)
 
 
-class _Held:
+class _HeldSlice:
     """A slice of a parameter on its server, with the optimizer's state that belongs to it."""
 
-    def __init__(self, piece: Slice, training: Training, initial: Initial, server: _Server) -> None:
+    def __init__(self, piece: Slice, training: Training, initial: Initial, server: _SimulatedServer) -> None:
         update = next(update for update in training.updates if update.param == piece.param)
         self.piece, self.server, self.grad = piece, server, update.grad
         self.scope: Scope = server.scope.new_scope()
-        self.program = only(training.program, update.ops)
+        self.program = part_of(training.program, update.ops)
         _keep(self.program, {update.grad, *_rates(training)})
         whole = initial.values[piece.param].shape
         for name in {piece.param, *_written(update, training.program)}:
             value = initial.values[name]
-            mine = (
-                value[piece.first_row : piece.first_row + piece.shape[0]] if value.shape == whole else value
-            )
+            mine = value[piece.first_row : piece.end_row] if value.shape == whole else value
             self.scope.var(name).set(LoDTensor(mine.copy()))
         self.known: dict[int, Any] = {}  # as each trainer knows it, where delays are corrected
         self.corrects = server.corrects

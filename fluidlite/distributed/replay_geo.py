@@ -1,5 +1,5 @@
-"""Geo-SGD, simulated: trainers that train by themselves, and exchange what has changed in the order in which
-their messages came.
+"""Simulation of geo-SGD: trainers that train by themselves, and exchange changes in the order in which their
+messages came.
 
 With n trainers, one that has x and last knew o sends (x - o) / n and then knows o + (x - o) / n; servers add
 what comes. When a server's value p comes back, it goes on with x + (p - o) and knows p. Of sparse tables only
@@ -20,11 +20,9 @@ from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local.network import Event
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
-from fluidlite.transpiler import Job
-from fluidlite.transpiler.cost.estimate import geo_steps
-from fluidlite.transpiler.modes import layout_of
+from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import Slice
-from fluidlite.transpiler.pserver.geo_sgd import DELTA, is_sparse
+from fluidlite.transpiler.pserver.geo_sgd import change_name, is_sparse
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["GeoReplay"]
@@ -38,18 +36,22 @@ class GeoReplay:
     def __init__(
         self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]
     ) -> None:
-        layout = layout_of(job)
+        placement = job.placement
         self.remote: set[str] = set()
         self.pieces = {piece.param_name: piece for piece in job.slices}
-        self.sparse = {param for param in layout.by_param if is_sparse(layout, param)}
-        grads = {param: layout.updates[param].grad for param in self.sparse}
-        self.servers = {name: initial.values[name].copy() for name in layout.by_param}
+        self.sparse = {param for param in placement.by_param if is_sparse(placement, param)}
+        grads = {param: placement.updates[param].grad for param in self.sparse}
+        self.servers = {name: initial.values[name].copy() for name in placement.by_param}
         self._changed = [
             {name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares
         ]
-        self._trainers = [_Trainer(job, initial, share, list(self.servers), grads) for share in shares]
+        self._trainers = [
+            _SimulatedGeoTrainer(job, initial, share, list(self.servers), grads) for share in shares
+        ]
+        self._changes = {change_name(piece.param_name): piece for piece in job.slices}
+        numbers = {role.name: role.index for role in job.roles if role.trains}
         for event in events:
-            self._handle(event, int(event.role.removeprefix("trainer")))
+            self._handle(event, numbers[event.role])
         for index, trainer in enumerate(self._trainers):
             trainer.check_complete(index)
         self.trainers = [
@@ -60,15 +62,15 @@ class GeoReplay:
         trainer = self._trainers[index]
         if event.kind is None:
             trainer.begin()
-        elif event.kind is Kind.SEND and event.name.endswith(DELTA):
-            piece = self.pieces[event.name.removesuffix(DELTA)]
+        elif event.kind is Kind.SEND and event.name in self._changes:
+            piece = self._changes[event.name]
             rows, change = trainer.change(piece)
             self.servers[piece.param][rows] += change
             for seen in self._changed:
                 seen[piece.param][rows] = True
         elif event.name in self.pieces and event.kind is not Kind.SEND:
             piece = self.pieces[event.name]
-            rows = np.arange(piece.first_row, piece.first_row + piece.shape[0])
+            rows = np.arange(piece.first_row, piece.end_row)
             if piece.param in self.sparse and trainer.done:
                 changed = self._changed[index][piece.param]
                 rows = rows[changed[rows]]
@@ -76,7 +78,7 @@ class GeoReplay:
             trainer.take_in(piece.param, rows, self.servers[piece.param][rows])
 
 
-class _Trainer:
+class _SimulatedGeoTrainer:
     """One trainer, with what it last knew of the servers."""
 
     def __init__(
@@ -87,13 +89,16 @@ class _Trainer:
         self.program = job.main.clone()
         for grad in grads.values():
             self.program.global_block().var(grad).persistable = True
-        self.every, self.trainers, self.grads, self.feeds = geo_steps(job), job.trainers, grads, feeds
+        self.every, self.trainers, self.grads, self.feeds = (
+            job.mode.steps_between_exchanges(job),
+            job.trainers,
+            grads,
+            feeds,
+        )
         self.begun = self.done = 0
         self.known = {name: initial.values[name].copy() for name in names}
         self.looked_up: dict[str, set[int]] = {name: set() for name in grads}
-        self.outgoing: dict[
-            str, Any
-        ] = {}  # changes of the push that goes on, and how many slices of each are sent
+        self.outgoing: dict[str, Any] = {}  # rows and changes of the push that goes on
         self.pushed = 0
 
     def begin(self) -> None:
@@ -126,7 +131,7 @@ class _Trainer:
             self.pushed = self.done
             self.outgoing = {name: self._change(name) for name in self.known}
         rows, change = self.outgoing[piece.param]
-        mine = (rows >= piece.first_row) & (rows < piece.first_row + piece.shape[0])
+        mine = (rows >= piece.first_row) & (rows < piece.end_row)
         return rows[mine], change[mine]
 
     def _change(self, name: str) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from fluidlite.base.place import CPUPlace
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["Values", "apart", "get", "put", "share"]
+__all__ = ["Values", "get", "max_relative_difference", "put", "share"]
 
 Values = dict[str, Any]
 
@@ -79,7 +79,7 @@ def put(scope: Scope, values: Mapping[str, Any]) -> None:
             held.get_tensor().set(value, CPUPlace())
 
 
-def apart(found: Any, wanted: Any) -> float:
+def max_relative_difference(found: Any, wanted: Any) -> float:
     """The largest difference over the largest value; of a parameter of zeros, the largest difference. Not
     a number is infinitely far.
     """

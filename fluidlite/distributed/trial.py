@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.references import Initial, only, parameters
+from fluidlite.communicator import Communicator
+from fluidlite.distributed.references import Initial, parameters, part_of
 from fluidlite.distributed.shares import Values, get, put
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
-from fluidlite.transpiler import Job, Role
-from fluidlite.transpiler.config import DistributedMode
-from fluidlite.transpiler.cost.estimate import geo_steps
+from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.roles import JobRole
 from fluidlite.values.scope import Scope
 
-__all__ = ["Outcome", "Trial", "communicator_of", "programs_of_trainer"]
+__all__ = ["Outcome", "Trial", "communicator_of"]
 
 
 @dataclass
@@ -46,21 +46,22 @@ class Trial:
     def run(self) -> Outcome:
         """Run all roles to their end."""
         found = run_roles(self.network, [(role.name, self.work(role)) for role in self.job.roles])
-        trainers = [found[role.name] for role in self.job.roles if role.kind == "trainer"]
+        trainers = [found[role.name] for role in self.job.roles if role.trains]
         return Outcome(trainers, self.joined(found), self.in_steps, dict(self.network.bytes))
 
-    def work(self, role: Role) -> Callable[[], Values]:
+    def work(self, role: JobRole) -> Callable[[], Values]:
         """What a role's thread does; gives the variables that it ends with."""
-        return (lambda: self.train(role)) if role.kind == "trainer" else (lambda: self.serve(role))
+        return (lambda: self.train(role)) if role.trains else (lambda: self.serve(role))
 
-    def train(self, role: Role) -> Values:
-        main, startups = programs_of_trainer(self.job, role.index)
+    def train(self, role: JobRole) -> Values:
+        main, startups = self.job.mode.trainer(self.job, role.index)
         scope, exe = Scope(), Executor(CPUPlace())
         for startup in startups:
             exe.run(startup, scope=scope)
         if not self.job.has_servers:
             put(scope, self.initial.values)
-            put(scope, {f"{name}@SNAPSHOT": self.initial.values[name] for name in parameters(self.job)})
+            for name, copies in self.job.mode.copies(self.job, role).items():
+                put(scope, dict.fromkeys(copies, self.initial.values[name]))
         communicator = communicator_of(self.job, main)
         if communicator is not None:
             put(
@@ -80,19 +81,19 @@ class Trial:
         exe.close()
         return {name: get(scope, name) for name in parameters(self.job)}
 
-    def bytes_of(self, role: Role) -> dict[tuple[str, str], int]:
+    def bytes_of(self, role: JobRole) -> dict[tuple[str, str], int]:
         """What has gone over the links of a trainer so far."""
         with self.network.changed:
             return {link: size for link, size in self.network.bytes.items() if role.name in link}
 
-    def serve(self, role: Role) -> Values:
+    def serve(self, role: JobRole) -> Values:
         programs, scope, exe = self.job.programs(role), Scope(), Executor(CPUPlace())
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in self.job.slices if piece.endpoint == role.endpoint]
+        copies = self.job.mode.copies(self.job, role)
         for piece in mine:
-            value = self.initial.values[piece.param][piece.first_row : piece.first_row + piece.shape[0]]
-            copies = [f"{piece.param_name}.trainer_{trainer}_bak" for trainer in range(self.job.trainers)]
-            put(scope, dict.fromkeys([piece.param_name, *copies], value))
+            value = self.initial.values[piece.param][piece.first_row : piece.end_row]
+            put(scope, dict.fromkeys([piece.param_name, *copies.get(piece.param_name, ())], value))
         exe.run(programs.main, scope=scope)
         return {piece.param_name: get(scope, piece.param_name) for piece in mine}
 
@@ -100,7 +101,7 @@ class Trial:
         """Each parameter, put together from the servers."""
         held: dict[str, Any] = {}
         for role in self.job.roles:
-            if role.kind == "pserver":
+            if not role.trains:
                 held |= found[role.name]
         params = dict.fromkeys(piece.param for piece in self.job.slices)
         return {
@@ -109,53 +110,14 @@ class Trial:
         }
 
 
-def programs_of_trainer(job: Job, index: int) -> tuple[Program, list[Program]]:
-    """What a trainer runs step by step, and what it runs once before, in order.
-
-    In mode "nccl2" fluid's runtime reduced the gradients behind the program; here ops are added that do.
-    """
-    programs = job.trainer(index)
-    if job.mode != "nccl2":
-        return programs.main, [programs.startup]
-    from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
-
-    config = job.config
-    group = config.hierarchical_allreduce_inter_nranks if config.use_hierarchical_allreduce else 0
-    made = reduce_over_trainers(programs.main, Trainers(index, job.trainers, config.nccl_comm_num, group))
-    return made.main, [programs.startup, made.startup]
-
-
 def first_copies(startup: Program) -> Program:
     """The part of a startup program that has geo-SGD's communicator take its first copies."""
-    return only(startup, [op for op in startup.global_block().ops if op.type == "send"])
+    return part_of(startup, [op for op in startup.global_block().ops if op.type == "send"])
 
 
-def communicator_of(job: Job, main: Program, envs: Mapping[str, Any] | None = None) -> Any:
-    """What stands between a trainer and the servers while it trains; None where its ops talk to them by
+def communicator_of(job: Job, main: Program, envs: Mapping[str, Any] | None = None) -> Communicator | None:
+    """The communicator between a trainer and the servers while it trains; None where its ops talk to them by
     themselves.
     """
-    if job.mode != "geo_sgd" and (job.sync_mode or not job.config.runtime_split_send_recv):
-        return None
-    from fluidlite.communicator import Communicator
-
-    if job.mode != "geo_sgd":
-        return Communicator(
-            main,
-            int(DistributedMode.HALF_ASYNC if job.config.half_async else DistributedMode.ASYNC),
-            envs=envs or {},
-        )
-    from fluidlite.transpiler.modes import layout_of
-    from fluidlite.transpiler.pserver.geo_sgd import is_sparse
-
-    layout = layout_of(job)
-    pushed = {
-        param: {
-            "var_names": [piece.param_name for piece in pieces],
-            "sections": [str(piece.shape[0]) for piece in pieces],
-            "epmap": [piece.endpoint for piece in pieces],
-            "is_sparse": [str(is_sparse(layout, param))],
-        }
-        for param, pieces in layout.by_param.items()
-    }
-    facts = {"push_vars": pushed, "trainers": job.trainers, "push_nums": geo_steps(job)}
-    return Communicator(main, int(DistributedMode.GEO), facts, envs or {})
+    needed = job.mode.communicator(job)
+    return None if needed is None else Communicator(main, int(needed.kind), needed.facts, envs or {})

@@ -1,5 +1,5 @@
-"""What a training script needs to be one process of a job: the programs of its role, its share of the
-data, and a proof afterwards.
+"""A training script as one process of a job: the programs of its role, its share of the data, and a proof
+afterwards.
 """
 
 from __future__ import annotations
@@ -10,35 +10,36 @@ from typing import Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.environment import HOW_TO_START, Seat, roles_from_environment
+from fluidlite.communicator import Communicator
+from fluidlite.distributed.environment import HOW_TO_START, ProcessRole, roles_from_environment
 from fluidlite.distributed.references import parameters
-from fluidlite.distributed.shares import apart, get, put
-from fluidlite.distributed.trial import communicator_of, programs_of_trainer
+from fluidlite.distributed.shares import get, max_relative_difference, put
+from fluidlite.distributed.trial import communicator_of
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
-from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.modes import LOCAL, Job, Mode, all_modes, make_job
+from fluidlite.transpiler.parts.roles import PSERVER, TRAINER
 from fluidlite.values.scope import Scope, global_scope, scope_guard
 
-__all__ = ["SCRIPT_MODES", "Worker", "add_job_options", "join_job"]
+__all__ = ["Worker", "add_job_options", "join_job", "script_modes"]
 
-_ASYNCHRONOUS = ("async", "half_async", "geo_sgd")
-_SERVED = {"pserver": "pserver", "async": "pserver", "half_async": "pserver", "geo_sgd": "geo_sgd"}
-SCRIPT_MODES = ("local", *_SERVED, "grad_allreduce", "local_sgd", "nccl2")
-"""The modes that a script can be started in; "async" and "half_async" are those of servers that do not
-wait for all trainers.
-"""
+
+def script_modes() -> dict[str, Mode]:
+    """Name -> mode, of those that a script can be started in: "local", and modes of several processes."""
+    return {mode.name: mode for mode in (LOCAL, *all_modes()) if mode is LOCAL or not mode.one_process}
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--mode`, `--pservers` and `--compare`: what `join_job` asks for, and whether to train again in
-    one process.
+    """Add `--mode` and `--pservers`, the arguments of `join_job`, and `--compare`, to train again in one
+    process.
     """
     group = parser.add_argument_group("as one of several processes (docs/RUNNING.md)")
     group.add_argument(
         "--mode",
-        choices=SCRIPT_MODES,
-        default="local",
+        choices=tuple(script_modes()),
+        default=LOCAL.name,
         help="how the processes work together (default: local)",
     )
     group.add_argument(
@@ -54,7 +55,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
 
 
 def join_job(
-    mode: str = "local",
+    mode: str = LOCAL.name,
     pservers: int = 1,
     main: Program | None = None,
     startup: Program | None = None,
@@ -65,45 +66,31 @@ def join_job(
 
     Parameters
     ----------
-    mode: one of `SCRIPT_MODES`; "local" is the whole job.
+    mode: one of `script_modes()`; "local" is the whole job.
     pservers: how many of the processes of an `mpirun` are servers, where the mode has any; over TCP the
     environment says so.
 
     TranspilerError where the environment and the mode do not go together.
     """
-    if mode not in SCRIPT_MODES:
-        raise TranspilerError(
-            f"no mode {mode!r}{did_you_mean(mode, SCRIPT_MODES)} (modes: {', '.join(SCRIPT_MODES)})"
-        )
+    known = script_modes()
+    if mode not in known:
+        raise TranspilerError(f"no mode {mode!r}{did_you_mean(mode, known)} (modes: {', '.join(known)})")
+    chosen = known[mode]
     main, startup = main or default_main_program(), startup or default_startup_program()
-    if mode == "local":
-        return Worker(make_job(main, startup, "grad_allreduce", 1), Seat("trainer", 0, 1), mode)
-    seat = roles_from_environment(pservers if mode in _SERVED else 0)
-    if seat.by == "alone":
+    if chosen is LOCAL:
+        return Worker(make_job(main, startup, chosen, 1), ProcessRole(TRAINER, 0, 1))
+    process = roles_from_environment(pservers if chosen.has_servers else 0)
+    if process.by == "alone":
         raise TranspilerError(f"mode {mode!r} needs the other processes of the job: {HOW_TO_START}")
-    if seat.by == "environment" and mode not in _SERVED:
+    if process.by == "environment" and not chosen.has_servers:
         raise TranspilerError(
             f"mode {mode!r} has no servers, and its trainers find each other by MPI only: start them with "
-            f"mpirun"
+            "mpirun"
         )
-    places = list(seat.servers) if mode in _SERVED else seat.trainers
-    chosen = _config_of(mode, config)
-    return Worker(
-        make_job(main, startup, _SERVED.get(mode, mode), seat.trainers, places, chosen.sync_mode, chosen),
-        seat,
-        mode,
-    )
-
-
-def _config_of(mode: str, config: DistributeTranspilerConfig | None) -> DistributeTranspilerConfig:
-    chosen = (config or DistributeTranspilerConfig()).copy()
-    if mode in _ASYNCHRONOUS:
-        chosen.sync_mode = False
-    if mode == "half_async":
-        chosen.runtime_split_send_recv = chosen.half_async = True
-    if mode == "geo_sgd":
-        chosen.geo_sgd_mode = True
-    return chosen
+    places = list(process.servers) if chosen.has_servers else process.trainers
+    in_step = config is None or config.sync_mode
+    job = make_job(main, startup, chosen, process.trainers, places, in_step, config)
+    return Worker(job, process)
 
 
 class Worker:
@@ -111,26 +98,26 @@ class Worker:
 
     Attributes
     ----------
-    job, seat, mode: the job, this process's place in it, and the mode as `join_job` was asked for it.
+    job, process, mode: the job, this process's place in it, and the name of the job's mode.
     index, count: this trainer's number, and how many there are.
-    startup, main: what this process runs once, and step by step.
+    startup, main: the programs that this process runs once, and step by step.
     """
 
-    def __init__(self, job: Job, seat: Seat, mode: str) -> None:
-        self.job, self.seat, self.mode = job, seat, mode
-        self.index, self.count = seat.index, seat.trainers
-        self.communicator: Any = None  # what sends and fetches beside an asynchronous trainer
+    def __init__(self, job: Job, process: ProcessRole) -> None:
+        self.job, self.process, self.mode = job, process, job.mode.name
+        self.index, self.count = process.index, process.trainers
+        self.communicator: Communicator | None = None  # sends and fetches beside an asynchronous trainer
         self.first: dict[str, Any] = {}  # the parameters that training began with
-        self.main, (self.startup, *self.connect) = _programs(job, seat, mode)
+        self.main, (self.startup, *self.connect) = _programs(job, process)
 
     @property
     def serves(self) -> bool:
-        """Whether this process is a server."""
-        return self.seat.kind == "pserver"
+        """True if this process is a server."""
+        return self.process.kind == PSERVER
 
     @property
     def reports(self) -> bool:
-        """Whether this is the trainer that speaks for all."""
+        """True for the trainer that speaks for all."""
         return not self.serves and self.index == 0
 
     def serve(self) -> None:
@@ -149,7 +136,7 @@ class Worker:
     # ------------------------------------------------------------------ training
     def start(self, exe: Executor, keep: bool = False) -> None:
         """Initialise; the trainers then have the same parameters. `keep` remembers them for `compare`."""
-        self.communicator = communicator_of(self.job, self.main) if self.mode in _ASYNCHRONOUS else None
+        self.communicator = communicator_of(self.job, self.main)
         if self.communicator is not None:
             self.communicator.start()
         for program in (self.startup, *self.connect):
@@ -164,16 +151,12 @@ class Worker:
             self.communicator.stop()
         if self.reports:
             self.pull(exe)
-        if self.mode != "local":
+        if self.job.mode is not LOCAL:
             exe.close()
 
     def pull(self, exe: Executor) -> None:
         """Fetch the tables whose rows trainers ask for one by one."""
-        tables = (
-            dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse)
-            if self.job.has_servers
-            else {}
-        )
+        tables = dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse)
         if tables:
             exe.run(_pulling(self.job, list(tables), self.index))
 
@@ -189,29 +172,26 @@ class Worker:
         `train(worker, exe)` does what the script did between `start` and `finish`.
         """
         found = self.values()
-        alone, exe = join_job("local", main=self.job.main, startup=self.job.startup), Executor(CPUPlace())
+        alone, exe = join_job(LOCAL.name, main=self.job.main, startup=self.job.startup), Executor(CPUPlace())
         with scope_guard(Scope()):
             alone.start(exe)
             put(global_scope(), self.first)
             train(alone, exe)
             wanted = self.values()
-        differences = {name: apart(found[name], value) for name, value in wanted.items()}
+        differences = {name: max_relative_difference(found[name], value) for name, value in wanted.items()}
         worst = max(differences, key=differences.__getitem__)
-        servers = f", {len(self.seat.servers)} servers" if self.seat.servers else ""
+        servers = f", {len(self.process.servers)} servers" if self.process.servers else ""
         return (
             f"{self.mode}: {self.count} trainers{servers}: {len(differences)} parameters, largest relative "
-            f"difference from one process "
-            f"{differences[worst]:.1e} ({worst})"
+            f"difference from one process {differences[worst]:.1e} ({worst})"
         )
 
 
-def _programs(job: Job, seat: Seat, mode: str) -> tuple[Program, list[Program]]:
-    """What a process runs step by step, and what it runs once before."""
-    if mode == "local":
-        return job.main, [job.startup]
-    if seat.kind == "trainer":
-        return programs_of_trainer(job, seat.index)
-    programs = job.programs(job.role(f"{seat.kind}{seat.index}"))
+def _programs(job: Job, process: ProcessRole) -> tuple[Program, list[Program]]:
+    """The program that a process runs step by step, and those that it runs once before."""
+    if process.kind == TRAINER:
+        return job.mode.trainer(job, process.index)
+    programs = job.programs(job.role(f"{process.kind}{process.index}"))
     return programs.main, [programs.startup]
 
 

@@ -43,6 +43,8 @@ class RoleLike(Protocol):
     @property
     def kind(self) -> str: ...
     @property
+    def trains(self) -> bool: ...
+    @property
     def index(self) -> int: ...
     @property
     def endpoint(self) -> str: ...
@@ -78,15 +80,24 @@ class ProgramsLike(Protocol):
     def startup(self) -> Program: ...
 
 
+class ModeLike(Protocol):
+    """The way in which the processes of a job train together."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def in_step(self) -> bool: ...
+
+
 class JobLike(Protocol):
-    """The facts about a job that the page shows: see `fluidlite.transpiler.parts.roles.Job`."""
+    """The facts about a job that the page shows: see `fluidlite.transpiler.modes.Job`."""
 
     main: Program
     startup: Program
-    mode: str
-    sync_mode: bool
     trainers: int
 
+    @property
+    def mode(self) -> ModeLike: ...
     @property
     def roles(self) -> Sequence[Any]: ...
     @property
@@ -124,7 +135,7 @@ def job_page(job: JobLike, title: str = "job") -> str:
         for op in block.ops
         if op.where is not None
     }
-    endpoints = [role.endpoint for role in job.roles if role.kind == "pserver"]
+    endpoints = [role.endpoint for role in job.roles if not role.trains]
     numbers = {endpoint: number for number, endpoint in enumerate(endpoints)}
     data = {
         "title": title,
@@ -152,10 +163,10 @@ def job_page(job: JobLike, title: str = "job") -> str:
 def _facts(job: JobLike, endpoints: Sequence[str]) -> list[str]:
     trainers = f"{job.trainers} trainer{'s' if job.trainers > 1 else ''}"
     if not endpoints:
-        return [f"mode {job.mode}", trainers, "no servers"]
+        return [f"mode {job.mode.name}", trainers, "no servers"]
     return [
-        f"mode {job.mode}",
-        "synchronous" if job.sync_mode else "asynchronous",
+        f"mode {job.mode.name}",
+        "synchronous" if job.mode.in_step else "asynchronous",
         trainers,
         f"{len(endpoints)} server{'s' if len(endpoints) > 1 else ''}",
     ]
@@ -310,7 +321,7 @@ class _Roles:
 
     def data(self, pool: _Interner) -> list[dict[str, Any]]:
         """Every role: its name, and the numbers of its programs."""
-        trainers = [role for role in self.job.roles if role.kind == "trainer"]
+        trainers = [role for role in self.job.roles if role.trains]
         pair = [self.job.programs(role) for role in trainers[:2]]
         fixed = {
             which: _fixed(getattr(pair[0], which), getattr(pair[-1], which)) if len(pair) > 1 else frozenset()
@@ -322,7 +333,7 @@ class _Roles:
         found = []
         for role in self.job.roles:
             known = sample.get(id(role)) or (
-                shared if alike and role.kind == "trainer" else self._numbers(pool, role, fixed)
+                shared if alike and role.trains else self._numbers(pool, role, fixed)
             )
             found.append(
                 {
@@ -344,7 +355,7 @@ class _Roles:
         for which in _PROGRAMS:
             program = getattr(programs, which)
             numbers[which] = pool.program(
-                program, _Marks(role.index, role.endpoint, fixed[which]) if role.kind == "trainer" else None
+                program, _Marks(role.index, role.endpoint, fixed[which]) if role.trains else None
             )
             if (which, numbers[which]) not in self.matches:
                 self.matches[which, numbers[which]] = self._match(self.baselines[which], program)

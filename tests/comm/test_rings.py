@@ -205,7 +205,7 @@ def test_a_plain_run_of_an_nccl2_program_reduces_nothing() -> None:
 def test_a_process_with_one_device_is_a_ring_of_one(mode: str) -> None:
     code = f"""
 import numpy as np, fluidlite as fluid
-from fluidlite.transpiler.collective import COLLECTIVE_MODES
+from fluidlite.transpiler.collective import MultiThread, SingleProcessMultiThread
 def train(mode):
     main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
@@ -213,7 +213,8 @@ def train(mode):
         loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [4, 3]), 2, param_attr=ones))
         fluid.optimizer.SGD(0.1).minimize(loss)
     if mode:
-        COLLECTIVE_MODES[mode](1, 0).transpile(startup, main, 0, "127.0.0.1:6174", "127.0.0.1:6174", False)
+        kind = MultiThread if mode == "multi_thread" else SingleProcessMultiThread
+        kind().transpile(startup, main, 0, "127.0.0.1:6174", "127.0.0.1:6174", False)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(startup, scope=scope)
     for _ in range(3):

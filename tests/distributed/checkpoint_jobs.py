@@ -12,7 +12,7 @@ import fluidlite as fluid
 from fluidlite.distributed import load_checkpoint, save_checkpoint
 from fluidlite.distributed.trial import communicator_of
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
-from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
+from fluidlite.transpiler import DistributeTranspilerConfig, Job, JobRole, make_job
 from fluidlite.values.scope import Scope
 
 STEPS, SAVED, BATCH = 5, 2, 8
@@ -99,16 +99,14 @@ def run(
 ) -> dict[str, Values]:
     """Run a job in threads, from its newest checkpoint on; all variables of each role at the end."""
 
-    def train(role: Role) -> Values:
+    def train(role: JobRole) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
-        communicator = (
-            communicator_of(job, programs.main) if not job.sync_mode or job.mode == "geo_sgd" else None
-        )
+        communicator = communicator_of(job, programs.main)
         if communicator is not None:
             communicator.start()
         exe.run(programs.startup, scope=scope)
         found = load_checkpoint(exe, folder, programs.main, scope)
-        if job.mode not in ("pserver", "geo_sgd") and found is None:
+        if not job.has_servers and found is None:
             same_start(scope, programs.main)
         mine = feeds(role.index, job.trainers)
         for step in range(found.step if found else 0, stop_at):
@@ -126,14 +124,14 @@ def run(
         exe.close()
         return state(scope, programs.main)
 
-    def serve(role: Role) -> Values:
+    def serve(role: JobRole) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         load_checkpoint(exe, folder, programs.main, scope)
         exe.run(programs.main, scope=scope)
         return state(scope, programs.main)
 
-    def work(role: Role) -> Callable[[], Values]:
+    def work(role: JobRole) -> Callable[[], Values]:
         return lambda: train(role) if role.kind == "trainer" else serve(role)
 
     return run_roles(LocalNetwork(), [(role.name, work(role)) for role in job.roles])

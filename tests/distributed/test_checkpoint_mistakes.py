@@ -13,7 +13,7 @@ import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
-from fluidlite.transpiler import Role
+from fluidlite.transpiler import JobRole
 from fluidlite.values.scope import Scope
 
 
@@ -22,13 +22,13 @@ def trial(work: Callable[[Any, Any, Scope, int], None], trainers: int = 2) -> No
     """Run one step in each trainer, then `work`."""
     job = job_of(trainers=trainers)
 
-    def train(role: Role) -> None:
+    def train(role: JobRole) -> None:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         exe.run(programs.main, feed=feeds(role.index, trainers)[0], scope=scope)
         work(exe, programs.main, scope, role.index)
 
-    def serve(role: Role) -> None:
+    def serve(role: JobRole) -> None:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         exe.run(programs.main, scope=scope)

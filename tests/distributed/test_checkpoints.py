@@ -27,7 +27,7 @@ import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
 from fluidlite.executor.comm.server.state import decode_value
-from fluidlite.transpiler import DistributeTranspilerConfig, Job, Role, make_job
+from fluidlite.transpiler import DistributeTranspilerConfig, Job, JobRole, make_job
 from fluidlite.values.scope import Scope
 
 
@@ -114,7 +114,7 @@ def test_more_trainers_begin_with_what_the_first_had(tmp_path: pathlib.Path) -> 
     wanted = run(job_of(), tmp_path, [SAVED], SAVED)
     job = job_of(trainers=4)
 
-    def train(role: Role) -> Values:
+    def train(role: JobRole) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         found = load_checkpoint(exe, tmp_path, programs.main, scope)
@@ -122,7 +122,7 @@ def test_more_trainers_begin_with_what_the_first_had(tmp_path: pathlib.Path) -> 
         exe.close()
         return state(scope, programs.main)
 
-    def serve(role: Role) -> Values:
+    def serve(role: JobRole) -> Values:
         programs, scope, exe = job.programs(role), Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         load_checkpoint(exe, tmp_path, programs.main, scope)

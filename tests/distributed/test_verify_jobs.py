@@ -17,7 +17,7 @@ from fluidlite.distributed import verify
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.distributed.feeds import random_feeds
 from fluidlite.distributed.references import Initial
-from fluidlite.distributed.traffic import compare_with_plan
+from fluidlite.distributed.traffic import compare_with_estimate
 from fluidlite.distributed.trial import Trial
 from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
 from fluidlite.executor.comm.local.network import Event, LocalNetwork
@@ -220,15 +220,15 @@ def test_more_on_a_link_than_was_planned() -> None:
         (link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links
     }
     steps = {(link.source, link.target): round(link.a_step * len(feeds)) for link in proof.links}
-    assert all(link.ok for link in compare_with_plan(job, counted, steps, len(feeds), 4))
+    assert all(link.ok for link in compare_with_estimate(job, counted, steps, len(feeds), 4))
     more = {**steps, ("trainer0", "127.0.0.1:6174"): steps["trainer0", "127.0.0.1:6174"] + 100}
-    assert [link.source for link in compare_with_plan(job, counted, more, len(feeds), 4) if not link.ok] == [
-        "trainer0"
-    ]
+    assert [
+        link.source for link in compare_with_estimate(job, counted, more, len(feeds), 4) if not link.ok
+    ] == ["trainer0"]
     none = {link: size for link, size in steps.items() if link != ("trainer0", "127.0.0.1:6175")}
-    assert [link.target for link in compare_with_plan(job, counted, none, len(feeds), 4) if not link.ok] == [
-        "127.0.0.1:6175"
-    ]
+    assert [
+        link.target for link in compare_with_estimate(job, counted, none, len(feeds), 4) if not link.ok
+    ] == ["127.0.0.1:6175"]
 
 
 def test_what_cannot_be_compared() -> None:

@@ -11,7 +11,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.errors import TranspilerError
 from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
-from fluidlite.transpiler import Job, Role, make_job
+from fluidlite.transpiler import Job, JobRole, make_job
 
 BATCH, STEPS, TRAINERS, DEVICES = 16, 4, 2, 2
 
@@ -66,7 +66,7 @@ class Trial:
             name: values[step, trainer * rows : (trainer + 1) * rows] for name, values in self.data.items()
         }
 
-    def serve(self, job: Job, role: Role) -> dict[str, Any]:
+    def serve(self, job: Job, role: JobRole) -> dict[str, Any]:
         programs, scope, exe = job.programs(role), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in job.slices if piece.endpoint == role.endpoint]
@@ -76,7 +76,7 @@ class Trial:
         exe.run(programs.main, scope=scope)
         return {}
 
-    def train(self, job: Job, role: Role, reduce: bool) -> tuple[list[float], dict[str, Any]]:
+    def train(self, job: Job, role: JobRole, reduce: bool) -> tuple[list[float], dict[str, Any]]:
         programs, scope, exe = job.programs(role), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         strategy = fluid.BuildStrategy()
@@ -111,7 +111,7 @@ def test_two_trainers_of_two_devices(net: Callable[[], Any], reduce: bool) -> No
     )
     job = make_job(trial.main, trial.startup, "pserver", TRAINERS, 2)
 
-    def work(role: Role) -> Any:
+    def work(role: JobRole) -> Any:
         return trial.train(job, role, reduce) if role.kind == "trainer" else trial.serve(job, role)
 
     found = run_roles(LocalNetwork(), [(role.name, lambda role=role: work(role)) for role in job.roles])

@@ -21,7 +21,9 @@ from fluidlite.errors import FluidError
 from fluidlite.ir.text import parse
 from fluidlite.show import FORMATS
 from fluidlite.show.json import parse as parse_json
-from fluidlite.transpiler.parts.roles import MODES
+from fluidlite.transpiler.modes import MODES, Job, Mode
+from fluidlite.transpiler.modes.pserver import Pserver
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(
@@ -82,11 +84,11 @@ def test_every_example(path: pathlib.Path) -> None:
     assert before == (fluid.default_main_program(), sys.argv[:], sys.path[:], sys.modules["__main__"])
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_mode(train: pathlib.Path, mode: str) -> None:
-    code, out, _ = call(train, "--mode", mode, "--trainers", 3)
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_every_mode(train: pathlib.Path, mode: Mode) -> None:
+    code, out, _ = call(train, "--mode", mode.name, "--trainers", 3)
     assert code == 0 and re.search(r"^trainer0\.\.2 +\d+ ", out, re.M)
-    assert ("pserver0" in out) == (mode in ("pserver", "geo_sgd"))
+    assert ("pserver0" in out) == mode.has_servers
 
 
 @pytest.mark.parametrize(
@@ -278,17 +280,15 @@ def test_differences_plans_and_checks(train: pathlib.Path) -> None:
 
 
 def test_a_check_that_finds_something(train: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fluidlite.transpiler import modes
+    making = Pserver.programs
 
-    making = modes.make_programs
-
-    def without_a_send(job: object, role: object) -> object:
-        made = making(job, role)  # type: ignore[arg-type]
+    def without_a_barrier(mode: Pserver, job: Job, role: JobRole) -> Programs:
+        made = making(mode, job, role)
         block = made.main.global_block()
         block.ops[:] = [op for op in block.ops if op.type != "send_barrier"]
         return made
 
-    monkeypatch.setattr(modes, "make_programs", without_a_send)
+    monkeypatch.setattr(Pserver, "programs", without_a_barrier)
     code, out, err = call(train, "--check")
     assert code == 1 and "barrier" in out and err == ""
 

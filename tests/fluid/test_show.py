@@ -24,7 +24,7 @@ from fluidlite.show.diff import diff, diff_text, summary
 from fluidlite.show.html import job_page, program_page
 from fluidlite.show.json import parse as parse_json
 from fluidlite.show.json import program_data, program_json
-from fluidlite.transpiler.parts.roles import MODES, Job, make_job
+from fluidlite.transpiler.modes import Job, make_job, mode_names
 
 HOSTILE = "</script><b>\"x\" & 'y'\\"
 
@@ -71,7 +71,7 @@ def hostile() -> fluid.Program:
 
 
 # ------------------------------------------------------------------------------------------------ formats
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mode_names())
 def test_text_json_and_bytes_of_every_role_read_back(mode: str) -> None:
     made = make_job(*training(100), mode=mode)
     for role in made.roles:
@@ -326,7 +326,7 @@ def test_trainers_share_programs_and_each_op_is_matched(job: Job) -> None:
     assert len(many["programs"]) == len(data["programs"])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", mode_names())
 def test_every_mode_has_a_page(mode: str) -> None:
     made = make_job(*training(100), mode=mode, trainers=3)
     data = page_data(job_page(made, mode))

@@ -21,25 +21,19 @@ LAZY: dict[tuple[str, str], str] = {
         "fluidlite.show",
         "fluidlite.*",
     ): "start-up time: the command needs the names of all formats, and writes one",
+    (
+        "fluidlite.cli.capture",
+        "fluidlite.*",
+    ): "start-up time: only scripts need the executor, and the doors at which they are watched",
+    ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
 }
 
 # What is still to be mended. A line that is no longer true must go, so that these only get shorter.
 # modules with imports inside functions that no line of LAZY gives a reason for
 STILL_LAZY: set[str] = {
-    "fluidlite.cli.capture",
-    "fluidlite.cli.imports",
-    "fluidlite.cli.sources",
-    "fluidlite.cli.transpile",
-    "fluidlite.communicator",
-    "fluidlite.distributed.cluster",
-    "fluidlite.distributed.environment",
-    "fluidlite.distributed.trial",
     "fluidlite.executor.comm.local.network",
     "fluidlite.executor.comm.ring_ops",
     "fluidlite.executor.comm.session",
-    "fluidlite.transpiler.cost.estimate",
-    "fluidlite.transpiler.distribute_transpiler",
-    "fluidlite.transpiler.parts.roles",
 }
 # modules in circles of imports
 STILL_CIRCULAR: set[str] = {
@@ -47,19 +41,9 @@ STILL_CIRCULAR: set[str] = {
     "fluidlite.executor.comm.mpi.session",
     "fluidlite.executor.comm.session",
     "fluidlite.executor.comm.tcp.session",
-    "fluidlite.transpiler.cost.estimate",
-    "fluidlite.transpiler.cost.scaling",
-    "fluidlite.transpiler.modes",
-    "fluidlite.transpiler.parts.roles",
-    "fluidlite.transpiler.pserver.geo_sgd",
-    "fluidlite.transpiler.pserver.overview",
-    "fluidlite.transpiler.pserver.placement",
-    "fluidlite.transpiler.pserver.remote_tables",
-    "fluidlite.transpiler.pserver.server",
-    "fluidlite.transpiler.pserver.trainer",
 }
 # (importer, room) against the table
-STILL_UPWARDS: set[tuple[str, str]] = {("fluidlite.distributed.cluster", "commands")}
+STILL_UPWARDS: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)

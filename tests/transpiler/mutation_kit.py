@@ -11,9 +11,9 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.program import copy_operator
-from fluidlite.transpiler.parts.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
-Roles = dict[Role, Programs]
+Roles = dict[JobRole, Programs]
 Edit = Callable[[], Any]
 Mutation = Callable[[Roles], Iterator[Edit]]
 

@@ -22,7 +22,7 @@ import fluidlite as fluid
 from fluidlite.ir.program import Program
 from fluidlite.transpiler import collective
 from fluidlite.transpiler.check.report import RULES, check
-from fluidlite.transpiler.parts.roles import Programs, Role
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 FOLDER = pathlib.Path(__file__).parent / "transpiled"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.zip") if path.stem in CASES)
@@ -63,7 +63,7 @@ def recorded(name: str) -> tuple[Roles, int]:
                 else ""
             )
             programs = [Program.parse_from_string(files[f"{role}.{which}"]) for which in ("main", "startup")]
-            found[Role(role[: len("trainer")], index, place)] = Programs(*programs)
+            found[JobRole(role[: len("trainer")], index, place)] = Programs(*programs)
     return found, len(case.servers) if case.mode in ("class", "collective", "nccl2") else case.trainers
 
 
@@ -81,7 +81,7 @@ def ranks(mode: str, count: int = 3) -> Roles:
         with fluid.unique_name.guard(), fluid.program_guard(main, startup):
             fluid.optimizer.Adam(0.1).minimize(two_fc(fluid))
         makers[mode]().transpile(startup, main, index, list(PLACES[:count]), PLACES[index], False)
-        found[Role("trainer", index, PLACES[index])] = Programs(main, startup)
+        found[JobRole("trainer", index, PLACES[index])] = Programs(main, startup)
     return found
 
 

@@ -17,7 +17,7 @@ import fluidlite as fluid
 from fluidlite.errors import TranspilerError
 from fluidlite.transpiler.check.report import check
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.parts.roles import Job, make_job
+from fluidlite.transpiler.modes import Job, make_job
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 FOUR = {"endpoints": 2, "trainers": 4}

@@ -103,7 +103,7 @@ def test_a_dispatcher_of_ones_own() -> None:
             return [self.eps[-1] for _ in varlist]
 
     made = transpiled(*programs(), split_method=Last, slice_var_up=False)
-    assert {piece.endpoint for piece in made.layout.slices} == {SECOND}
+    assert {piece.endpoint for piece in made.placement.slices} == {SECOND}
     with pytest.raises(TranspilerError, match="gave one server two pieces of 'w'"):
         transpiled(*programs(), split_method=Last)
     with pytest.raises(TranspilerError, match="split_method should be RoundRobin, HashName"):
@@ -240,7 +240,7 @@ def test_servers_clip_the_mean(clip: Any) -> None:
     ids=["lars", "lamb", "dpsgd", "clip_by_norm"],
 )
 def test_what_needs_a_norm_is_never_cut(optimizer: Any) -> None:
-    assert all(piece.count == 1 for piece in transpiled(*programs(optimizer)).layout.slices)
+    assert all(piece.count == 1 for piece in transpiled(*programs(optimizer)).placement.slices)
 
 
 def test_a_slice_gets_its_rows_of_given_values() -> None:
@@ -253,7 +253,7 @@ def test_a_slice_gets_its_rows_of_given_values() -> None:
 
     made = transpiled(*programs(net=net), min_block_size=100)
     parts = []
-    for piece in made.layout.slices:
+    for piece in made.placement.slices:
         scope = fluid.Scope()
         with fluid.scope_guard(scope):
             fluid.Executor(fluid.CPUPlace()).run(made.get_pserver_programs(piece.endpoint)[1])

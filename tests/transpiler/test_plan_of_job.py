@@ -16,11 +16,12 @@ import fluidlite as fluid
 from fluidlite.errors import TranspilerError
 from fluidlite.transpiler.check.facts import read_trainer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.cost.estimate import Link, Plan, Row, plan
+from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
 from fluidlite.transpiler.cost.facts import Sizes, flops_of, peak_activations
-from fluidlite.transpiler.parts.roles import Job, make_job
+from fluidlite.transpiler.cost.model import CostRow, Port
+from fluidlite.transpiler.modes import Job, make_job
 
-LINK = Link(latency_s=1e-4, bytes_per_s=1e9)
+PORT = Port(latency_s=1e-4, bytes_per_s=1e9)
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "PLAN.md"
 
 
@@ -77,13 +78,13 @@ def table(is_sparse: bool = True) -> Callable[[], None]:
     return build
 
 
-def rows_of(found: Plan) -> dict[str, Row]:
+def rows_of(found: CostEstimate) -> dict[str, CostRow]:
     return {row.role: row for row in found.table()}
 
 
 # ---------------------------------------------------------------------- the example of the docs
 def test_example_with_servers() -> None:
-    found = plan(job_of(two_fc), LINK, batch=32, flops=1e11)
+    found = estimate(job_of(two_fc), PORT, batch=32, flops=1e11)
     trainer, first, second = found.table()
     assert (trainer.bytes_out, trainer.bytes_in, trainer.messages) == (4_004_004, 4_004_004, 12)
     assert (first.parameters, second.parameters) == (2_000_004, 2_004_000)
@@ -105,7 +106,7 @@ def test_example_with_servers() -> None:
 
 
 def test_example_without_servers() -> None:
-    found = plan(job_of(two_fc, "grad_allreduce", 4), LINK, batch=32, flops=1e11)
+    found = estimate(job_of(two_fc, "grad_allreduce", 4), PORT, batch=32, flops=1e11)
     (row,) = found.table()
     assert (row.role, row.bytes_out, row.messages) == ("trainer0..3", 6_006_006, 18)
     assert found.step_s == pytest.approx(9.087926e-3)
@@ -129,24 +130,26 @@ def test_the_docs_say_these_numbers() -> None:
 # ---------------------------------------------------------------------- memory
 def test_adam_on_servers() -> None:
     """fc_0.w_0 in two slices; b_0 256, w_1 2560, b_1 10 elements whole: with beta powers, 8 bytes a slice."""
-    found = plan(job_of(mlp), LINK, batch=64)
+    found = estimate(job_of(mlp), PORT, batch=64)
     elements = 784 * 256 + 256 + 256 * 10 + 10
-    assert sum(row.parameters for row in found.rows[1:]) == elements * 4
-    assert sum(row.state for row in found.rows[1:]) == 2 * elements * 4 + 5 * 8
-    assert found.rows[0].state == 0 and found.rows[0].parameters == elements * 4 + 4  # and a learning rate
+    assert sum(row.parameters for row in found.table()[1:]) == elements * 4
+    assert sum(row.state for row in found.table()[1:]) == 2 * elements * 4 + 5 * 8
+    assert (
+        found.table()[0].state == 0 and found.table()[0].parameters == elements * 4 + 4
+    )  # and a learning rate
 
 
 def test_adam_without_servers() -> None:
-    (row,) = plan(job_of(mlp, "grad_allreduce"), LINK, batch=64).table()
+    (row,) = estimate(job_of(mlp, "grad_allreduce"), PORT, batch=64).table()
     elements = 784 * 256 + 256 + 256 * 10 + 10
     assert row.state == 2 * elements * 4 + 4 * 8
-    (snapshots,) = plan(job_of(mlp, "local_sgd"), LINK, batch=64).table()
+    (snapshots,) = estimate(job_of(mlp, "local_sgd"), PORT, batch=64).table()
     assert snapshots.state - row.state == elements * 4
 
 
 def test_rows_are_what_the_programs_hold() -> None:
     job = job_of(mlp, servers=3)
-    found = rows_of(plan(job, LINK, batch=64))
+    found = rows_of(estimate(job, PORT, batch=64))
     for role in job.roles[job.trainers :]:
         programs = job.programs(role)
         held = [
@@ -165,7 +168,7 @@ def test_rows_are_what_the_programs_hold() -> None:
 def test_bytes_are_what_the_program_sends(build: Callable[[], None], sync: bool) -> None:
     job = job_of(build, trainers=3, servers=3, sync=sync)
     trainer = read_trainer(job.roles[0], job.trainer(0))
-    row = plan(job, LINK).table()[0]
+    row = estimate(job, PORT).table()[0]
     assert row.bytes_out == sum(math.prod(piece.shape or ()) * 4 for piece in trainer.sent)
     assert row.bytes_in == sum(math.prod(piece.shape or ()) * 4 for piece in trainer.fetched)
     barriers = sum(len(site.op.attrs["endpoints"]) for site in trainer.barriers)
@@ -208,7 +211,7 @@ def test_sparse_table_on_servers() -> None:
     in as 64.
     """
     dense = 16 * 4 + 4  # fc 16 -> 1
-    row = plan(job_of(table()), LINK, batch=32).table()[0]
+    row = estimate(job_of(table()), PORT, batch=32).table()[0]
     assert row.bytes_out == pytest.approx(832 * (8 + 64 + 8) + dense)
     assert row.bytes_in == pytest.approx(832 * 64 + dense)
     assert row.messages == 2 * 2 + 2 * 2 + 2 * 2  # two shards, two dense parameters, barriers of two servers
@@ -216,9 +219,9 @@ def test_sparse_table_on_servers() -> None:
 
 
 def test_sparse_gradients_are_gathered() -> None:
-    (row,) = plan(job_of(table(), "nccl2", 4), LINK, batch=32).table()
+    (row,) = estimate(job_of(table(), "nccl2", 4), PORT, batch=32).table()
     assert row.bytes_out == pytest.approx(3 * 832 * (64 + 8) + 2 * 3 / 4 * (16 * 4 + 4))
-    (dense,) = plan(job_of(table(False), "nccl2", 4), LINK, batch=32).table()
+    (dense,) = estimate(job_of(table(False), "nccl2", 4), PORT, batch=32).table()
     assert dense.bytes_out == pytest.approx(2 * 3 / 4 * (10000 * 16 * 4 + 16 * 4 + 4))
 
 
@@ -231,13 +234,17 @@ def test_sequences_count_their_steps() -> None:
         )
 
     job = job_of(build)
-    assert [plan(job, LINK, batch=32, sequence=steps).facts.tensors[0].rows for steps in (1, 20)] == [32, 640]
+    assert [estimate(job, PORT, batch=32, sequence=steps).facts.tensors[0].rows for steps in (1, 20)] == [
+        32,
+        640,
+    ]
 
 
 # ---------------------------------------------------------------------- modes
 def test_buckets_save_messages() -> None:
     alone, together = (
-        plan(job_of(mlp, "grad_allreduce", 8, bucket_bytes=size), LINK).table()[0] for size in (0, 1 << 20)
+        estimate(job_of(mlp, "grad_allreduce", 8, bucket_bytes=size), PORT).table()[0]
+        for size in (0, 1 << 20)
     )
     assert alone.bytes_out == pytest.approx(together.bytes_out)
     assert (alone.messages, together.messages) == (4 * 14, 14)
@@ -247,35 +254,35 @@ def test_hierarchical_all_reduce() -> None:
     """Eight ranks in groups of four: the leader takes part in a reduction, an all-reduce of two, a
     broadcast.
     """
-    (row,) = plan(
+    (row,) = estimate(
         job_of(two_fc, "nccl2", 8, use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4),
-        LINK,
+        PORT,
     ).table()
     assert row.bytes_out == pytest.approx(4_004_004 * (1 + 2 * 1 / 2 + 1)) and row.messages == 3 * (3 + 2 + 3)
 
 
 def test_asynchronous_steps_overlap() -> None:
-    found = plan(job_of(two_fc, sync=False), LINK, compute_s=0.1)
+    found = estimate(job_of(two_fc, sync=False), PORT, compute_s=0.1)
     assert found.step_s == 0.1
     assert found.table()[0].messages == 8  # no barriers
-    idle = plan(job_of(two_fc, sync=False), LINK)
+    idle = estimate(job_of(two_fc, sync=False), PORT)
     assert idle.step_s == pytest.approx(max(8 * 1e-4 + 4_004_004 / 1e9, 2 * (4 * 1e-4 + 2_004_000 / 1e9)))
 
 
 def test_geo_exchanges_now_and_then() -> None:
-    row = plan(
-        job_of(two_fc, "geo_sgd", sync=False, geo_sgd_mode=True, geo_sgd_need_push_nums=10), LINK
+    row = estimate(
+        job_of(two_fc, "geo_sgd", sync=False, geo_sgd_mode=True, geo_sgd_need_push_nums=10), PORT
     ).table()[0]
     assert row.bytes_out == pytest.approx(4_004_004 / 10) and row.messages == pytest.approx(8 / 10)
 
 
 def test_one_trainer_sends_nothing_to_itself() -> None:
-    found = plan(job_of(two_fc, "nccl2", 1), LINK, compute_s=1.0)
+    found = estimate(job_of(two_fc, "nccl2", 1), PORT, compute_s=1.0)
     assert found.step_s == 1.0 and found.links == () and found.table()[0].bytes_out == 0
 
 
 def test_an_idle_server_costs_barriers_only() -> None:
-    found = rows_of(plan(job_of(two_fc, servers=6, slice_var_up=False), LINK))
+    found = rows_of(estimate(job_of(two_fc, servers=6, slice_var_up=False), PORT))
     idle = [row for row in found.values() if row.role.startswith("pserver") and not row.parameters]
     assert idle and all((row.bytes_in, row.messages) == (0, 4) for row in idle)
 
@@ -283,11 +290,11 @@ def test_an_idle_server_costs_barriers_only() -> None:
 def test_scaling_agrees_with_the_plan_of_each_job() -> None:
     lines = {
         (line.mode, line.trainers): line
-        for line in plan(job_of(two_fc), LINK, flops=1e11).scaling((2, 5, 16), servers=2)
+        for line in estimate(job_of(two_fc), PORT, flops=1e11).scaling((2, 5, 16), servers=2)
     }
     for mode, sync in (("pserver", True), ("pserver", False), ("grad_allreduce", True), ("local_sgd", True)):
         for count in (2, 5, 16):
-            alone = plan(job_of(two_fc, mode, count, sync=sync), LINK, flops=1e11)
+            alone = estimate(job_of(two_fc, mode, count, sync=sync), PORT, flops=1e11)
             line = lines[mode if sync else "async", count]
             assert line.seconds == pytest.approx(alone.step_s) and line.bytes_out == pytest.approx(
                 alone.table()[0].bytes_out
@@ -297,7 +304,7 @@ def test_scaling_agrees_with_the_plan_of_each_job() -> None:
 
 def test_scaling_shows_where_servers_are_full() -> None:
     """A server's port carries all trainers, a ring's does not."""
-    found = plan(job_of(two_fc), LINK).scaling((2, 2000), ("pserver", "grad_allreduce"))
+    found = estimate(job_of(two_fc), PORT).scaling((2, 2000), ("pserver", "grad_allreduce"))
     few, many, ring, wide_ring = (line.seconds for line in found)
     assert many > 500 * few and many > 5 * wide_ring > 5 * ring
 
@@ -308,15 +315,15 @@ def test_ten_thousand_trainers_and_a_thousand_servers() -> None:
     code = """
 import resource, time
 import fluidlite as fluid
-from fluidlite.transpiler.cost.estimate import plan
-from fluidlite.transpiler.parts.roles import make_job
+from fluidlite.transpiler.cost.estimate import estimate
+from fluidlite.transpiler.modes import make_job
 x = fluid.data("x", [None, 2000])
 for _ in range(10):
     x = fluid.layers.fc(x, 2000, act="relu")
 fluid.optimizer.Adam(0.01).minimize(fluid.layers.mean(fluid.layers.fc(x, 1)))
 start = time.process_time()
 job = make_job(fluid.default_main_program(), fluid.default_startup_program(), "pserver", 10000, 1000)
-found = plan(job, flops=1e12)
+found = estimate(job, flops=1e12)
 lines = found.scaling()
 kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(time.process_time() - start, kilobytes / 1024, len(found.table()), len(lines))
@@ -334,13 +341,13 @@ print(time.process_time() - start, kilobytes / 1024, len(found.table()), len(lin
 )
 def test_mistakes(arguments: dict[str, Any]) -> None:
     with pytest.raises(TranspilerError):
-        plan(job_of(two_fc), LINK, **arguments)
+        estimate(job_of(two_fc), PORT, **arguments)
 
 
 def test_mistakes_in_links_and_modes() -> None:
     with pytest.raises(TranspilerError, match="positive speed"):
-        Link(1e-4, 0.0)
+        Port(1e-4, 0.0)
     with pytest.raises(TranspilerError, match="did you mean 'local_sgd'"):
-        plan(job_of(two_fc), LINK).scaling(modes=["local_sdg"])
+        estimate(job_of(two_fc), PORT).scaling(modes=["local_sdg"])
     with pytest.raises(TranspilerError, match="positive numbers"):
-        plan(job_of(two_fc), LINK).scaling([0])
+        estimate(job_of(two_fc), PORT).scaling([0])

@@ -21,7 +21,7 @@ import transpiled_roles
 from transpiled_cases import CASES
 
 import fluidlite as fluid
-from fluidlite.transpiler.parts.roles import make_job
+from fluidlite.transpiler.modes import make_job
 
 HERE = pathlib.Path(__file__).parent
 # one of each mode and way to keep in step, with what is easiest to get into a different order

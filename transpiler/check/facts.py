@@ -15,7 +15,8 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.parts.roles import Programs, Role
+from fluidlite.transpiler.config import DistributedMode
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = [
     "Findings",
@@ -30,18 +31,16 @@ __all__ = [
     "read_server",
     "read_trainer",
     "row_count",
-    "update_of",
     "writes",
 ]
 
 MOST_SUGGESTIONS = 20
-GEO = 3  # the value of listen_and_serv's distributed_mode in geo-SGD jobs
 
 
 class Site(NamedTuple):
     """One op of one role's program."""
 
-    role: Role
+    role: JobRole
     program: str  # "main" or "startup"
     block: int
     number: int  # position in the block
@@ -59,7 +58,7 @@ class Finding:
     """
 
     rule: str
-    role: Role
+    role: JobRole
     message: str
     site: Site | None = None
 
@@ -78,7 +77,7 @@ class Findings:
     def __init__(self) -> None:
         self.items: dict[tuple[str, str, str], Finding] = {}
 
-    def add(self, rule: str, where: Site | Role, message: str) -> None:
+    def add(self, rule: str, where: Site | JobRole, message: str) -> None:
         """Report a finding at an op, or of a role as a whole."""
         role, site = (where.role, where) if isinstance(where, Site) else (where, None)
         self.items.setdefault((rule, role.name, message), Finding(rule, role, message, site))
@@ -106,7 +105,7 @@ class Piece(NamedTuple):
 class Trainer:
     """One trainer's communication in the order of its ops, the main program's and the startup program's."""
 
-    role: Role
+    role: JobRole
     programs: Programs
     sent: list[Piece] = field(default_factory=list)
     fetched: list[Piece] = field(default_factory=list)
@@ -141,7 +140,7 @@ class Trainer:
 class Server:
     """What one server's programs promise."""
 
-    role: Role
+    role: JobRole
     programs: Programs
     listen: Site
     endpoint: str
@@ -216,14 +215,8 @@ def pairs(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def update_of(op: Operator) -> tuple[str, str] | None:
-    """(parameter, gradient) of an optimizer's update op."""
-    param, grad = op.inputs.get("Param"), op.inputs.get("Grad")
-    return (param[0], grad[0]) if param and grad else None
-
-
 # ---------------------------------------------------------------------- trainers
-def read_trainer(role: Role, programs: Programs) -> Trainer:
+def read_trainer(role: JobRole, programs: Programs) -> Trainer:
     """Collect what the ops of a trainer say, in one pass over each program."""
     trainer = Trainer(role, programs)
     trainer.initialised = writes(programs.startup)
@@ -346,7 +339,7 @@ def _piece(site: Site, local: str, remote: str, endpoint: str) -> Piece:
 
 
 # ---------------------------------------------------------------------- servers
-def read_server(role: Role, programs: Programs) -> Server | None:
+def read_server(role: JobRole, programs: Programs) -> Server | None:
     """Collect what a server's programs say; None where the main program does not listen."""
     block = programs.main.global_block()
     listen = next(
@@ -387,7 +380,7 @@ def read_server(role: Role, programs: Programs) -> Server | None:
         held,
         {},
         {},
-        attrs.get("distributed_mode") == GEO,
+        attrs.get("distributed_mode") == DistributedMode.GEO,
         bad,
     )
     for site in server.sites():

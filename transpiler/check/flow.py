@@ -13,7 +13,7 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.facts import Findings, Site
-from fluidlite.transpiler.parts.roles import Role
+from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["check_flow", "fed_names", "never_written"]
 
@@ -60,7 +60,7 @@ def _persistable(program: Program, name: str) -> bool:
 
 def check_flow(
     found: Findings,
-    role: Role,
+    role: JobRole,
     label: str,
     program: Program,
     initial: Collection[str],
@@ -83,7 +83,7 @@ class _Flow:
     def __init__(
         self,
         found: Findings,
-        role: Role,
+        role: JobRole,
         label: str,
         program: Program,
         initial: Collection[str],

@@ -12,7 +12,7 @@ import networkx as nx
 
 from fluidlite.transpiler.check.facts import Findings, Server, Site, Trainer
 from fluidlite.transpiler.check.servers import Cluster
-from fluidlite.transpiler.parts.roles import Role
+from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["check_barriers", "check_cycles", "step_of_ranks", "step_of_servers"]
 
@@ -21,7 +21,7 @@ class Event(NamedTuple):
     """Something that roles wait for and that is no op of its own: a server's update, a collective."""
 
     name: str
-    role: Role
+    role: JobRole
 
     def __str__(self) -> str:
         return self.name
@@ -197,7 +197,7 @@ def _fetch_barriers(
                 )
 
 
-def step_of_ranks(ranks: Mapping[Role, Sequence[tuple[int, Site]]]) -> tuple[nx.DiGraph, dict[Node, Site]]:
+def step_of_ranks(ranks: Mapping[JobRole, Sequence[tuple[int, Site]]]) -> tuple[nx.DiGraph, dict[Node, Site]]:
     """The same for collectives: `ranks` gives each rank's (ring, op) in program order.
 
     The k-th op of a ring is one event of all ranks: each enters it when its op in front is done, and none
@@ -210,7 +210,7 @@ def step_of_ranks(ranks: Mapping[Role, Sequence[tuple[int, Site]]]) -> tuple[nx.
         numbers: Counter[int] = Counter()
         before: Node | None = None
         for ring, site in sites:
-            meeting = Event(f"collective {numbers[ring]} of ring {ring}", Role("trainer", 0))
+            meeting = Event(f"collective {numbers[ring]} of ring {ring}", JobRole("trainer", 0))
             numbers[ring] += 1
             graph.add_edge(meeting, _node(site))
             if before is not None:

@@ -12,35 +12,17 @@ from typing import Any
 
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, only
-from fluidlite.transpiler.parts.roles import Programs, Role
+from fluidlite.transpiler.parts.op_kinds import REDUCTIONS, RING_OPS, is_collective, is_distributed
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
-__all__ = ["Rank", "check_ranks", "is_collective", "read_rank", "sequence"]
-
-_REDUCTIONS = ("c_allreduce_", "c_reduce_", "allreduce")
-_COLLECTIVES = (
-    *_REDUCTIONS,
-    "c_broadcast",
-    "c_allgather",
-    "c_reducescatter",
-    "c_scatter",
-    "broadcast",
-    "barrier",
-)
-
-
-def is_collective(op: Operator) -> bool:
-    """Whether all ranks of a ring must meet in the op."""
-    return (op.type.startswith(_COLLECTIVES) and "ring_id" in op.attrs) or op.type in (
-        "allreduce",
-        "broadcast",
-    )
+__all__ = ["RankReading", "check_ranks", "read_rank", "sequence"]
 
 
 @dataclass
-class Rank:
+class RankReading:
     """One rank's programs, op by op."""
 
-    role: Role
+    role: JobRole
     programs: Programs
     main: list[Site] = field(default_factory=list)
     startup: list[Site] = field(default_factory=list)
@@ -57,9 +39,9 @@ class Rank:
     parts: dict[str, list[str]] = field(default_factory=dict)  # buffer -> the gradients that are views of it
 
 
-def read_rank(role: Role, programs: Programs) -> Rank:
+def read_rank(role: JobRole, programs: Programs) -> RankReading:
     """Collect what a rank's programs say, in one pass over each."""
-    rank = Rank(role, programs)
+    rank = RankReading(role, programs)
     for into, label, program in (
         (rank.main, "main", programs.main),
         (rank.startup, "startup", programs.startup),
@@ -89,7 +71,7 @@ def sequence(sites: Iterable[Site]) -> list[tuple[int, Site]]:
     return [(int(site.op.attrs.get("ring_id", 0)), site) for site in sites if is_collective(site.op)]
 
 
-def check_ranks(found: Findings, ranks: Sequence[Rank], count: int) -> None:
+def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> None:
     """All rules of a collective job of `count` ranks, of which `ranks` are looked at."""
     for rank in ranks:
         _check_communicators(found, rank, count)
@@ -105,7 +87,7 @@ def check_ranks(found: Findings, ranks: Sequence[Rank], count: int) -> None:
 
 
 # ---------------------------------------------------------------------- rings
-def _check_communicators(found: Findings, rank: Rank, count: int) -> None:
+def _check_communicators(found: Findings, rank: RankReading, count: int) -> None:
     index, endpoint = rank.role.index, rank.role.endpoint
     seen: dict[int, Site] = {}
     for site in rank.startup:
@@ -177,13 +159,13 @@ def _check_nccl2(found: Findings, site: Site, index: int, endpoint: str, count: 
         found.add("nranks", site, f"groups of {inner} do not divide {count} trainers")
 
 
-def _check_rings(found: Findings, rank: Rank) -> None:
+def _check_rings(found: Findings, rank: RankReading) -> None:
     for site in [*rank.startup, *rank.main]:
         if not (is_collective(site.op) or site.op.type == "c_sync_comm_stream"):
             continue
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
-        if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type.startswith("c_"))):
+        if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)):
             found.add(
                 "ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}"
             )
@@ -193,7 +175,7 @@ def _check_rings(found: Findings, rank: Rank) -> None:
             )
 
 
-def _same_communicators(found: Findings, first: Rank, rank: Rank) -> None:
+def _same_communicators(found: Findings, first: RankReading, rank: RankReading) -> None:
     def facts(site: Site) -> dict[str, Any]:
         names = (
             "trainers",
@@ -216,7 +198,7 @@ def _same_communicators(found: Findings, first: Rank, rank: Rank) -> None:
 
 
 # ---------------------------------------------------------------------- the same on every rank
-def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site], role: Role) -> None:
+def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site], role: JobRole) -> None:
     for (_, one), (_, two) in _pairs(sequence(first), sequence(other)):
         if one is None or two is None:
             site = one or two
@@ -261,7 +243,7 @@ def _differences(here: Operator, there: Operator) -> Iterator[tuple[str, object,
                 yield f"the type of {one!r}", var._dtype, other._dtype
 
 
-def _same_steps(found: Findings, first: Rank, rank: Rank) -> None:
+def _same_steps(found: Findings, first: RankReading, rank: RankReading) -> None:
     """Ranks without collectives of their own (nccl2) reduce what the backward pass makes, in its order."""
     for one, two in zip_longest(first.params.items(), rank.params.items()):
         if one != two:
@@ -274,10 +256,10 @@ def _same_steps(found: Findings, first: Rank, rank: Rank) -> None:
 
 
 # ---------------------------------------------------------------------- reductions
-def _check_reductions(found: Findings, rank: Rank, count: int) -> None:
+def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
     reduced: dict[str, list[Site]] = {}
     for site in rank.main:
-        if site.op.type.startswith(_REDUCTIONS):
+        if site.op.type in REDUCTIONS:
             for name in site.op.output_arg_names:
                 for part in rank.parts.get(name, [name]):
                     reduced.setdefault(part, []).append(site)
@@ -303,13 +285,12 @@ def _check_reductions(found: Findings, rank: Rank, count: int) -> None:
         _check_loss_scale(found, rank, count)
 
 
-def _distributed(rank: Rank, param: str) -> bool:
-    var = rank.programs.main.global_block().vars.get(param)
-    return bool(getattr(var, "is_distributed", False))
+def _distributed(rank: RankReading, param: str) -> bool:
+    return is_distributed(rank.programs.main.global_block(), param)
 
 
 def _check_order(
-    found: Findings, rank: Rank, gradients: Mapping[str, str], reduced: Mapping[str, list[Site]]
+    found: Findings, rank: RankReading, gradients: Mapping[str, str], reduced: Mapping[str, list[Site]]
 ) -> None:
     """A gradient is complete when it is reduced, and reduced when it is applied."""
     waiting: dict[str, Site] = {}  # complete gradients that are not yet reduced -> their last writer
@@ -338,7 +319,7 @@ def _check_order(
                 waiting[name] = site
 
 
-def _check_loss_scale(found: Findings, rank: Rank, count: int) -> None:
+def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
     """The loss's gradient is divided by the number of ranks once, so that the sum is the mean."""
     if rank.shared or count == 1:
         return
@@ -369,7 +350,9 @@ def _check_loss_scale(found: Findings, rank: Rank, count: int) -> None:
             )
 
 
-def _check_snapshots(found: Findings, rank: Rank, reduced: Mapping[str, list[Site]], count: int) -> None:
+def _check_snapshots(
+    found: Findings, rank: RankReading, reduced: Mapping[str, list[Site]], count: int
+) -> None:
     """Local SGD: the difference from the snapshot is averaged, taken off the snapshot, and the snapshot
     renewed.
     """
@@ -415,7 +398,7 @@ def _check_snapshots(found: Findings, rank: Rank, reduced: Mapping[str, list[Sit
         _check_first_snapshot(found, rank, param, snapshot)
 
 
-def _check_first_snapshot(found: Findings, rank: Rank, param: str, snapshot: str) -> None:
+def _check_first_snapshot(found: Findings, rank: RankReading, param: str, snapshot: str) -> None:
     taken = [
         site
         for site in rank.startup
@@ -435,7 +418,7 @@ def _check_first_snapshot(found: Findings, rank: Rank, param: str, snapshot: str
 
 
 # ---------------------------------------------------------------------- broadcasts and streams
-def _check_broadcasts(found: Findings, rank: Rank, count: int) -> None:
+def _check_broadcasts(found: Findings, rank: RankReading, count: int) -> None:
     """Every trained parameter comes from one root, so that all ranks begin alike."""
     if rank.shared or not rank.rings:
         return
@@ -463,7 +446,7 @@ def _check_broadcasts(found: Findings, rank: Rank, count: int) -> None:
             )
 
 
-def _check_streams(found: Findings, rank: Rank) -> None:
+def _check_streams(found: Findings, rank: RankReading) -> None:
     """A collective on its own stream starts behind c_sync_calc_stream and is done at c_sync_comm_stream."""
     if any(site.op.type == "c_sync_calc_stream" for site in rank.main) or any(
         site.op.type == "c_sync_comm_stream" for site in rank.main
@@ -471,7 +454,7 @@ def _check_streams(found: Findings, rank: Rank) -> None:
         _walk_streams(found, rank, rank.main)
 
 
-def _walk_streams(found: Findings, rank: Rank, sites: Sequence[Site]) -> None:
+def _walk_streams(found: Findings, rank: RankReading, sites: Sequence[Site]) -> None:
     unsynced: set[str] = set()  # written since the last c_sync_calc_stream
     flying: dict[str, tuple[int, Site]] = {}  # reduced, and not yet waited for
     for site in sites:

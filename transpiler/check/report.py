@@ -22,7 +22,8 @@ from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
 from fluidlite.transpiler.check.servers import Cluster, check_cluster
 from fluidlite.transpiler.check.slices import check_placement, check_slices
-from fluidlite.transpiler.parts.roles import Job, Programs, Role
+from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = ["RULES", "Finding", "Report", "check"]
 
@@ -73,7 +74,7 @@ class Report:
     """
 
     findings: tuple[Finding, ...]
-    looked_at: tuple[Role, ...]
+    looked_at: tuple[JobRole, ...]
     ops: int
     pieces: int
 
@@ -93,7 +94,7 @@ class Report:
         return "\n".join([*map(str, self.findings), f"{len(self.findings)} findings in {seen}"])
 
 
-def check(job: Job | Mapping[Role, Programs], trainers: int | None = None) -> Report:
+def check(job: Job | Mapping[JobRole, Programs], trainers: int | None = None) -> Report:
     """Check the programs of all roles against each other; time grows linearly with the ops that are read.
 
     Of a `Job`'s trainers the first two and the last are read, since they differ in their numbers only; of a
@@ -106,14 +107,14 @@ def check(job: Job | Mapping[Role, Programs], trainers: int | None = None) -> Re
     return _Check(job, count, None).report()
 
 
-def _sample(job: Job) -> list[Role]:
+def _sample(job: Job) -> list[JobRole]:
     return [role for role in job.roles if role.kind != "trainer" or role.index in (0, 1, job.trainers - 1)]
 
 
 class _Check:
     """One run of the check."""
 
-    def __init__(self, programs: Mapping[Role, Programs], count: int, job: Job | None) -> None:
+    def __init__(self, programs: Mapping[JobRole, Programs], count: int, job: Job | None) -> None:
         self.found, self.programs, self.count, self.job = Findings(), programs, count, job
         self.trainers = [read_trainer(role, programs[role]) for role in programs if role.kind == "trainer"]
         self.servers = self.listening()
@@ -159,7 +160,7 @@ class _Check:
 
     def check_numbers(self) -> None:
         """No two roles are the same one."""
-        seen: dict[str, Role] = {}
+        seen: dict[str, JobRole] = {}
         for role in self.programs:
             if role.name in seen:
                 self.found.add("trainer-id", role, f"two roles are called {role.name!r}")
@@ -214,7 +215,7 @@ class _Check:
         each trainer's name.
         """
         if self.job is not None:
-            return self.job.sync_mode and self.job.mode == "pserver"
+            return self.job.mode.in_step
         barriers = any(
             site.op.type == "send_barrier" and not site.op.attrs.get("half_async")
             for trainer in self.trainers
@@ -231,7 +232,7 @@ class _Check:
         ranks = [read_rank(trainer.role, trainer.programs) for trainer in self.trainers]
         check_ranks(self.found, ranks, self.count)
         for label in ("startup", "main"):
-            steps: dict[Role, list[tuple[int, Site]]] = {}
+            steps: dict[JobRole, list[tuple[int, Site]]] = {}
             for rank in ranks:
                 steps[rank.role] = sequence(getattr(rank, label))
                 self.pieces += len(steps[rank.role])

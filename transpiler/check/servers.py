@@ -10,17 +10,8 @@ from dataclasses import dataclass
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.check.facts import (
-    Findings,
-    Piece,
-    Server,
-    Site,
-    Trainer,
-    declared,
-    only,
-    pairs,
-    update_of,
-)
+from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, pairs
+from fluidlite.transpiler.parts.op_kinds import update_of
 
 __all__ = ["Cluster", "check_cluster"]
 

@@ -7,19 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.transpiler.check.facts import (
-    Findings,
-    Piece,
-    Server,
-    Site,
-    Trainer,
-    declared,
-    only,
-    row_count,
-    update_of,
-)
+from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count
 from fluidlite.transpiler.check.servers import Cluster
-from fluidlite.transpiler.parts.roles import Job, Role, Slice
+from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.op_kinds import update_of
+from fluidlite.transpiler.parts.roles import JobRole, Slice
 
 __all__ = ["check_placement", "check_slices"]
 
@@ -235,7 +227,7 @@ def check_placement(found: Findings, job: Job, servers: Mapping[str, Server]) ->
                 )
 
 
-def _check_tiles(found: Findings, blame: Role, parts: Sequence[Slice], shape: tuple[int, ...]) -> None:
+def _check_tiles(found: Findings, blame: JobRole, parts: Sequence[Slice], shape: tuple[int, ...]) -> None:
     row = 0
     for part in parts:
         if part.first_row != row:

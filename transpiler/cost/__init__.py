@@ -1,1 +1,1 @@
-"""What a job costs before it runs: traffic, memory, time."""
+"""The cost of a job before it runs: traffic, memory, time."""

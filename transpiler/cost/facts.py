@@ -1,5 +1,5 @@
-"""What a plan is made of: sizes of a program's values, its FLOPs, its peak of activations, and what
-training moves.
+"""Facts that costs are made of: sizes of a program's values, its FLOPs, its peak of activations, and the
+parameters and gradients that training moves.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.check.facts import update_of
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS, update_of
 
-__all__ = ["ROW_ID_BYTES", "Facts", "Sizes", "Tensor", "flops_of", "peak_activations", "read_facts"]
+__all__ = ["ROW_ID_BYTES", "Sizes", "Tensor", "TrainingFacts", "flops_of", "peak_activations", "read_facts"]
 
 ROW_ID_BYTES = 8  # the int64 that goes with each row of a sparse gradient
 
@@ -51,7 +51,7 @@ class Sizes:
 
 
 class Tensor(NamedTuple):
-    """One trained parameter: its size, its optimizer's state, and what one trainer's step moves of it."""
+    """One trained parameter: its size, its optimizer's state, and the rows that one trainer's step moves."""
 
     name: str
     shape: tuple[int, ...]
@@ -64,7 +64,7 @@ class Tensor(NamedTuple):
 
     @property
     def sparse(self) -> bool:
-        """Whether the gradient is rows of the parameter."""
+        """True if the gradient is rows of the parameter."""
         return self.rows > 0
 
     @property
@@ -79,13 +79,11 @@ class Tensor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the original program says about a step of one trainer."""
+class TrainingFacts:
+    """Facts of the original program about a step of one trainer."""
 
     tensors: tuple[Tensor, ...]
-    other_bytes: (
-        int  # persistable values that no optimizer updates: running means, counters, frozen parameters
-    )
+    other_bytes: int  # of persistable values that no optimizer updates: running means, counters
     schedule_ops: int  # ops of the learning rate's schedule
     forward_flops: int
     backward_flops: int
@@ -96,7 +94,7 @@ class Facts:
         return self.forward_flops + self.backward_flops
 
 
-def read_facts(program: Program, sizes: Sizes) -> Facts:
+def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
     """Read the original training program, once."""
     block = program.global_block()
     updates = {update[0]: op for op in block.ops if (update := update_of(op)) is not None}
@@ -105,7 +103,7 @@ def read_facts(program: Program, sizes: Sizes) -> Facts:
     for op in block.ops:
         if op.role == OpRole.Optimize and op.role_vars:
             helpers[op.role_vars[0]] = helpers.get(op.role_vars[0], 0) + 1
-        if op.type in ("lookup_table", "lookup_table_v2"):
+        if op.type in LOOKUPS:
             lookups.setdefault(op.inputs["W"][0], []).append(op)
     tensors = tuple(
         _tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes)
@@ -117,7 +115,7 @@ def read_facts(program: Program, sizes: Sizes) -> Facts:
     )
     schedule = sum(bool(op.role & OpRole.LRSched) for op in block.ops)
     counted = [(op.role, flops_of(op, sizes)) for op in block.ops]
-    return Facts(
+    return TrainingFacts(
         tensors,
         other,
         schedule,

@@ -1,7 +1,8 @@
-"""What each device runs of a program that is trained on several of them."""
+"""Programs for the devices of one process, made from one program that all of them train."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,34 +14,34 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
-from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.rings.buckets import waves
+from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, LOSS_GRADIENT, RING_OPS, is_distributed
+from fluidlite.transpiler.rings.buckets import backward_passes
+from fluidlite.transpiler.rings.gradients import reduce_gradients, scale_loss_gradients
 
 __all__ = ["Division", "for_devices", "has_backward", "loss_gradients", "needs_all"]
 
-BUCKET_BYTES = (
-    32 << 20
-)  # gradients that are reduced in one go, unless FLAGS_fuse_parameter_memory_size says otherwise
-_LOSS_GRADIENT = OpRole.Backward | OpRole.Loss
+# Of gradients that are reduced together, unless FLAGS_fuse_parameter_memory_size says otherwise
+BUCKET_BYTES = 32 << 20
 
 
 def has_backward(program: Program) -> bool:
-    """Whether the program makes gradients of a loss."""
-    return any(op.role == _LOSS_GRADIENT for block in program.blocks for op in block.ops)
+    """True if the program makes gradients of a loss."""
+    return any(op.role == LOSS_GRADIENT for block in program.blocks for op in block.ops)
 
 
 def needs_all(program: Program, strategy: BuildStrategy) -> bool:
-    """Whether the devices meet while they run the program, so that none can be left out."""
-    together = {"sync_batch_norm", "barrier"} | ({"batch_norm"} if strategy.sync_batch_norm else set())
-    ops = [op for block in program.blocks for op in block.ops]
-    return has_backward(program) or any(op.type in together or op.type.startswith("c_") for op in ops)
+    """True if the devices wait for each other while they run the program: then none can be left out."""
+    together = RING_OPS | {"sync_batch_norm", "barrier"}
+    if strategy.sync_batch_norm:
+        together |= {"batch_norm"}
+    return has_backward(program) or any(op.type in together for block in program.blocks for op in block.ops)
 
 
 def loss_gradients(program: Program) -> list[str]:
     """The variables from which the backward passes start."""
-    return [op.output_arg_names[0] for op in program.global_block().ops if op.role == _LOSS_GRADIENT]
+    return [op.output_arg_names[0] for op in program.global_block().ops if op.role == LOSS_GRADIENT]
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,12 @@ def _bucket_bytes(strategy: BuildStrategy) -> int:
 
 
 def _has_gradients(program: Program) -> bool:
-    return next(waves(program.global_block()), None) is not None
+    return next(backward_passes(program.global_block()), None) is not None
 
 
 def _reduces(program: Program) -> bool:
-    """Whether the program was transpiled: then it reduces its gradients by itself."""
-    return any(
-        op.type.startswith("c_allreduce") and op.role & OpRole.Backward for op in program.global_block().ops
-    )
+    """True if the program was transpiled: then it reduces its gradients by itself."""
+    return any(op.type in ALL_REDUCES and op.role & OpRole.Backward for op in program.global_block().ops)
 
 
 def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
@@ -129,7 +128,7 @@ def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
         return program
     new = program.clone()
     block = new.global_block()
-    start = [op for op in block.ops if op.role == _LOSS_GRADIENT]
+    start = [op for op in block.ops if op.role == LOSS_GRADIENT]
     block.remove_ops(start, given={name for op in start for name in op.output_arg_names})
     return new
 
@@ -183,18 +182,20 @@ def _of_owner(program: Program, share: int, owners: dict[str, int], device: int)
     updates = _last_updates(block, owners)
     foreign = [set(_foreign(block, owners, other)) for other in range(max(owners.values()) + 1)]
     edits = Insertions(block)
-    for wave in waves(block):
-        for op, names in wave.makers:
-            for name in names:
-                _gather(edits, op, name, _readers(block, name, owners, foreign))
-    for op in block.ops:
-        if op.role == _LOSS_GRADIENT:
-            name = op.output_arg_names[0]
-            edits.behind(op, "scale", {"X": name}, {"Out": name}, OpRole.Backward, scale=1.0 / share)
+    for op, name in _gradients(block):
+        _gather(edits, op, name, _readers(block, name, owners, foreign))
+    scale_loss_gradients(edits, share)
     _give_back(edits, updates, owners)
     edits.apply()
     block.remove_ops(set(_foreign(block, owners, device)))
     return new
+
+
+def _gradients(block: Block) -> Iterator[tuple[Operator, str]]:
+    """The gradients of parameters, each with the op that makes it."""
+    for backward in backward_passes(block):
+        for op, names in backward.makers:
+            yield from ((op, name) for name in names)
 
 
 def _last_updates(block: Block, owners: dict[str, int]) -> dict[str, Operator]:
@@ -234,7 +235,7 @@ def _parameter_of(op: Operator) -> str:
 def _readers(
     block: Block, gradient: str, owners: dict[str, int], foreign: Sequence[set[Operator]]
 ) -> set[int]:
-    """The devices on which some op behind the backward pass reads a gradient."""
+    """The devices on which some op after the backward pass reads a gradient."""
     users = [op for op in block.ops if gradient in op.input_arg_names and not op.role & OpRole.Backward]
     return {device for device, left in enumerate(foreign) if any(op not in left for op in users)}
 
@@ -243,24 +244,20 @@ def _gather(edits: Insertions, maker: Operator, gradient: str, devices: set[int]
     """Sum a gradient for the one device that reads it, or for all."""
     inout = {"X": gradient}, {"Out": gradient}
     if len(devices) == 1:
-        edits.behind(maker, "c_reduce_sum", *inout, OpRole.Backward, ring_id=0, root_id=next(iter(devices)))
+        edits.after(maker, "c_reduce_sum", *inout, OpRole.Backward, ring_id=0, root_id=next(iter(devices)))
     else:
-        edits.behind(maker, "c_allreduce_sum", *inout, OpRole.Backward, ring_id=0)
+        edits.after(maker, "c_allreduce_sum", *inout, OpRole.Backward, ring_id=0)
 
 
 def _give_back(edits: Insertions, updates: dict[str, Operator], owners: dict[str, int]) -> None:
-    """Hand each parameter from its owner to the others: at the end, or behind its update where a later op
+    """Hand each parameter from its owner to the others: at the end, or after its update where a later op
     reads it.
     """
     ops = edits.block.ops
     position = {op: index for index, op in enumerate(ops)}
     for name, op in updates.items():
         read_later = any(name in reads(later) for later in ops[position[op] + 1 :])
-        put = (
-            edits.last
-            if not read_later
-            else lambda *args, anchor=op, **attrs: edits.behind(anchor, *args, **attrs)
-        )
+        put = functools.partial(edits.after, op) if read_later else edits.last
         put("c_broadcast", {"X": name}, {"Out": name}, OpRole.Optimize, ring_id=0, root=owners[name])
 
 
@@ -275,14 +272,14 @@ def _updated_together(program: Program, devices: int) -> Division | None:
     """
     block = program.global_block()
     owners = _owners(block, devices)
-    if any(getattr(block._find_var_recursive(name), "is_distributed", False) for name in owners):
+    if any(is_distributed(block, name) for name in owners):
         return None  # each device has its own part of such a parameter
     foreign = [set(_foreign(block, owners, device)) for device in range(devices)]
     updates = [op for op in block.ops if any(op in left for left in foreign)]
     shared = _persistables(program, (name for op in updates for name in writes(op)))
     if (
         not updates
-        or len(list(waves(block))) != 1
+        or len(list(backward_passes(block))) != 1
         or not owners.keys() <= shared
         or not _is_safe(block, owners, updates, shared)
     ):
@@ -297,7 +294,7 @@ def _updated_together(program: Program, devices: int) -> Division | None:
 
 
 def _is_safe(block: Block, owners: dict[str, int], updates: Sequence[Operator], shared: set[str]) -> bool:
-    """Whether nobody else uses what updates write once they have begun, and no two devices write the same."""
+    """True if nobody else uses what updates write once they have begun, and no two devices write the same."""
     mine = set(updates)
     start = block.ops.index(updates[0])
     if any(shared & writes(op) for op in block.ops if op not in mine):
@@ -335,8 +332,8 @@ def _of_device(program: Program, foreign: set[int], first: Operator, closing: bo
 
 
 def _something_small(block: Block, start: int) -> str:
-    """What a barrier can be given: the gradient of the loss; for want of one that of a small parameter,
-    for which it has to wait.
+    """A variable for a barrier: the gradient of the loss; for want of one that of a small parameter, for
+    which it has to wait.
     """
     pairs = [
         pair for op in block.ops[:start] for pair in zip(op.role_vars[::2], op.role_vars[1::2], strict=True)

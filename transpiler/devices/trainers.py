@@ -8,8 +8,9 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import writes
-from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.op_kinds import update_of
+from fluidlite.transpiler.rings.gradients import reduce_gradients
 
 __all__ = ["TRAINER_OPS", "talks_to_servers", "trainer_programs"]
 
@@ -19,16 +20,16 @@ TRAINER_OPS = frozenset(("send", "recv", "send_barrier", "fetch_barrier"))
 
 
 def talks_to_servers(program: Program) -> bool:
-    """Whether a program sends gradients to parameter servers."""
+    """True if a program sends gradients to parameter servers."""
     return any(op.type in TRAINER_OPS for op in program.global_block().ops)
 
 
 def trainer_programs(
     program: Program, share: int, devices: int, bucket_bytes: int, one_memory: bool
 ) -> tuple[list[Program], set[str]]:
-    """What each device runs, and the parameters that all see once the first has received them."""
+    """The program of each device, and the parameters that all see once the first has received them."""
     block = program.global_block()
-    if any(op.role & OpRole.Optimize and {"Param", "Grad"} <= op.inputs.keys() for op in block.ops):
+    if any(op.role & OpRole.Optimize and update_of(op) for op in block.ops):
         raise TranspilerError(
             "a trainer that updates its own parameters (geo-SGD) runs on one device: start a trainer for "
             "each device"
@@ -47,12 +48,12 @@ def trainer_programs(
 
 
 def _talks(op: Operator) -> bool:
-    """Whether an op talks to servers, or cuts and joins what others say."""
+    """True if an op talks to servers, or cuts and joins what is sent and received."""
     return bool(op.role & (OpRole.RPC | OpRole.Dist))
 
 
 def _talking_last(program: Program) -> Program:
-    """The program with everything computed before anything is said: the devices reduce all gradients
+    """The program with all computing before all talk with servers: the devices reduce all gradients
     together.
     """
     new = program.clone()
@@ -62,8 +63,8 @@ def _talking_last(program: Program) -> Program:
 
 
 def _of_device(program: Program, received: set[str], index: int, one_memory: bool) -> Program:
-    """Nobody receives a parameter before all devices have done with it; devices with memories of their own
-    are given it at the end.
+    """One device's program: a barrier before the first op that talks to servers, so that no parameter is
+    overwritten while a device still reads it; devices with memories of their own are given it at the end.
     """
     new = program.clone()
     block = new.global_block()

@@ -1,4 +1,4 @@
-"""New ops for a block, noted down by the op that they stand before or behind, and put in all at once."""
+"""New ops for a block, noted down by the op that they stand before or after, and put in all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Insertions:
     def __init__(self, block: Block) -> None:
         self.block = block
         self._before: dict[Operator, list[Operator]] = defaultdict(list)
-        self._behind: dict[Operator, list[Operator]] = defaultdict(list)
+        self._after: dict[Operator, list[Operator]] = defaultdict(list)
         self._last: list[Operator] = []
 
     def before(
@@ -35,10 +35,10 @@ class Insertions:
         role: int,
         **attrs: Any,
     ) -> Operator:
-        """A new op in front of `anchor`."""
+        """A new op right before `anchor`."""
         return self._make(self._before[anchor], anchor, type, inputs, outputs, role, attrs)
 
-    def behind(
+    def after(
         self,
         anchor: Operator,
         type: str,
@@ -47,8 +47,8 @@ class Insertions:
         role: int,
         **attrs: Any,
     ) -> Operator:
-        """A new op behind `anchor`."""
-        return self._make(self._behind[anchor], anchor, type, inputs, outputs, role, attrs)
+        """A new op right after `anchor`."""
+        return self._make(self._after[anchor], anchor, type, inputs, outputs, role, attrs)
 
     def last(
         self, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], role: int, **attrs: Any
@@ -79,4 +79,4 @@ class Insertions:
 
     def apply(self) -> None:
         """Put the new ops in; `var.op` of what they write becomes the last writer."""
-        self.block.insert_ops(self._before, self._behind, self._last)
+        self.block.insert_ops(self._before, self._after, self._last)

@@ -1,4 +1,4 @@
-"""Geo-SGD: trainers update their own parameters, and now and then send the servers what has changed.
+"""Geo-SGD: trainers update their own parameters, and now and then send the servers their changes.
 
 The runtime's communicator does the sending: after every `geo_sgd_need_push_nums` steps it takes the change of
 each parameter since it last heard from the servers (of a sparse table only the rows whose ids the main
@@ -8,6 +8,7 @@ trainers' changes have been added.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -16,32 +17,42 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.collective import check_programs, last_updates
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.parts.edits import declare_like
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.roles import Programs
-from fluidlite.transpiler.pserver.placement import Layout, place
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS, check_programs, last_updates
+from fluidlite.transpiler.parts.roles import Programs, Slice
+from fluidlite.transpiler.pserver.placement import Placement, place
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
 from fluidlite.transpiler.pserver.training import Training, Update, is_clipping_alone
 
-__all__ = ["DELTA", "geo_layout", "is_sparse", "make_geo_server", "make_geo_trainer", "sparse_lookups"]
+__all__ = [
+    "change_name",
+    "is_sparse",
+    "make_geo_server",
+    "make_geo_trainer",
+    "place_for_geo",
+    "pushed_slices",
+    "sparse_lookups",
+]
 
-DELTA = ".delta"
-INITIAL = (
-    "param_init"  # what the startup program's `send` names: the communicator then takes its first copies
-)
-_LOOKUPS = {"lookup_table", "lookup_table_v2"}
+# The startup program's `send` names it, upon which the communicator takes its first copies
+INITIAL = "param_init"
+
+
+def change_name(name: str) -> str:
+    """The variable that holds the change of a parameter, or of a slice."""
+    return f"{name}.delta"
 
 
 # ---------------------------------------------------------------------- where the parameters go
-def geo_layout(
+def place_for_geo(
     main: Program,
     startup: Program,
     endpoints: Sequence[str],
     trainers: int,
     config: DistributeTranspilerConfig,
-) -> Layout:
+) -> Placement:
     """The parameters over the servers. They hold nothing else: gradients, clips and schedules stay with the
     trainers.
 
@@ -71,10 +82,10 @@ def geo_layout(
     )
     config = config.copy()
     config.slice_var_up = True
-    layout = place(training, startup, endpoints, trainers, False, config)
-    unseen = {op.input("W")[0] for op in sparse_lookups(layout) if op.type == "lookup_table"}
+    placement = place(training, startup, endpoints, trainers, False, config)
+    unseen = {op.input("W")[0] for op in sparse_lookups(placement) if op.type == "lookup_table"}
     return replace(
-        layout, slices=tuple(replace(piece, sparse=piece.param in unseen) for piece in layout.slices)
+        placement, slices=tuple(replace(piece, sparse=piece.param in unseen) for piece in placement.slices)
     )
 
 
@@ -98,44 +109,59 @@ def _gradients(main: Program) -> dict[str, str]:
     }
 
 
-def is_sparse(layout: Layout, param: str) -> bool:
-    """Whether only some rows of the parameter change in a step."""
-    gradient = layout.updates[param].grad
-    return layout.training.program.global_block()._var_recursive(gradient).type == VarType.SELECTED_ROWS
+def is_sparse(placement: Placement, param: str) -> bool:
+    """True if only some rows of the parameter change in a step."""
+    gradient = placement.updates[param].grad
+    return placement.training.program.global_block()._var_recursive(gradient).type == VarType.SELECTED_ROWS
+
+
+def pushed_slices(placement: Placement) -> OrderedDict[str, OrderedDict[str, list[str]]]:
+    """Facts for the communicator: parameter -> names, rows ("sections") and servers ("epmap") of its slices,
+    and whether it is sparse, all as text, as fluid's transpiler gives them.
+    """
+    found = OrderedDict()
+    for param, pieces in placement.by_param.items():
+        found[param] = OrderedDict(
+            var_names=[piece.param_name for piece in pieces],
+            sections=[str(piece.shape[0]) for piece in pieces],
+            epmap=[piece.endpoint for piece in pieces],
+            is_sparse=[str(is_sparse(placement, param))],
+        )
+    return found
 
 
 # ---------------------------------------------------------------------- a trainer
-def make_geo_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
+def make_geo_trainer(placement: Placement, startup: Program, trainer: int) -> Programs:
     """The programs of trainer number `trainer`: the whole step, then the ids of sparse tables for the
     communicator.
     """
-    main, first = layout.training.program.clone(), startup.clone()
-    _declare_changes(layout, main.global_block())
+    main, first = placement.training.program.clone(), startup.clone()
+    _declare_changes(placement, main.global_block())
     for op in main.global_block().ops:
         if op.type == "lookup_table":
             op._set_attr("remote_prefetch", False)  # the whole table is here
         if is_clipping_alone(op):
             op.attrs[ROLE_ATTR] = int(OpRole.Backward)
-    looked_up = dict.fromkeys((op.input("Ids")[0], op.input("W")[0]) for op in sparse_lookups(layout))
+    looked_up = dict.fromkeys((op.input("Ids")[0], op.input("W")[0]) for op in sparse_lookups(placement))
     _notify(main, [ids for ids, _ in looked_up], [table for _, table in looked_up])
-    receive_at_start(layout, first, trainer)
-    for param in layout.by_param:
-        declare_like(first.global_block(), main.global_block().var(param + DELTA), persistable=False)
+    receive_at_start(placement, first, trainer)
+    for param in placement.by_param:
+        declare_like(first.global_block(), main.global_block().var(change_name(param)), persistable=False)
     first.global_block().create_var(name=INITIAL, is_data=True)
     _notify(first, [INITIAL], [INITIAL])
     return Programs(main, first)
 
 
-def _declare_changes(layout: Layout, block: Block) -> None:
+def _declare_changes(placement: Placement, block: Block) -> None:
     """The variables that the communicator works with: the slices, and the change of each parameter and
     slice.
     """
-    for param, pieces in layout.by_param.items():
-        whole, gradient = block.var(param), block._var_recursive(layout.updates[param].grad)
-        declare_like(block, gradient, param + DELTA, whole.shape, persistable=False)
+    for param, pieces in placement.by_param.items():
+        whole, gradient = block.var(param), block._var_recursive(placement.updates[param].grad)
+        declare_like(block, gradient, change_name(param), whole.shape, persistable=False)
         for piece in pieces if len(pieces) > 1 else ():
             declare_like(block, whole, piece.param_name, piece.shape, persistable=False)
-            declare_like(block, gradient, piece.param_name + DELTA, piece.shape, persistable=False)
+            declare_like(block, gradient, change_name(piece.param_name), piece.shape, persistable=False)
 
 
 def _notify(program: Program, values: list[str], names: list[str]) -> None:
@@ -147,57 +173,55 @@ def _notify(program: Program, values: list[str], names: list[str]) -> None:
     edits.apply()
 
 
-def sparse_lookups(layout: Layout) -> list[Operator]:
+def sparse_lookups(placement: Placement) -> list[Operator]:
     """The ops that read rows of sparse tables."""
     return [
         op
-        for op in layout.training.program.global_block().ops
-        if op.type in _LOOKUPS and op.input("W")[0] in layout.by_param and is_sparse(layout, op.input("W")[0])
+        for op in placement.training.program.global_block().ops
+        if op.type in LOOKUPS
+        and op.input("W")[0] in placement.by_param
+        and is_sparse(placement, op.input("W")[0])
     ]
 
 
 # ---------------------------------------------------------------------- a server
-def make_geo_server(layout: Layout, endpoint: str, threads: ServerRuntimeConfig | None = None) -> Program:
+def make_geo_server(
+    placement: Placement, endpoint: str, threads: ServerRuntimeConfig | None = None
+) -> Program:
     """The main program of the server at `endpoint`: it adds the trainers' changes to its slices as they
     arrive.
     """
-    threads, program = threads or ServerRuntimeConfig(), Program()
-    program._seed = layout.training.program._seed
-    block, origin = program.global_block(), layout.training.program.global_block()
-    held = [piece for piece in layout.slices if piece.endpoint == endpoint]
+    program = Program()
+    program._seed = placement.training.program._seed
+    held = [piece for piece in placement.slices if piece.endpoint == endpoint]
     for piece in held:
-        declare_like(block, origin.var(piece.param), piece.param_name, piece.shape)
-        change = declare_like(
-            block, origin._var_recursive(piece.grad), piece.param_name + DELTA, piece.shape, persistable=False
-        )
-        change.is_data = True  # it comes from the trainers
-        _block(program).append_op(
-            "sum", {"X": [piece.param_name, piece.param_name + DELTA]}, {"Out": piece.param_name}
-        )
-    block.append_op(
-        "listen_and_serv",
-        {},
-        {},
-        {
-            "optimize_blocks": program.blocks[1:],
-            "endpoint": endpoint,
-            "Fanin": layout.trainers,
-            "distributed_mode": int(DistributedMode.GEO),
-            "grad_to_block_id": [f"{piece.param_name}{DELTA}:{index}" for index, piece in enumerate(held, 1)],
-            "sparse_grad_to_param": [
-                f"{piece.param_name}{DELTA}:{piece.param_name}"
-                for piece in held
-                if is_sparse(layout, piece.param)
-            ],
-            "rpc_get_thread_num": threads._rpc_get_thread_num,
-            "rpc_send_thread_num": threads._rpc_send_thread_num,
-            "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num,
-        },
-    )
+        _add_up(placement, piece, program)
+    changes = [change_name(piece.param_name) for piece in held]
+    attrs = {
+        "optimize_blocks": program.blocks[1:],
+        "endpoint": endpoint,
+        "Fanin": placement.trainers,
+        "distributed_mode": int(DistributedMode.GEO),
+        "grad_to_block_id": [f"{name}:{index}" for index, name in enumerate(changes, 1)],
+        "sparse_grad_to_param": [
+            f"{name}:{piece.param_name}"
+            for name, piece in zip(changes, held, strict=True)
+            if is_sparse(placement, piece.param)
+        ],
+    }
+    threads = threads or ServerRuntimeConfig()
+    program.global_block().append_op("listen_and_serv", {}, {}, attrs | threads.attributes())
     return program
 
 
-def _block(program: Program) -> Block:
-    block = program._create_block(0)
+def _add_up(placement: Placement, piece: Slice, program: Program) -> None:
+    """Declare a slice and its change, and add the one to the other in a block of its own."""
+    block, origin = program.global_block(), placement.training.program.global_block()
+    name, change = piece.param_name, change_name(piece.param_name)
+    declare_like(block, origin.var(piece.param), name, piece.shape)
+    gradient = origin._var_recursive(piece.grad)
+    arriving = declare_like(block, gradient, change, piece.shape, persistable=False)
+    arriving.is_data = True  # it comes from the trainers
+    inner = program._create_block(0)
     program.current_block_idx = 0
-    return block
+    inner.append_op("sum", {"X": [name, change]}, {"Out": name})

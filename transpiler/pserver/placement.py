@@ -1,11 +1,11 @@
-"""Where every parameter of a training program goes: its pieces, their servers, and what its gradients are
-called on the way.
+"""Placement of a training program's parameters on servers: their slices, and the names of their gradients on
+the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -20,20 +20,20 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.parts.edits import without_collector
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
 from fluidlite.transpiler.pserver.training import Training, Update
 
-__all__ = ["LOOKUPS", "Layout", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
+__all__ = ["Placement", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
-LOOKUPS = ("lookup_table", "lookup_table_v2")
 CUTTABLE = frozenset(
     {"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"}
 )
 
 
 @dataclass(frozen=True)
-class Layout:
+class Placement:
     """A training program, the servers, and which of them holds which rows."""
 
     training: Training
@@ -71,33 +71,40 @@ class Layout:
 
     @property
     def suffixed(self) -> bool:
-        """Whether a gradient says from which trainer it comes: the servers of a job in step keep them
-        apart.
-        """
+        """True if a gradient's name tells its trainer: the servers of a job in step keep them apart."""
         return self.in_step and self.trainers > 1
 
     @property
     def in_step(self) -> bool:
-        """Whether all trainers take each step together, by barriers in the program or of the trainers'
+        """True if all trainers take each step together, by barriers in the program or of the trainers'
         communicators.
         """
         return self.sync_mode or in_step_at_run_time(self.config)
 
     def sent_name(self, piece: Slice, trainer: int) -> str:
-        """What the gradient of a slice is called when trainer number `trainer` sends it."""
-        return f"{piece.grad_name}.trainer_{trainer}" if self.suffixed else piece.grad_name
+        """The name of a slice's gradient when trainer number `trainer` sends it."""
+        return of_trainer(piece.grad_name, trainer) if self.suffixed else piece.grad_name
 
     def local_name(self, piece: Slice, trainer: int) -> str:
-        """What the gradient of a slice is called in the program of trainer number `trainer`."""
+        """The name of a slice's gradient in the program of trainer number `trainer`."""
         return self.sent_name(piece, trainer) if self.sync_mode else piece.grad_name
 
     def arriving_names(self, piece: Slice) -> list[str]:
-        """What the gradients of a slice are called at its server: one for each trainer, or one for all
-        where they are not kept apart.
+        """The names of a slice's gradients at its server: one for each trainer, or one for all where they
+        are not kept apart.
         """
         if not self.suffixed:
             return [piece.grad_name]
-        return [f"{piece.grad_name}.trainer_{trainer}" for trainer in range(self.trainers)]
+        return [of_trainer(piece.grad_name, trainer) for trainer in range(self.trainers)]
+
+    def backup_names(self, piece: Slice) -> list[str]:
+        """At the server, a slice as each trainer last knew it (where delayed gradients are corrected)."""
+        return [f"{of_trainer(piece.param_name, trainer)}_bak" for trainer in range(self.trainers)]
+
+    def counter_names(self) -> list[str]:
+        """The steps that each trainer has counted, where they are added up; see `counter`."""
+        counter = self.counter
+        return [of_trainer(counter.name, trainer) for trainer in range(self.trainers)] if counter else []
 
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
@@ -115,8 +122,13 @@ class Layout:
         return block.var(steps[0].output("Out")[0]) if steps else None
 
 
+def of_trainer(name: str, trainer: int) -> str:
+    """The name of one trainer's value of a variable that servers keep for each trainer."""
+    return f"{name}.trainer_{trainer}"
+
+
 def in_step_at_run_time(config: DistributeTranspilerConfig) -> bool:
-    """Whether the trainers' communicators keep the trainers in step, as Fleet's `SyncStrategy` asks for."""
+    """True if the trainers' communicators keep the trainers in step, as Fleet's `SyncStrategy` asks for."""
     return config.completely_not_async and config.half_async and config.runtime_split_send_recv
 
 
@@ -128,7 +140,7 @@ def place(
     trainers: int,
     sync_mode: bool,
     config: DistributeTranspilerConfig,
-) -> Layout:
+) -> Placement:
     """Cut the parameters up and give the pieces to servers."""
     tables = remote_tables(training.program)
     initialisers = {name: op.type for op in startup.global_block().ops for name in op.output_arg_names}
@@ -143,7 +155,7 @@ def place(
         np.random.RandomState(training.program.random_seed).shuffle(order)
     dispatcher = make_dispatcher(config.split_method, endpoints)
     placed = [piece for param in order for piece in dispatch(dispatcher, pieces[param], endpoints)]
-    return Layout(training, tuple(placed), tuple(endpoints), trainers, sync_mode, config)
+    return Placement(training, tuple(placed), tuple(endpoints), trainers, sync_mode, config)
 
 
 def cut(var: Variable, grad: str, count: int, min_block_size: int, sparse: bool) -> list[Slice]:
@@ -187,7 +199,7 @@ def dispatch(dispatcher: Any, pieces: Sequence[Slice], endpoints: Sequence[str])
             f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: "
             f"{places}"
         )
-    return [Slice(**{**vars(piece), "endpoint": place}) for piece, place in zip(pieces, places, strict=True)]
+    return [replace(piece, endpoint=place) for piece, place in zip(pieces, places, strict=True)]
 
 
 def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:

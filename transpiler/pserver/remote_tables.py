@@ -8,16 +8,17 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.edits import drop_ops
 from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS
 from fluidlite.transpiler.parts.roles import Slice
-from fluidlite.transpiler.pserver.placement import LOOKUPS, Layout, remote_tables
+from fluidlite.transpiler.pserver.placement import Placement, remote_tables
 
 __all__ = ["fake_tables", "fetch_rows_remotely"]
 
 
-def fetch_rows_remotely(main: Program, layout: Layout, trainer: int) -> None:
+def fetch_rows_remotely(main: Program, placement: Placement, trainer: int) -> None:
     """Turn the lookups of a trainer's tables into requests to the servers that hold the rows."""
     tables = remote_tables(main)
-    for param, pieces in layout.by_param.items():
+    for param, pieces in placement.by_param.items():
         if not pieces[0].sparse:
             continue
         for kind in LOOKUPS:
@@ -46,7 +47,7 @@ def _look_up_together(
             {"Ids": [op.input("Ids")[0] for op in group], "W": group[0].input("W")},
             {"Outputs": [op.output("Out")[0] for op in group]},
         )
-        place = (edits.before, block.ops[0]) if last < 0 else (edits.behind, block.ops[last])
+        place = (edits.before, block.ops[0]) if last < 0 else (edits.after, block.ops[last])
         new = place[0](place[1], "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
         new.where = group[0].where
     edits.apply()

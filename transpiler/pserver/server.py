@@ -22,7 +22,7 @@ from fluidlite.transpiler.parts.edits import (
     without_collector,
 )
 from fluidlite.transpiler.parts.roles import Slice
-from fluidlite.transpiler.pserver.placement import Layout, distributed_tables, in_step_at_run_time
+from fluidlite.transpiler.pserver.placement import Placement, distributed_tables, in_step_at_run_time
 from fluidlite.transpiler.pserver.trainer import count_at_start
 from fluidlite.transpiler.pserver.training import Update
 
@@ -42,24 +42,24 @@ def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
 
 @without_collector()
 def make_server(
-    layout: Layout, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None
+    placement: Placement, endpoint: str, trainer: int = 0, threads: ServerRuntimeConfig | None = None
 ) -> Program:
     """The main program of the server at `endpoint`: `listen_and_serv`, and a block for each slice that it
     holds.
 
     `trainer` is the number of the trainer whose name of a gradient the role variables give.
     """
-    return _Server(layout, endpoint, trainer).build(threads or ServerRuntimeConfig())
+    return _Server(placement, endpoint, trainer).build(threads or ServerRuntimeConfig())
 
 
 class _Server:
     """Builds one server's main program."""
 
-    def __init__(self, layout: Layout, endpoint: str, trainer: int) -> None:
-        self.layout, self.endpoint = layout, endpoint
-        self.held = layout.by_endpoint[endpoint]
-        self.roles = layout.renames(trainer)
-        self.origin = layout.training.program
+    def __init__(self, placement: Placement, endpoint: str, trainer: int) -> None:
+        self.placement, self.endpoint = placement, endpoint
+        self.held = placement.by_endpoint[endpoint]
+        self.roles = placement.renames(trainer)
+        self.origin = placement.training.program
         self.program = Program()
         self.program._seed = self.origin._seed
         self.block = self.program.global_block()
@@ -69,14 +69,14 @@ class _Server:
         """The program."""
         received = [
             name
-            for param in self.layout.placed
+            for param in self.placement.placed
             if param in self.held
             for name in self.declare(self.held[param])
         ]
-        blocks = [self.schedule_block()] if self.layout.training.schedule else []
+        blocks = [self.schedule_block()] if self.placement.training.schedule else []
         parent = len(self.program.blocks) - 1
         of_grad: list[str] = []
-        for update in self.layout.training.by_step:
+        for update in self.placement.training.by_step:
             if update.param in self.held:
                 blocks.append(self.update_block(update, parent))
                 of_grad.append(f"{self.held[update.param].grad_name}:{blocks[-1].idx}")
@@ -95,8 +95,8 @@ class _Server:
         declare_like(self.block, variables._var_recursive(piece.param), piece.param_name, piece.shape)
         gradient = variables._var_recursive(piece.grad)
         declare_like(self.block, gradient, piece.grad_name, piece.shape)
-        arriving = self.layout.arriving_names(piece)
-        if self.layout.suffixed:
+        arriving = self.placement.arriving_names(piece)
+        if self.placement.suffixed:
             first = declare_like(self.block, gradient, arriving[0], piece.shape, persistable=False)
             declare_copies(self.block, first, arriving[1:])
         return arriving
@@ -105,15 +105,15 @@ class _Server:
     def schedule_block(self) -> Block:
         """The ops of the learning-rate schedule, with their sub-blocks."""
         block = self.new_block(0)
-        for op in self.layout.training.schedule:
-            if self.layout.counter is not None and self.layout.counter.name in op.output_arg_names:
-                self.add_up_steps(block, self.layout.counter, op)
+        for op in self.placement.training.schedule:
+            if self.placement.counter is not None and self.placement.counter.name in op.output_arg_names:
+                self.add_up_steps(block, self.placement.counter, op)
             else:
                 self.copy_schedule_op(op, block)
         return block
 
     def add_up_steps(self, block: Block, counter: Variable, like: Operator) -> None:
-        names = [f"{counter.name}.trainer_{trainer}" for trainer in range(self.layout.trainers)]
+        names = self.placement.counter_names()
         declare_copies(self.block, declare_like(self.block, counter), names)
         append_op(
             block, "sum", {"X": names}, {"Out": [counter.name]}, like, **{ROLE_ATTR: int(OpRole.LRSched)}
@@ -143,10 +143,10 @@ class _Server:
     def update_block(self, update: Update, parent: int) -> Block:
         """Merge the trainers' gradients, then update."""
         block, piece = self.new_block(parent), self.held[update.param]
-        if self.layout.sync_mode or self.layout.suffixed:
+        if self.placement.sync_mode or self.placement.suffixed:
             self.merge(block, piece, update)
         names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
-        if self.layout.config.enable_dc_asgd and not self.layout.sync_mode:
+        if self.placement.config.enable_dc_asgd and not self.placement.sync_mode:
             names[piece.grad] = self.correct_delay(block, piece, update)
         for op in update.ops:
             self.declare_for(op, piece)
@@ -156,9 +156,9 @@ class _Server:
     def merge(self, block: Block, piece: Slice, update: Update) -> None:
         """The mean over the trainers."""
         merged = [piece.grad_name]
-        append_op(block, "sum", {"X": self.layout.arriving_names(piece)}, {"Out": merged}, update.step)
+        append_op(block, "sum", {"X": self.placement.arriving_names(piece)}, {"Out": merged}, update.step)
         append_op(
-            block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.layout.trainers
+            block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.placement.trainers
         )
 
     def declare_for(self, op: Operator, piece: Slice) -> None:
@@ -181,7 +181,7 @@ class _Server:
         its name.
         """
         param = self.block.var(piece.param_name)
-        kept = [f"{piece.param_name}.trainer_{trainer}_bak" for trainer in range(self.layout.trainers)]
+        kept = self.placement.backup_names(piece)
         for name in kept:
             declare_like(self.block, param, name, persistable=False)
         if TRAINER_ID not in block.vars:
@@ -226,7 +226,7 @@ class _Server:
         saving: int,
         threads: ServerRuntimeConfig,
     ) -> None:
-        layout = self.layout
+        placement = self.placement
         self.block.append_op(
             "listen_and_serv",
             {"X": received},
@@ -234,17 +234,15 @@ class _Server:
             {
                 "optimize_blocks": list(blocks),
                 "endpoint": self.endpoint,
-                "pserver_id": layout.endpoints.index(self.endpoint),
-                "Fanin": layout.trainers,
-                "distributed_mode": int(distributed_mode(layout.config)),
+                "pserver_id": placement.endpoints.index(self.endpoint),
+                "Fanin": placement.trainers,
+                "distributed_mode": int(distributed_mode(placement.config)),
                 "grad_to_block_id": of_grad,
                 "sparse_grad_to_param": self.sparse_gradients(),
-                "dc_asgd": bool(layout.config.enable_dc_asgd),
+                "dc_asgd": bool(placement.config.enable_dc_asgd),
                 "checkpint_block_id": saving,
-                "lr_decay_block_id": blocks[0].idx if layout.training.schedule else -1,
-                "rpc_get_thread_num": threads._rpc_get_thread_num,
-                "rpc_send_thread_num": threads._rpc_send_thread_num,
-                "rpc_prefetch_thread_num": threads._rpc_prefetch_thread_num,
+                "lr_decay_block_id": blocks[0].idx if placement.training.schedule else -1,
+                **threads.attributes(),
             },
         )
 
@@ -254,7 +252,7 @@ class _Server:
         """
         origin = self.origin.global_block()
         read = {
-            param: [name for op in self.layout.updates[param].ops for name in op.inputs.get("Grad", ())]
+            param: [name for op in self.placement.updates[param].ops for name in op.inputs.get("Grad", ())]
             for param in self.held
         }
         return [
@@ -283,17 +281,17 @@ def _is_unread(op: Operator, name: str) -> bool:
 
 # ---------------------------------------------------------------------- the startup program
 @without_collector()
-def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: Program) -> Program:
+def make_server_startup(placement: Placement, endpoint: str, main: Program, startup: Program) -> Program:
     """The startup program of the server at `endpoint`: those ops of the whole job's that fill what it
     holds.
     """
     program = Program()
     program._seed, program._is_start_up_program_ = startup._seed, True
-    block, held = program.global_block(), layout.by_endpoint[endpoint]
+    block, held = program.global_block(), placement.by_endpoint[endpoint]
     source = startup
-    if layout.counter is not None:
+    if placement.counter is not None:
         source = startup.clone()
-        count_at_start(layout, source)
+        count_at_start(placement, source)
     for var in main.global_block().vars.values():
         copy = block.vars[var.name] = copy_variable(var, block)
         copy.persistable = var.type not in (VarType.STEP_SCOPES, VarType.RAW)
@@ -301,12 +299,10 @@ def make_server_startup(layout: Layout, endpoint: str, main: Program, startup: P
     for op in source.global_block().ops:
         if any(names.get(name, name) in block.vars for name in op.output_arg_names):
             _fill(op, block, held, names)
-    if layout.config.enable_dc_asgd and not layout.sync_mode:
+    if placement.config.enable_dc_asgd and not placement.sync_mode:
         for piece in held.values():
-            for trainer in range(layout.trainers):
-                block.append_op(
-                    "assign", {"X": piece.param_name}, {"Out": f"{piece.param_name}.trainer_{trainer}_bak"}
-                )
+            for name in placement.backup_names(piece):
+                block.append_op("assign", {"X": piece.param_name}, {"Out": name})
     return program
 
 

@@ -22,7 +22,7 @@ from fluidlite.transpiler.parts.edits import (
 )
 from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.roles import Programs, Slice
-from fluidlite.transpiler.pserver.placement import Layout, remote_tables
+from fluidlite.transpiler.pserver.placement import Placement, remote_tables
 from fluidlite.transpiler.pserver.remote_tables import fake_tables, fetch_rows_remotely
 from fluidlite.transpiler.pserver.training import is_clipping_alone, is_scheduling, is_updating
 
@@ -30,17 +30,17 @@ __all__ = ["Controls", "make_trainer", "receive_at_start"]
 
 
 @without_collector()
-def make_trainer(layout: Layout, startup: Program, trainer: int) -> Programs:
+def make_trainer(placement: Placement, startup: Program, trainer: int) -> Programs:
     """The programs of trainer number `trainer`."""
-    main, first = layout.training.program.clone(), startup.clone()
-    rename_variables(main, layout.renames(trainer))
-    editor = _Trainer(layout, main, trainer)
+    main, first = placement.training.program.clone(), startup.clone()
+    rename_variables(main, placement.renames(trainer))
+    editor = _Trainer(placement, main, trainer)
     editor.send_and_receive()
-    fetch_rows_remotely(main, layout, trainer)
-    receive_at_start(layout, first, trainer)
-    _count_steps_together(layout, main, first)
-    _drop_updates(layout, main, first)
-    fake_tables(first, remote_tables(layout.training.program))
+    fetch_rows_remotely(main, placement, trainer)
+    receive_at_start(placement, first, trainer)
+    _count_steps_together(placement, main, first)
+    _drop_updates(placement, main, first)
+    fake_tables(first, remote_tables(placement.training.program))
     return Programs(main, first)
 
 
@@ -72,45 +72,45 @@ def _declare_slices(
 class _Trainer:
     """Puts the messages of a step into a trainer's main program."""
 
-    def __init__(self, layout: Layout, main: Program, trainer: int) -> None:
-        self.layout, self.trainer = layout, trainer
+    def __init__(self, placement: Placement, main: Program, trainer: int) -> None:
+        self.placement, self.trainer = placement, trainer
         self.block = main.global_block()
         self.edits = Insertions(self.block)
         self.controls = Controls(self.block)
-        self.new_names = layout.renames(trainer)
-        self.at_run_time = layout.config.runtime_split_send_recv
+        self.new_names = placement.renames(trainer)
+        self.at_run_time = placement.config.runtime_split_send_recv
 
     def send_and_receive(self) -> None:
         """Each gradient leaves as soon as it is there; the parameters come back at the end."""
-        sent = {param: self.controls.make() for param in self.layout.placed}
+        sent = {param: self.controls.make() for param in self.placement.placed}
         writers = {name: op for op in self.block.ops for name in op.output_arg_names}
         for param in reversed(
-            self.layout.placed
+            self.placement.placed
         ):  # of gradients that one op makes, the last in order leaves first
             self.send(param, sent[param], writers)
         waits = list(sent.values())
-        if self.layout.counter is not None:
-            waits.append(self.send_count(self.layout.counter))
-        half_async = self.at_run_time and self.layout.config.half_async and not self.layout.sync_mode
-        if self.layout.sync_mode or half_async:
+        if self.placement.counter is not None:
+            waits.append(self.send_count(self.placement.counter))
+        half_async = self.at_run_time and self.placement.config.half_async and not self.placement.sync_mode
+        if self.placement.sync_mode or half_async:
             barrier = self.controls.make()
             self.last(
                 "send_barrier",
                 {"X": waits},
                 [barrier],
-                endpoints=list(self.layout.endpoints),
+                endpoints=list(self.placement.endpoints),
                 trainer_id=self.trainer,
                 half_async=half_async,
             )
-        if self.layout.sync_mode:
+        if self.placement.sync_mode:
             sent = dict.fromkeys(sent, barrier)
-        received = [var for param in self.layout.by_param for var in self.receive(param, sent[param])]
-        if self.layout.sync_mode:
+        received = [var for param in self.placement.by_param for var in self.receive(param, sent[param])]
+        if self.placement.sync_mode:
             self.last(
                 "fetch_barrier",
                 {"X": [barrier]},
                 received,
-                endpoints=list(self.layout.endpoints),
+                endpoints=list(self.placement.endpoints),
                 trainer_id=self.trainer,
             )
         self.join_slices()
@@ -123,16 +123,16 @@ class _Trainer:
 
     def grad_name(self, param: str) -> str:
         """What the whole gradient is called here."""
-        whole = self.layout.by_param[param][0].grad
+        whole = self.placement.by_param[param][0].grad
         return self.new_names.get(whole, whole)
 
     def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
         """Cut a gradient up, where it has slices, and send it, right behind the op that makes it."""
-        pieces, name = self.layout.by_param[param], self.grad_name(param)
+        pieces, name = self.placement.by_param[param], self.grad_name(param)
         gradient, anchor = self.block.var(name), writers[name]
-        names = [self.layout.sent_name(piece, self.trainer) for piece in pieces]
+        names = [self.placement.sent_name(piece, self.trainer) for piece in pieces]
         parts = _declare_slices(
-            self.block, pieces, [self.layout.local_name(piece, self.trainer) for piece in pieces], gradient
+            self.block, pieces, [self.placement.local_name(piece, self.trainer) for piece in pieces], gradient
         )
         rows = [piece.shape[0] for piece in pieces]
         if len(pieces) > 1 and not self.at_run_time:
@@ -141,8 +141,8 @@ class _Trainer:
                 if gradient.type == VarType.SELECTED_ROWS
                 else ("split_byref", "sections")
             )
-            self.edits.behind(anchor, kind, {"X": [gradient]}, {"Out": parts}, OpRole.Dist, **{key: rows})
-        self.edits.behind(
+            self.edits.after(anchor, kind, {"X": [gradient]}, {"Out": parts}, OpRole.Dist, **{key: rows})
+        self.edits.after(
             anchor,
             "send",
             {"X": [gradient] if self.at_run_time else parts},
@@ -160,13 +160,13 @@ class _Trainer:
         """Tell every server of a step: asynchronous servers add up the trainers' steps for the
         learning-rate schedule.
         """
-        mine = declare_like(self.block, counter, f"{counter.name}.trainer_{self.trainer}")
+        mine = declare_like(self.block, counter, self.placement.counter_names()[self.trainer])
         done = self.controls.make()
         self.last(
             "send",
             {"X": [mine]},
             [done],
-            epmap=list(self.layout.endpoints),
+            epmap=list(self.placement.endpoints),
             merge_add=True,
             use_send_handler=False,
             send_varnames=[mine.name] if self.at_run_time else [],
@@ -178,7 +178,7 @@ class _Trainer:
         """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one
         never comes as a whole.
         """
-        pieces = self.layout.by_param[param]
+        pieces = self.placement.by_param[param]
         whole = self.block.var(param)
         names = [piece.param_name for piece in pieces]
         parts = _declare_slices(self.block, pieces, names, whole)
@@ -199,7 +199,7 @@ class _Trainer:
     def join_slices(self) -> None:
         """Put the slices of parameters together again."""
         if not self.at_run_time:
-            for param, pieces in self.layout.by_param.items():
+            for param, pieces in self.placement.by_param.items():
                 if len(pieces) > 1 and not pieces[0].sparse:
                     parts = [self.block.var(piece.param_name) for piece in pieces]
                     self.edits.last(
@@ -207,12 +207,12 @@ class _Trainer:
                     )
 
 
-def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
+def receive_at_start(placement: Placement, startup: Program, trainer: int) -> None:
     """All trainers begin with the servers' parameters."""
     block = startup.global_block()
-    received = {param: pieces for param, pieces in layout.by_param.items() if not pieces[0].sparse}
+    received = {param: pieces for param, pieces in placement.by_param.items() if not pieces[0].sparse}
     for param, pieces in received.items():
-        whole = declare_like(block, layout.training.program.global_block()._var_recursive(param))
+        whole = declare_like(block, placement.training.program.global_block()._var_recursive(param))
         parts = _declare_slices(block, pieces, [piece.param_name for piece in pieces], whole)
         block.append_op(
             "recv",
@@ -228,7 +228,7 @@ def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
         "fetch_barrier",
         {},
         {"Out": Controls(block).make()},
-        {"endpoints": list(layout.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)},
+        {"endpoints": list(placement.endpoints), "trainer_id": trainer, "op_role": int(OpRole.RPC)},
     )
     for param, pieces in received.items():
         if len(pieces) > 1:
@@ -240,24 +240,24 @@ def receive_at_start(layout: Layout, startup: Program, trainer: int) -> None:
             )
 
 
-def _count_steps_together(layout: Layout, main: Program, startup: Program) -> None:
-    if layout.counter is not None:
-        count_at_start(layout, startup)
-        for trainer in range(layout.trainers):
-            declare_like(main.global_block(), layout.counter, f"{layout.counter.name}.trainer_{trainer}")
+def _count_steps_together(placement: Placement, main: Program, startup: Program) -> None:
+    if placement.counter is not None:
+        count_at_start(placement, startup)
+        for name in placement.counter_names():
+            declare_like(main.global_block(), placement.counter, name)
 
 
-def count_at_start(layout: Layout, startup: Program) -> None:
+def count_at_start(placement: Placement, startup: Program) -> None:
     """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of
     them make step 0.
     """
-    block, counter = startup.global_block(), layout.counter
+    block, counter = startup.global_block(), placement.counter
     assert counter is not None
     for op in block.ops:
         if counter.name in op.output_arg_names and op.type == "fill_constant":
-            op._set_attr("value", -float(layout.trainers))
-    for trainer in range(layout.trainers):
-        one = declare_like(block, counter, f"{counter.name}.trainer_{trainer}")
+            op._set_attr("value", -float(placement.trainers))
+    for name in placement.counter_names():
+        one = declare_like(block, counter, name)
         block._prepend_op(
             "fill_constant",
             {},
@@ -266,7 +266,7 @@ def count_at_start(layout: Layout, startup: Program) -> None:
         )
 
 
-def _drop_updates(layout: Layout, main: Program, startup: Program) -> None:
+def _drop_updates(placement: Placement, main: Program, startup: Program) -> None:
     """Take the updates, their schedule, and the variables that only they need out of both programs."""
     block, first = main.global_block(), startup.global_block()
     updating = [op for op in block.ops if is_updating(op)]

@@ -1,7 +1,7 @@
-"""Which gradients travel together, and where in the backward pass: decided when a program is transpiled.
+"""Buckets: gradients that travel together, chosen when a program is transpiled.
 
 Gradients are grouped in the order in which the backward pass makes them, up to a limit of bytes; each group
-is reduced right behind the op that makes its last member, so that communication overlaps the rest of the
+is reduced right after the op that makes its last member, so that communication overlaps the rest of the
 backward pass. With limit 0 every gradient travels alone, as fluid's programs have it.
 """
 
@@ -17,36 +17,42 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.op_kinds import is_distributed
 
-__all__ = ["Bucket", "Wave", "all_reduce", "make_buckets", "waves"]
+__all__ = ["Bucket", "BackwardPass", "all_reduce", "backward_passes", "make_buckets", "wait"]
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Gradients that are reduced in one call, right behind `maker`, the op that makes the last of them."""
+    """Gradients that are reduced in one call, right after `maker`, the op that makes the last of them."""
 
     maker: Operator
     gradients: tuple[str, ...]
 
     @property
     def tensor(self) -> str:
-        """What is reduced: the gradient, or the buffer that the gradients are views of."""
-        return self.gradients[0] if len(self.gradients) == 1 else f"FusedOutput_{self.gradients[0]}_0"
+        """The variable that is reduced: the gradient, or the buffer that the gradients are views of."""
+        first = self.gradients[0]
+        return first if len(self.gradients) == 1 else f"FusedOutput_{first}_0"
 
 
 @dataclass(frozen=True)
-class Wave:
-    """What one backward pass makes: ops with the gradients that each makes, and the op before which they
-    must be there (None: the end).
+class BackwardPass:
+    """One backward pass of a block.
+
+    Attributes
+    ----------
+    makers: ops, in order, with the gradients of parameters that each makes.
+    reader: the op before which all of them must be there; None: the end.
     """
 
     makers: tuple[tuple[Operator, tuple[str, ...]], ...]
     reader: Operator | None
 
 
-def waves(block: Block) -> Iterator[Wave]:
+def backward_passes(block: Block) -> Iterator[BackwardPass]:
     """The backward passes of a block, each up to the first optimizer op, or the first op that reads a
-    gradient, behind it.
+    gradient, after it.
 
     There is one, unless there are several losses, or gradients are looked at while others are still to be
     made.
@@ -55,14 +61,14 @@ def waves(block: Block) -> Iterator[Wave]:
     names: set[str] = set()
     for op in block.ops:
         if makers and (op.role & OpRole.Optimize or not names.isdisjoint(op.input_arg_names)):
-            yield Wave(tuple(makers), op)
+            yield BackwardPass(tuple(makers), op)
             makers, names = [], set()
         made = _gradients_made(block, op)
         if made:
             makers.append((op, made))
             names.update(made)
     if makers:
-        yield Wave(tuple(makers), None)
+        yield BackwardPass(tuple(makers), None)
 
 
 def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
@@ -70,26 +76,22 @@ def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
     if not op.role & OpRole.Backward:
         return ()
     pairs = zip(op.role_vars[::2], op.role_vars[1::2], strict=True)
-    return tuple(
-        gradient
-        for param, gradient in pairs
-        if not getattr(block._find_var_recursive(param), "is_distributed", False)
-    )
+    return tuple(gradient for param, gradient in pairs if not is_distributed(block, param))
 
 
 # ---------------------------------------------------------------------- choosing
-def make_buckets(block: Block, wave: Wave, limit: int = 0) -> list[Bucket]:
-    """The wave's gradients in buckets of about `limit` bytes, by the op behind which they are reduced.
+def make_buckets(block: Block, backward: BackwardPass, limit: int = 0) -> list[Bucket]:
+    """The gradients of a backward pass in buckets of about `limit` bytes, by the op after which they are reduced.
 
     A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape
     travels alone.
     """
     if limit < 0:
         raise TranspilerError(f"bucket_bytes is {limit}, but must be 0 (each gradient alone) or more")
-    position = {op: index for index, (op, _) in enumerate(wave.makers)}
+    position = {op: index for index, (op, _) in enumerate(backward.makers)}
     filling: dict[VarType, _Filling] = {}
     done: list[Bucket] = []
-    for op, name in ((op, name) for op, names in wave.makers for name in names):
+    for op, name in ((op, name) for op, names in backward.makers for name in names):
         dtype, size = _dtype_and_bytes(block, name)
         if size is None or size > limit:
             done.append(Bucket(op, (name,)))
@@ -104,7 +106,7 @@ def make_buckets(block: Block, wave: Wave, limit: int = 0) -> list[Bucket]:
 
 
 class _Filling:
-    """A bucket to which gradients are still added."""
+    """A bucket to which gradients are still added; `size` is in bytes."""
 
     def __init__(self) -> None:
         self.makers: list[Operator] = []
@@ -131,7 +133,7 @@ def _dtype_and_bytes(block: Block, name: str) -> tuple[VarType, int | None]:
 
 # ---------------------------------------------------------------------- writing
 def all_reduce(edits: Insertions, buckets: Iterable[Bucket], nrings: int) -> None:
-    """Sum each bucket over the ranks behind its maker, the rings in turn, counted from the last bucket
+    """Sum each bucket over the ranks after its maker, the rings in turn, counted from the last bucket
     back as fluid does.
     """
     numbers = itertools.count()
@@ -147,7 +149,7 @@ def all_reduce(edits: Insertions, buckets: Iterable[Bucket], nrings: int) -> Non
 
 
 def _in_place(edits: Insertions, maker: Operator, op_type: str, name: str, **attrs: int) -> None:
-    edits.behind(maker, op_type, {"X": name}, {"Out": name}, OpRole.Backward, **attrs)
+    edits.after(maker, op_type, {"X": name}, {"Out": name}, OpRole.Backward, **attrs)
 
 
 def _coalesce(edits: Insertions, bucket: Bucket) -> None:
@@ -156,7 +158,7 @@ def _coalesce(edits: Insertions, bucket: Bucket) -> None:
         return
     dtype = edits.block._var_recursive(bucket.gradients[0]).dtype
     edits.block.create_var(name=bucket.tensor, dtype=dtype, stop_gradient=True)
-    edits.behind(
+    edits.after(
         bucket.maker,
         "coalesce_tensor",
         {"Input": list(bucket.gradients)},
@@ -167,12 +169,12 @@ def _coalesce(edits: Insertions, bucket: Bucket) -> None:
     )
 
 
-def wait(edits: Insertions, wave: Wave, buckets: Sequence[Bucket], nrings: int) -> None:
+def wait(edits: Insertions, backward: BackwardPass, buckets: Sequence[Bucket], nrings: int) -> None:
     """Wait for every ring before the first op that uses the gradients."""
     first = [bucket for bucket in buckets if bucket.maker is buckets[0].maker]
     names = {"X": first[-1].tensor}, {"Out": first[-1].tensor}
     for ring in range(nrings):
-        if wave.reader is None:
+        if backward.reader is None:
             edits.last("c_sync_comm_stream", *names, OpRole.Backward, ring_id=ring)
         else:
-            edits.before(wave.reader, "c_sync_comm_stream", *names, OpRole.Backward, ring_id=ring)
+            edits.before(backward.reader, "c_sync_comm_stream", *names, OpRole.Backward, ring_id=ring)

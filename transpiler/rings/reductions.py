@@ -1,8 +1,7 @@
-"""What the trainers of an "nccl2" job add to their main program: the reductions that fluid's runtime did
-behind its back.
+"""Reductions over trainers, for main programs that leave them to the runtime (as in mode "nccl2").
 
-The job's startup program names communicators (`gen_nccl_id`); a plain run of its main program reduces
-nothing. What `CompiledProgram.with_data_parallel` runs instead is made here.
+The job's startup program names communicators (`gen_nccl_id`), and a plain run of its main program reduces
+nothing: fluid's runtime did it after the program's own ops. Here ops are added that do.
 
 | rings | who | where the name is |
 |---|---|---|
@@ -21,9 +20,11 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.collective import reduce_gradients
 from fluidlite.transpiler.parts.insertions import Insertions
+from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES
 from fluidlite.transpiler.parts.roles import Programs
+from fluidlite.transpiler.rings.gradients import reduce_gradients
+from fluidlite.transpiler.rings.nccl2 import flat_id, inner_id, outer_id
 
 __all__ = ["Trainers", "reduce_over_trainers"]
 
@@ -47,25 +48,24 @@ class Trainers:
         if self.group and (self.group < 2 or self.count % self.group or self.count == self.group):
             raise TranspilerError(
                 f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the "
-                f"{self.count} trainers "
-                "into several groups"
+                f"{self.count} trainers into several groups"
             )
 
     @property
     def leads(self) -> bool:
-        """Whether this trainer speaks for its group."""
+        """True for the first trainer of a group, which speaks for it."""
         return bool(self.group) and self.index % self.group == 0
 
 
 def reduce_over_trainers(
     main: Program, trainers: Trainers, devices: int = 1, bucket_bytes: int = 0
 ) -> Programs:
-    """`main` with its gradients averaged over the trainers, and what each runs once before: rings are joined,
-    variables are trainer 0's.
+    """`main` with its gradients averaged over the trainers, and a startup program that joins the rings and
+    gives all trainers the variables of trainer 0.
 
     Parameters
     ----------
-    main: a main program of mode "nccl2"; it stays as it is.
+    main: a program that does not reduce its gradients; it stays as it is.
     devices: how many devices each trainer has: the loss gradient is divided by trainers x devices.
     bucket_bytes: gradients travel together up to so many bytes; 0: each alone.
     """
@@ -80,7 +80,7 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
     within the group.
     """
     edits, rings = Insertions(block), trainers.rings
-    flat = [op for op in block.ops if op.type == "c_allreduce_sum"]
+    flat = [op for op in block.ops if op.type in ALL_REDUCES]
     for op in flat:
         name, ring = op.input("X")[0], op.attrs["ring_id"]
         here: dict[str, Any] = {"inputs": {"X": name}, "outputs": {"Out": name}, "role": OpRole.Backward}
@@ -101,16 +101,12 @@ def _startup(main: Program, trainers: Trainers) -> Program:
     edits = Insertions(block)
     group, rings = trainers.group, trainers.rings
     for number in range(rings):
-        _join(edits, "NCCLID" if number == 0 else f"NCCLID_{number}", trainers.index, trainers.count, number)
+        _join(edits, flat_id(number), trainers.index, trainers.count, number)
         if group:
-            _join(edits, f"Hierarchical_inter_NCCLID_{number}", trainers.index % group, group, rings + number)
+            _join(edits, inner_id(number), trainers.index % group, group, rings + number)
         if trainers.leads:
             _join(
-                edits,
-                f"Hierarchical_exter_NCCLID_{number}",
-                trainers.index // group,
-                trainers.count // group,
-                2 * rings + number,
+                edits, outer_id(number), trainers.index // group, trainers.count // group, 2 * rings + number
             )
     for name in _shared(main):
         var = main.global_block().vars[name]

@@ -1,0 +1,103 @@
+"""The cost of a step of collective jobs: what one rank sends around its rings, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
+from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Sizes, Tensor, TrainingFacts, peak_activations
+from fluidlite.transpiler.cost.model import CostCase, CostRow, Load, StepCost, Traffic, total
+from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, is_collective
+from fluidlite.transpiler.parts.roles import TRAINER, JobRole
+
+__all__ = ["all_reduce", "collectives_of", "cost_of_ranks", "reduce_all"]
+
+
+def ring_load(kind: str, size: float, count: int) -> Load:
+    """One rank's part in a collective op of type `kind`, of `size` bytes, over a ring of `count` ranks.
+
+    An all-reduce sends 2 (n - 1) messages of 1/n of the bytes; a reduce-scatter or all-gather half of that; a
+    broadcast or a reduction passes everything on once, in pieces: n - 1 messages.
+    """
+    if count < 2:
+        return Load()
+    if kind in ALL_REDUCES:
+        return all_reduce(size, count)
+    if kind == "c_allgather":
+        return Load((count - 1) * size, (count - 1) * size, count - 1)
+    if kind == "c_reducescatter":
+        return Load((count - 1) / count * size, (count - 1) / count * size, count - 1)
+    return Load(size, size, count - 1)
+
+
+def all_reduce(size: float, count: int) -> Load:
+    """One rank's part in an all-reduce of `size` bytes over a ring of `count` ranks."""
+    if count < 2:
+        return Load()
+    share = 2 * (count - 1) / count * size
+    return Load(share, share, 2 * (count - 1))
+
+
+def _in_two_levels(size: float, count: int, group: int) -> Load:
+    """The leader's part of an all-reduce in groups of `group`: reduced in the group, all-reduced among
+    leaders, broadcast in the group.
+    """
+    within = ring_load("c_reduce_sum", size, group) + ring_load("c_broadcast", size, group)
+    return within + all_reduce(size, count // group)
+
+
+def reduce_all(facts: TrainingFacts, count: int, group: int = 0) -> Load:
+    """One all-reduce for each parameter's gradient, in groups of `group` first where that is more than 1.
+
+    Rows of a sparse gradient cannot be added place by place: every rank gets the rows of all.
+    """
+
+    def load(tensor: Tensor) -> Load:
+        if tensor.sparse:
+            return ring_load("c_allgather", tensor.rows * (tensor.row_bytes + ROW_ID_BYTES), count)
+        if group > 1:
+            return _in_two_levels(tensor.bytes, count, group)
+        return all_reduce(tensor.bytes, count)
+
+    return total(map(load, facts.tensors))
+
+
+def collectives_of(main: Program, sizes: Sizes, count: int) -> Load:
+    """One rank's part in all collectives of a program's step, read off its ops."""
+    block = main.global_block()
+    parts = {
+        op.outputs["FusedOutput"][0]: op.outputs["Output"] for op in block.ops if op.type == "coalesce_tensor"
+    }
+
+    def size(op: Operator) -> int:
+        names = [part for name in op.input_arg_names for part in parts.get(name, [name])]
+        return sum(sizes.bytes(block._var_recursive(name)) for name in names)
+
+    return total(ring_load(op.type, size(op), count) for op in block.ops if is_collective(op))
+
+
+def cost_of_ranks(case: CostCase, main: Program, count: int, load: Load, kept: int = 0) -> StepCost:
+    """The cost of a step of `count` ranks that all run `main`, each with this load; `kept` bytes besides
+    parameters and the optimizer's state outlive a step.
+    """
+    tensors = case.facts.tensors
+    port_s = case.port.both_ways(load)
+    row = CostRow(
+        kind=TRAINER,
+        first=0,
+        last=count - 1,
+        ops=sum(len(block.ops) for block in main.blocks),
+        parameters=sum(tensor.bytes for tensor in tensors) + case.facts.other_bytes,
+        state=sum(tensor.state for tensor in tensors) + kept,
+        activations=peak_activations(main, case.sizes),
+        bytes_out=load.out,
+        bytes_in=load.into,
+        messages=load.messages,
+        seconds=case.compute_s + port_s,
+    )
+    links: Sequence[Traffic] = ()
+    if count > 1:
+        first, second = JobRole(TRAINER, 0).name, JobRole(TRAINER, 1).name
+        links = (Traffic(first, second, load.out, load.messages),)
+    return StepCost(case.compute_s + port_s, row.role, tuple(links), (row,))

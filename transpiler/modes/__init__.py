@@ -1,0 +1,130 @@
+"""The modes: the ways in which the processes of a job train together, each an object in a file of its own.
+
+`MODES` is the list that the command, scripts, proofs, estimates and the documentation go through. A new mode
+is a file with a subclass of `Mode`, and one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.ir.program import Program
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.modes.async_ import Async
+from fluidlite.transpiler.modes.geo_sgd import GeoSgd
+from fluidlite.transpiler.modes.grad_allreduce import GradAllReduceMode
+from fluidlite.transpiler.modes.half_async import HalfAsync
+from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, Mode, Reference, endpoints_of
+from fluidlite.transpiler.modes.local import Local
+from fluidlite.transpiler.modes.local_sgd import LocalSgdMode
+from fluidlite.transpiler.modes.multi_thread import MultiThreadMode
+from fluidlite.transpiler.modes.nccl2 import Nccl2
+from fluidlite.transpiler.modes.pserver import Pserver
+from fluidlite.transpiler.modes.single_process_multi_thread import SingleProcessMultiThreadMode
+
+__all__ = [
+    "LOCAL",
+    "MODES",
+    "CommunicatorNeed",
+    "Job",
+    "Mode",
+    "Reference",
+    "all_modes",
+    "make_job",
+    "mode_called",
+    "mode_names",
+    "mode_of_config",
+]
+
+MODES: tuple[Mode, ...] = (
+    Pserver(),
+    Async(),
+    HalfAsync(),
+    GeoSgd(),
+    GradAllReduceMode(),
+    Nccl2(),
+    LocalSgdMode(),
+    SingleProcessMultiThreadMode(),
+    MultiThreadMode(),
+)
+LOCAL = Local()
+"""No job: what scripts are started in by themselves."""
+
+
+def all_modes() -> tuple[Mode, ...]:
+    """The modes of jobs, as they are now: whoever lists or names modes asks here."""
+    return MODES
+
+
+def mode_names() -> tuple[str, ...]:
+    """The names of all modes."""
+    return tuple(mode.name for mode in all_modes())
+
+
+def mode_called(name: str) -> Mode:
+    """The mode of that name; TranspilerError with the nearest one."""
+    known = {mode.name: mode for mode in all_modes()}
+    if name not in known:
+        raise TranspilerError(f"no mode {name!r}{did_you_mean(name, known)} (modes: {', '.join(known)})")
+    return known[name]
+
+
+def mode_of_config(config: DistributeTranspilerConfig) -> Mode:
+    """The mode that fluid's configuration asks for, by `mode` and, where several share that, by
+    `collective_mode`; TranspilerError with the nearest name.
+    """
+    wanted = str(config.mode)
+    asked = [mode for mode in all_modes() if mode.config_mode]
+    shared = {mode.name: mode for mode in asked if mode.config_mode == wanted}
+    if not shared:
+        known = list(dict.fromkeys(mode.config_mode for mode in asked))
+        raise TranspilerError(
+            f"no mode {config.mode!r}{did_you_mean(wanted, known)} (config.mode is one of {', '.join(known)})"
+        )
+    if len(shared) == 1:
+        return next(iter(shared.values()))
+    name = config.collective_mode
+    if name not in shared:
+        raise TranspilerError(
+            f"invalid collective_mode: {name}{did_you_mean(str(name), shared)} (one of {', '.join(shared)})"
+        )
+    return shared[str(name)]
+
+
+def make_job(
+    main: Program,
+    startup: Program,
+    mode: str | Mode = "pserver",
+    trainers: int = 2,
+    endpoints: int | str | Sequence[str] = 2,
+    sync_mode: bool = True,
+    config: DistributeTranspilerConfig | None = None,
+) -> Job:
+    """The distributed form of a training program.
+
+    Parameters
+    ----------
+    mode: the name of one of `MODES`, or a mode.
+    trainers: how many processes train.
+    endpoints: "ip:port,ip:port" of the servers (modes with servers) or of the trainers (the others), or how
+        many there are: then 127.0.0.1:6174 and the ports after it. Without servers there are always as many
+        as trainers.
+    sync_mode: all trainers take each step together; False turns "pserver" into "async" or "half_async".
+
+    TranspilerError where these do not fit together.
+    """
+    chosen = mode_called(mode) if isinstance(mode, str) else mode
+    given = config or DistributeTranspilerConfig()
+    if not sync_mode:
+        chosen = chosen.asynchronous(given)
+    if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
+        raise TranspilerError(f"trainers should be a positive number, not {trainers!r}")
+    of_trainers = isinstance(endpoints, int) and not chosen.has_servers
+    places = endpoints_of(trainers if of_trainers else endpoints)
+    if not chosen.has_servers and len(places) != trainers:
+        raise TranspilerError(
+            f"mode {chosen.name!r} has no servers: {trainers} trainers need as many endpoints, "
+            f"not {len(places)}"
+        )
+    return Job(main, startup, chosen, trainers, places, given)

@@ -71,7 +71,7 @@ def _c_sync_calc_stream(x: Variable) -> Variable:
 
 
 def _c_sync_comm_stream(x: Variable, ring_id: int) -> Variable:
-    """Go on once what a ring carries is there."""
+    """Wait until the transfers of a ring are complete."""
     return _apply("c_sync_comm_stream", x, x, ring_id=ring_id)
 
 

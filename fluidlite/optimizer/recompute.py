@@ -16,7 +16,7 @@ __all__ = ["RecomputeOptimizer"]
 
 
 class RecomputeOptimizer(Optimizer):
-    """`optimizer` with a backward pass that computes again what lies between checkpoints (Chen et al., 2016).
+    """`optimizer` with a backward pass that recomputes activations between checkpoints (Chen et al., 2016).
 
     Memory then holds the checkpoints and one segment between two of them, for about one more forward pass of
     time.

@@ -61,7 +61,7 @@ _LSTM_ATTRS = ("use_peepholes", "is_reverse", "gate_activation", "cell_activatio
 
 
 def _lstm_helper(type: str, layer: str, given: dict[str, Any]) -> LayerHelper:
-    """The helper of an LSTM over sequences; AssertionError where it is told to go without a bias."""
+    """The helper of an LSTM over sequences; AssertionError where `bias_attr` is False."""
     if given["bias_attr"] is False:
         raise AssertionError(f"bias_attr should not be False in {layer}.")
     check_variable_and_dtype(given["input"], "input", ["float32", "float64"], layer)

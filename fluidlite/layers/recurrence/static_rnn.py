@@ -132,7 +132,7 @@ class StaticRNN:
         return boot
 
     def step_input(self, x: Variable) -> Variable:
-        """The slice of `x` along its first dimension that this step sees."""
+        """The slice of `x` along its first dimension at this step."""
         self._assert_in_rnn_block_("step_input")
         check_type(x, "x", Variable, "fluid.layers.StaticRNN.step_input")
         if self.seq_len is None:

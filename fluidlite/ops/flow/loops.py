@@ -186,7 +186,7 @@ def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | N
 
 
 def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
-    """The entries of `inner` that are not simply those of `outer`."""
+    """The entries of `inner` that differ from those of `outer`; empty tensors for the others."""
     return LoDTensorArray(
         LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
         for index, item in enumerate(inner)

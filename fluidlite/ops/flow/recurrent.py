@@ -151,7 +151,7 @@ class _BackwardSteps:
         self.rows[step] = {name: frame.values.get(name) for name in self.slices}
 
     def stacked(self, name: str, value: Array) -> Any:
-        """The gradient of a step input, all steps on top of each other; None where nobody wants it."""
+        """The gradient of a step input, stacked over the steps; None where it is not needed."""
         if name not in self.slices:
             return None
         found = [self.rows[step][name] for step in sorted(self.rows)]

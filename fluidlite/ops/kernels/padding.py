@@ -1,4 +1,4 @@
-"""Batches of sequences, stored row by row with a level of detail or padded, seen as padded ones."""
+"""Padded views of batches of sequences, which are stored row by row with a level of detail, or padded."""
 
 from __future__ import annotations
 

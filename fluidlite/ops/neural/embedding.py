@@ -32,7 +32,7 @@ def _matrix(type: str, W: Spec) -> int:
 
 
 def _check_range(xp: Any, ids: Array, rows: int) -> None:
-    """Host arrays only: on a device the look at the ids would stall the queue; there wrong ids give NaN."""
+    """Check ids on the host. On a device reading them would stall the queue; there wrong ids give NaN."""
     if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
         wrong = ids[(ids < 0) | (ids >= rows)]
         raise ValueError(f"id {wrong[0]} is outside the table of {rows} rows")

@@ -92,7 +92,7 @@ class HttpStore:
         self._ask("DELETE", name)
 
     def _ask(self, method: str, name: str, value: bytes = b"") -> bytes | None:
-        """One request; nothing comes of it while the other process is not there yet."""
+        """Send one request; None while the other process is not there yet."""
         address, _, port = self.endpoint.rpartition(":")
         connection = http.client.HTTPConnection(address, int(port), timeout=10)
         with contextlib.closing(connection):

@@ -15,7 +15,7 @@ __all__ = ["DistributedOptimizer", "Fleet", "Mode"]
 
 
 class Fleet:
-    """The processes of a job, seen from one of them. Derived classes say how they train.
+    """The processes of a job, seen from one of them. Derived classes define how they train.
 
     fleet.init(role_maker)
     fleet.distributed_optimizer(optimizer, strategy).minimize(loss)

@@ -1,4 +1,4 @@
-"""`GeneralRoleMaker`: a role as the environment says, with exchange between all processes."""
+"""`GeneralRoleMaker`: a role read from the environment, with exchange between all processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reduction(mode: str) -> Any:
 
 
 class GeneralRoleMaker(RoleMakerBase):
-    """A role as the environment says, in a job whose processes exchange small values without the servers.
+    """A role read from the environment, in a job whose processes exchange small values without the servers.
 
     | variable | meaning |
     |---|---|
@@ -106,7 +106,7 @@ class GeneralRoleMaker(RoleMakerBase):
         return self.is_worker() and self._current_id == 0
 
     def worker_index(self) -> int:
-        """This process's number among those of its role."""
+        """Number of this process among the processes of its role."""
         self.generate_role()
         return int(self._current_id)
 
@@ -169,7 +169,7 @@ class GeneralRoleMaker(RoleMakerBase):
             self._all_reduce(input, output, mode)
 
     def _all_reduce(self, input: Any, output: Any, mode: str = "sum") -> None:
-        """`all_reduce_worker` among those of this process's role."""
+        """`all_reduce_worker` among the processes of this process's role."""
         together = reduction(mode)
         target = io.BytesIO()
         np.save(target, np.asarray(input), allow_pickle=False)

@@ -195,7 +195,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
             _log.warning("all_reduce_worker does nothing in a process that is no worker")
 
     def _all_reduce(self, input: Any, output: Any, mode: str = "sum") -> None:
-        """`all_reduce_worker` among those of this process's role; ValueError for an unknown mode."""
+        """`all_reduce_worker` among the processes of this process's role; ValueError for an unknown mode."""
         ops = {"sum": self.MPI.SUM, "max": self.MPI.MAX, "min": self.MPI.MIN}
         if mode not in ops:
             raise ValueError(f"unknown mode: {mode}")

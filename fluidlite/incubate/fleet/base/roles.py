@@ -1,4 +1,4 @@
-"""Roles, and the role makers that are told who they are, by their arguments or by the environment."""
+"""Roles, and the role makers that read theirs from their arguments or from the environment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Role:
 
 
 class RoleMakerBase:
-    """Says who this process is; classes derived from it say how that is known.
+    """The role of this process in its job; derived classes define where they read it from.
 
     A base without connections to the other processes does nothing where these would have to be asked
     (`all_gather`, `barrier_worker` and their like), and warns of that.
@@ -106,7 +106,7 @@ class RoleMakerBase:
 
 
 class UserDefinedRoleMaker(RoleMakerBase):
-    """A role in a job with servers, as the arguments say.
+    """A role in a job with servers, given by the arguments.
 
     TypeError and ValueError for arguments that cannot be meant: unknown roles, endpoints that occur twice, a
     server that is none of them.
@@ -165,8 +165,8 @@ class UserDefinedRoleMaker(RoleMakerBase):
 
 
 class UserDefinedCollectiveRoleMaker(RoleMakerBase):
-    """A worker among others, without servers, as the arguments say; TypeError and ValueError where they
-    cannot be meant.
+    """A worker in a job without servers, given by the arguments; TypeError and ValueError where they cannot
+    be meant.
     """
 
     def __init__(self, current_id: int = 0, worker_endpoints: list[str] | None = None) -> None:
@@ -220,7 +220,7 @@ def _number(name: str, given: Any) -> int:
 
 
 class PaddleCloudRoleMaker(RoleMakerBase):
-    """A role as the environment says, at the first question about it.
+    """A role read from the environment when it is first asked for.
 
     | variable | with servers | `is_collective` |
     |---|---|---|

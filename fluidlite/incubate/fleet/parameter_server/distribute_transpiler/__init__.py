@@ -68,7 +68,9 @@ class DistributedTranspiler(Fleet):
 
     # ------------------------------------------------------------------ workers
     def init_worker(self) -> None:
-        """Start what sends gradients and fetches parameters beside the training. `minimize` comes first."""
+        """Start the communicator, which sends gradients and fetches parameters during training; after
+        `minimize`.
+        """
         config = self._transpile_config.get_program_config()
         runtime = self._transpile_config.get_trainer_runtime_config()
         facts: dict[str, Any] | None = None
@@ -206,7 +208,7 @@ def _check_program(program: Any, function: str) -> None:
 
 
 def _strategy_of(config: DistributeTranspilerConfig) -> DistributedStrategy:
-    """The strategy that goes with a configuration, which becomes its own."""
+    """The strategy of a configuration, which becomes its program configuration."""
     kind: type[DistributedStrategy]
     if config.sync_mode:
         kind = SyncStrategy

@@ -99,7 +99,7 @@ class TrainerRuntimeConfig:
 
 
 class DistributedStrategy:
-    """Base of the strategies: what the program, trainers, servers, building and executing are told.
+    """Base of the strategies: configurations of program, trainers, servers, building and executing.
 
     Each part is set from an object of its class, or from a dict of its fields; TypeError for anything else,
     ValueError for a field that it does not have. Derived classes then set what follows from how they keep in
@@ -132,7 +132,7 @@ class DistributedStrategy:
         return self._program_config
 
     def set_program_config(self, config: Any) -> None:
-        """Set what the transpiler is told."""
+        """Set the configuration of the transpiler."""
         self._program_config = _given(
             "program_config", config, DistributeTranspilerConfig, self._program_config
         )
@@ -148,7 +148,7 @@ class DistributedStrategy:
         return self._trainer_runtime_config
 
     def set_trainer_runtime_config(self, config: Any) -> None:
-        """Set what the trainers' communicators are told."""
+        """Set the configuration of the trainers' communicators."""
         if isinstance(config, dict):
             for name, value in config.items():
                 _check_name("TrainerRuntimeConfig", name, self._trainer_runtime_config.runtime_configs)
@@ -169,7 +169,7 @@ class DistributedStrategy:
         return self._server_runtime_config
 
     def set_server_runtime_config(self, config: Any) -> None:
-        """Set what the servers are told."""
+        """Set the configuration of the servers."""
         self._server_runtime_config = _given(
             "server_runtime_config", config, ServerRuntimeConfig, self._server_runtime_config
         )
@@ -259,7 +259,7 @@ class _Strategy(DistributedStrategy):
         self._trainer_runtime_config.mode = self.MODE
 
     def check_server_runtime_config(self) -> None:
-        """Do nothing: this mode asks nothing of the servers."""
+        """Do nothing: this mode has no conditions on the servers."""
 
     def check_execute_strategy(self) -> None:
         """Threads of a trainer in step wait for each other."""

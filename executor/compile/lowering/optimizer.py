@@ -14,11 +14,11 @@ from fluidlite.base.registry import AttrType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import parse
-from fluidlite.ops.training.optimizer import UPDATES, Update, decays, target_of, update_function
+from fluidlite.ops.training.optimizer import UPDATES, UpdateRule, decays, target_of, update_function
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
-def _attributes(e: Emitter, entry: Update) -> dict[str, Any]:
+def _attributes(e: Emitter, entry: UpdateRule) -> dict[str, Any]:
     """The op's attributes; numbers rounded to float32, as the wire format has them: 1 - 0.999 must not be
     0.001.
     """
@@ -28,7 +28,7 @@ def _attributes(e: Emitter, entry: Update) -> dict[str, Any]:
     }
 
 
-def _state(e: Emitter, entry: Update) -> dict[str, Value]:
+def _state(e: Emitter, entry: UpdateRule) -> dict[str, Value]:
     """The inputs other than the gradient; what holds one number is a scalar."""
     values = {}
     for slot in entry.op.inputs:
@@ -40,13 +40,13 @@ def _state(e: Emitter, entry: Update) -> dict[str, Value]:
     return values
 
 
-def _written(e: Emitter, entry: Update) -> list[str]:
+def _written(e: Emitter, entry: UpdateRule) -> list[str]:
     """The output slots that the op fills; with use_global_beta_pow the powers are somebody else's."""
     skip = ("Beta1PowOut", "Beta2PowOut") if e.op.attrs.get("use_global_beta_pow") else ()
     return [slot for slot in entry.op.outputs if e.op.outputs.get(slot) and slot not in skip]
 
 
-def _dense(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
+def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
     values = _state(e, entry)
     known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": e.need("Grad")}
     if known["Grad"].shape != values["Param"].shape or known["Grad"].dtype != values["Param"].dtype:
@@ -106,7 +106,7 @@ class RowUpdate:
                 state[target_of(name)][...] = known[name]
 
 
-def _sparse(e: Emitter, entry: Update, steps: Sequence[tuple[str, str]]) -> None:
+def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
     attributes = _attributes(e, entry)
     if not entry.rows_only(attributes):
         raise CannotLower("all rows move")

@@ -300,7 +300,6 @@ def data_norm(
     columns come in slots of that many, and a slot that begins with zero is left out.
     """
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
-    dtype = helper.input_dtype()
     shape = [input.shape[1 if data_layout == "NCHW" else -1]]
     initial: Mapping[str, Any] = param_attr if isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}
@@ -309,8 +308,8 @@ def data_norm(
         attr = ParamAttr(name=f"{name or 'dn'}.{suffix}", initializer=start, trainable=True)
         inputs[slot] = helper.create_parameter(attr=attr, shape=shape, dtype=input.dtype)
     # plain variables, as in fluid: their names, _generated_var_N, are in its programs
-    means, scales = (helper.create_variable(dtype=dtype, stop_gradient=True) for _ in range(2))
-    out = input if in_place else helper.create_variable(dtype=dtype)
+    means, scales = (helper.create_variable(dtype=input.dtype, stop_gradient=True) for _ in range(2))
+    out = input if in_place else helper.create_variable(dtype=input.dtype)
     helper.append_op(
         type="data_norm",
         inputs=inputs,

@@ -25,7 +25,7 @@ from fluidlite.ops.signatures import takes
 from fluidlite.ops.tensors.random import minstd_normal
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
-__all__ = ["UPDATES", "Update", "decays", "target_of", "update", "update_function"]
+__all__ = ["UPDATES", "UpdateRule", "decays", "target_of", "update", "update_function"]
 
 Assignment: TypeAlias = tuple[str, str]  # a name, and the expression that it gets
 
@@ -42,7 +42,7 @@ class Aliased(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateRule:
     """The update that an op makes to its parameter.
 
     Attributes
@@ -71,7 +71,7 @@ class Update:
         return bool(attrs[self.rows]) if isinstance(self.rows, str) else self.rows
 
 
-UPDATES: dict[str, Update] = {}
+UPDATES: dict[str, UpdateRule] = {}
 _TARGETS = {"SquaredAccumOut": "SquaredAccumulator", "LinearAccumOut": "LinearAccumulator"}
 
 
@@ -110,10 +110,10 @@ def update(
     aliased: Aliased | None = None,
     **variants: tuple[Assignment, ...],
 ) -> Op:
-    """Declare an update op by its steps; see the module's docstring, and `Update` for the rest."""
+    """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
     op = Op(type, slots, attrs=attrs or {}, lod=None)
     same_targets(op)
-    entry = UPDATES[type] = Update(op, steps, variants, rows, aliased)
+    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased)
 
     @op.kernel
     @takes(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])
@@ -134,7 +134,7 @@ def _single_precision(op: Op, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: float(np.float32(value)) if name in floats else value for name, value in values.items()}
 
 
-def _apply(xp: Any, entry: Update, operator: Any, values: dict[str, Any]) -> dict[str, Any]:
+def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) -> dict[str, Any]:
     grad = values["Grad"]
     for beta in ("beta1", "beta2"):
         tensor = values.get(f"{beta.capitalize()}Tensor")
@@ -174,7 +174,9 @@ def _with_rows(old: Array, ids: Array, rows: Array) -> Array:
     return new
 
 
-def _run(xp: Any, entry: Update, steps: tuple[Assignment, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+def _run(
+    xp: Any, entry: UpdateRule, steps: tuple[Assignment, ...], values: Mapping[str, Any]
+) -> dict[str, Any]:
     """The outputs after all steps, in the types of what they overwrite."""
     known = dict(values)
     for name, expr in steps:

@@ -50,7 +50,7 @@ class DynamicRNN:
 
     # ------------------------------------------------------------------ what a step reads
     def step_input(self, x: Variable, level: int = 0) -> Variable:
-        """The row of each sequence of `x` at this step; the first call decides which sequences are run over."""
+        """The row of each sequence of `x` at this step; the first call defines the sequences."""
         self._assert_in_rnn_block_("step_input")
         if not isinstance(x, Variable):
             raise TypeError("step_input() can only take a Variable as its input.")

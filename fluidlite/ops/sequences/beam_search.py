@@ -37,7 +37,7 @@ def _(pre_ids: Spec, pre_scores: Spec, scores: Spec) -> tuple[Spec, Spec, Spec]:
     return Spec((-1, 1), VarType.INT64), Spec((-1, 1), scores.dtype), Spec((-1,), VarType.INT32)
 
 
-class _Item(NamedTuple):
+class _Continuation(NamedTuple):
     """A continuation; of two with the same score that of the later prefix ranks higher."""
 
     score: float
@@ -50,11 +50,11 @@ class _Item(NamedTuple):
         return self.score, self.row
 
 
-def _best(items: Iterable[_Item], beam_size: int) -> list[_Item]:
+def _best(items: Iterable[_Continuation], beam_size: int) -> list[_Continuation]:
     """The best `beam_size`, best first; of equal ones at the end of a full beam the last stays, as in
     PaddlePaddle.
     """
-    beam: list[_Item] = []
+    beam: list[_Continuation] = []
     for item in items:
         if len(beam) == beam_size:
             if item.rank < beam[-1].rank:
@@ -67,14 +67,16 @@ def _best(items: Iterable[_Item], beam_size: int) -> list[_Item]:
     return beam
 
 
-def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_Item]:
+def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_Continuation]:
     """Of all continuations, in order, those that are no worse than the `beam_size`-th score."""
     if scores.size > beam_size:
         kept = np.flatnonzero(
             scores >= np.partition(scores, scores.size - beam_size)[scores.size - beam_size]
         )
         scores, rows, ids = scores[kept], rows[kept], ids[kept]
-    return [_Item(*triple) for triple in zip(scores.tolist(), rows.tolist(), ids.tolist(), strict=True)]
+    return [
+        _Continuation(*triple) for triple in zip(scores.tolist(), rows.tolist(), ids.tolist(), strict=True)
+    ]
 
 
 def _source_rows(lod: Lod, level: int, rows: int) -> Array:
@@ -119,7 +121,7 @@ class _Candidates:
         self.ids = np.where(self.finished[:, None], end_id, chosen)
         self.offered = ~self.finished[:, None] | (np.arange(self.width) == 0)
 
-    def best(self, first: int, end: int, beam_size: int) -> list[_Item]:
+    def best(self, first: int, end: int, beam_size: int) -> list[_Continuation]:
         """The best of rows [first, end)."""
         offered = self.offered[first:end]
         rows = np.broadcast_to(np.arange(first, end)[:, None], offered.shape)
@@ -130,7 +132,7 @@ class _Candidates:
             beam_size,
         )
 
-    def over(self, items: list[_Item]) -> bool:
+    def over(self, items: list[_Continuation]) -> bool:
         """True if all that was selected had ended before: the sentence is then dropped."""
         return all(item.id == self.end_id and self.finished[item.row] for item in items)
 
@@ -157,7 +159,7 @@ def _(
         end_id,
         is_accumulated,
     )
-    selected: list[_Item] = []
+    selected: list[_Continuation] = []
     for first, end in pairs(offsets):
         items = candidates.best(first, end, beam_size)
         if not candidates.over(items):

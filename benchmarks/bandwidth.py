@@ -1,4 +1,4 @@
-"""What the executor and the parameter-server path add to bare MPI: two processes, interleaved rounds.
+"""The cost of the executor and the parameter-server path over bare MPI: two processes, interleaved rounds.
 
     python benchmarks/bandwidth.py [--rounds 15] [--mpiexec mpiexec]
 

@@ -11,11 +11,10 @@ import argparse
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from pserver import free_endpoints
+from pserver import ROLES, free_endpoints, run_together
 
 WORKER = pathlib.Path(__file__).with_name("ctr_worker.py")
 
@@ -24,45 +23,13 @@ def job(system: str, python: str, mode: str, rows: int, steps: int) -> float:
     """Seconds for the mean step of the slower trainer."""
     endpoints = free_endpoints(2)
     with tempfile.TemporaryDirectory() as folder:
-        env = {
-            **os.environ,
-            "FLUIDLITE_JOB_KEY": "benchmark",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-        }
-        started = []
-        try:
-            for role in ("pserver", "trainer"):
-                for number in range(2):
-                    command = [
-                        python,
-                        str(WORKER),
-                        system,
-                        role,
-                        str(number),
-                        endpoints,
-                        "2",
-                        str(steps),
-                        mode,
-                        str(rows),
-                    ]
-                    started.append(
-                        subprocess.Popen(
-                            command,
-                            env={**env, "RESULT": os.path.join(folder, f"{role}{number}")},
-                            stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL,
-                        )
-                    )
-            for process in started[2:]:
-                if process.wait(300):
-                    raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
-        finally:
-            for process in started:  # 1.8.5's servers outlive their trainers
-                process.kill()
-                process.wait(30)
-        return max(float(pathlib.Path(folder, f"trainer{number}").read_text()) for number in range(2))
+        commands = [
+            ["env", f"RESULT={folder}/{role}", python, str(WORKER), system, role[:-1], role[-1], endpoints]
+            + ["2", str(steps), mode, str(rows)]
+            for role in ROLES
+        ]
+        run_together(system, commands)
+        return max(float(pathlib.Path(folder, role).read_text()) for role in ROLES[2:])
 
 
 def main() -> None:

@@ -57,56 +57,42 @@ def under_mpi(mpiexec: str, commands: list[list[str]]) -> list[str]:
     return found
 
 
+ROLES = [f"{kind}{number}" for kind in ("pserver", "trainer") for number in range(2)]
+
+
 def job(system: str, python: str, case: str, steps: int, mpiexec: str = "") -> dict[str, list[float]]:
-    """What each process reports: trainers their median step and memory, servers their memory before and
-    after.
-    """
-    endpoints, found = free_endpoints(2), {}
-    roles = [(role, str(number)) for role in ("pserver", "trainer") for number in range(2)]
+    """The report of each process: trainers' median step and memory, servers' memory before and after."""
+    endpoints = free_endpoints(2)
     with tempfile.TemporaryDirectory() as folder:
         commands = [
-            [
-                "env",
-                f"RESULT={os.path.join(folder, role + number)}",
-                python,
-                str(FOLDER / "pserver_worker.py"),
-                system,
-                case,
-                role,
-                number,
-                endpoints,
-                "2",
-                str(steps),
-            ]
-            for role, number in roles
+            ["env", f"RESULT={folder}/{role}", python, str(FOLDER / "pserver_worker.py"), system, case]
+            + [role[:-1], role[-1], endpoints, "2", str(steps)]
+            for role in ROLES
         ]
-        if mpiexec:
-            commands = [under_mpi(mpiexec, commands)]
-        started = [
-            subprocess.Popen(
-                command,
-                env={**os.environ, **ONE_THREAD},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            for command in commands
-        ]
-        try:
-            for process in started[2:] or started:
-                if process.wait(600):
-                    raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
-            for process in started[:2]:
-                if system == "paddle":  # 1.8.5's servers outlive their trainers
-                    process.terminate()
-                process.wait(60)
-        finally:
-            for process in started:
-                process.kill()
-        for role, number in roles:
-            if os.path.exists(os.path.join(folder, role + number)):
-                with open(os.path.join(folder, role + number)) as source:
-                    found[role + number] = json.load(source)
-    return found
+        run_together(system, [under_mpi(mpiexec, commands)] if mpiexec else commands)
+        reports = {role: pathlib.Path(folder, role) for role in ROLES}
+        return {role: json.loads(path.read_text()) for role, path in reports.items() if path.exists()}
+
+
+def run_together(system: str, commands: list[list[str]]) -> None:
+    """Start all, servers first, and wait for them; SystemExit where a trainer fails."""
+    started = [
+        subprocess.Popen(
+            command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for command in commands
+    ]
+    try:
+        for process in started[2:] or started:
+            if process.wait(600):
+                raise SystemExit(f"a process of {system} ended with {process.returncode}: {process.args}")
+        for process in started[:2]:
+            if system == "paddle":  # 1.8.5's servers outlive their trainers
+                process.terminate()
+            process.wait(60)
+    finally:
+        for process in started:
+            process.kill()
 
 
 def compare(case: str, rounds: int, steps: int, mpiexec: str = "") -> None:

@@ -116,7 +116,7 @@ def socket_client(endpoint: str, count: int) -> Iterator[Any]:
 
 
 def patiently(connect: Callable[[], Any]) -> Any:
-    """What `connect` gives once the server is up."""
+    """The connection that `connect` gives once the server is up."""
     for _ in range(200):
         try:
             return connect()
@@ -261,7 +261,7 @@ def daemon_free() -> None:
 
 
 def installed(module: str) -> bool:
-    """Whether a peer is there."""
+    """True if a peer is there."""
     import importlib.util
 
     return importlib.util.find_spec(module) is not None

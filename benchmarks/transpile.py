@@ -63,7 +63,7 @@ def measure(fluid: Any, layers: int, servers: int, trainers: int) -> dict[str, f
 
 
 def work(peer: str, size: str) -> None:
-    """What a worker process does: one size, once, as one line of JSON."""
+    """Measure one size, once, in a worker process, as one line of JSON."""
     if peer == "paddle":
         import paddle.fluid as fluid  # type: ignore[import-untyped]
     else:

@@ -53,7 +53,7 @@ def train(main: fluid.Program, startup: fluid.Program, feeds: list[dict[str, Any
 
 
 def reduced(programs: Programs, rank: int, count: int, group: int) -> fluid.Program:
-    """What `CompiledProgram` runs of a job whose runtime reduces; its rings are joined."""
+    """The program that `CompiledProgram` runs of a job whose runtime reduces; its rings are joined."""
     fluid.Executor(fluid.CPUPlace()).run(programs.startup)
     found = reduce_over_trainers(programs.main, Trainers(rank, count, 2, group), bucket_bytes=1 << 14)
     fluid.Executor(fluid.CPUPlace()).run(found.startup)

@@ -112,7 +112,7 @@ class Cluster:
 
 
 def vanish(session: TcpSession) -> None:
-    """What is left of a process that was killed: connections that end without a goodbye."""
+    """End the connections without a goodbye, as those of a process end that was killed."""
     for server in session.tcp.dialer.servers.values():
         server.stream.close()
     session.tcp.dialer.servers.clear()

@@ -31,7 +31,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def together(size: int, work: Callable[[nccl.NcclRing, int], Any], named: bool = True) -> list[Any]:
-    """What `work(ring, rank)` gives in each of `size` threads."""
+    """The results of `work(ring, rank)` in each of `size` threads."""
     places = [f"gpu{rank}:1" for rank in range(size)]
 
     def body(rank: int) -> Any:

@@ -21,7 +21,7 @@ from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
 
 
 def together(size: int, work: Callable[[int], Any]) -> list[Any]:
-    """What `work(rank)` gives in each of `size` threads."""
+    """The results of `work(rank)` in each of `size` threads."""
     found = run_roles(LocalNetwork(), [(f"rank{rank}", lambda rank=rank: work(rank)) for rank in range(size)])
     return [found[f"rank{rank}"] for rank in range(size)]
 

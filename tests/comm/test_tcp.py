@@ -67,7 +67,7 @@ class Processes:
         return self.started[-1]
 
     def finished(self, process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
-        """What a process wrote, once it has ended as it should."""
+        """Output and errors of a process, once it has ended as it should."""
         try:
             out, err = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -193,7 +193,7 @@ def test_only_those_with_the_key_get_in(endpoint: str) -> None:
 
 
 def raw(endpoint: str, *pieces: bytes) -> bytes:
-    """What a server answers to bytes that somebody sends it."""
+    """A server's answer to bytes that somebody sends it."""
     host, _, port = endpoint.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=5.0) as bare, contextlib.suppress(OSError):
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""What clusters do to a job over TCP: trainers and servers that go, come late, or are cut off."""
+"""Faults of a cluster in a job over TCP: trainers and servers that go, come late, or are cut off."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def communicator(fluid, name, made, program):
 
 
 def train(fluid, name, endpoint, settle):
-    """What the trainer has after each step, its losses included, as lists."""
+    """The trainer's variables after each step, its losses included, as lists."""
     made, loss = transpiled(fluid, name, endpoint)
     program, case, exe = (
         made.get_trainer_program(wait_port=False),

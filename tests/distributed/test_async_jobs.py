@@ -128,7 +128,7 @@ class Job:
         return made, main, startup, loss.name
 
     def serve(self, endpoint: str) -> dict[str, Any]:
-        """What a server holds in the end."""
+        """The variables of a server in the end."""
         scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         main, startup = self.transpiled()[0].get_pserver_programs(endpoint)
         exe.run(startup, scope=scope)
@@ -147,8 +147,8 @@ class Job:
         envs: Mapping[str, Any] | None = None,
         after: Callable[[int, Any], None] = lambda step, values: None,
     ) -> dict[str, Any]:
-        """What a trainer has in the end; with `envs` a communicator runs. `turn` is called before each
-        step, `after` behind it.
+        """The variables of a trainer in the end; with `envs` a communicator runs. `turn` is called before
+        each step, `after` after it.
         """
         made, main, startup, loss = self.transpiled(number)
         scope, exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
@@ -187,7 +187,7 @@ class Job:
     def run(
         self, feeds: Sequence[Sequence[Mapping[str, Any]]], schedule: Sequence[int] | None = (), **how: Any
     ) -> dict[str, Any]:
-        """What every role has in the end: trainers by name, and "servers" with what these hold, put together.
+        """The variables of every role in the end: trainers by name, and "servers" with their parts joined.
 
         schedule: whose turn it is, step by step, where there are several trainers; None where they wait for
         each other.

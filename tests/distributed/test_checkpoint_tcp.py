@@ -56,7 +56,7 @@ def end(folder: pathlib.Path, number: int = 0) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where a job that nobody disturbs has written its variables."""
+    """The folder of the variables of a job that nobody disturbs."""
     folder = tmp_path_factory.mktemp("wanted")
     with processes() as started:
         trainers, servers, _ = start(started, folder, EVERY="3")

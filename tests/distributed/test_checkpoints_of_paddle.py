@@ -1,4 +1,4 @@
-"""What PaddlePaddle 1.8.5 saved of parameter-server jobs (make_checkpoints.py): the same files, and the
+"""Checkpoints of PaddlePaddle 1.8.5's parameter-server jobs (make_checkpoints.py): the same files, and the
 same numbers in them.
 """
 

@@ -63,7 +63,7 @@ def run(example: str, *options: str, count: int = 4, **env: str) -> subprocess.C
 
 
 def difference(example: str, mode: str, options: list[str], **env: str) -> float:
-    """What trainer 0 says, and nobody else."""
+    """The output, which is all of trainer 0's."""
     done = run(example, *EXAMPLES[example][0], "--mode", mode, *options, "--compare", **env)
     assert done.returncode == 0, done.stdout + done.stderr
     trainers = 4 - int((options or ["", "0"])[1])

@@ -24,7 +24,7 @@ with paddle_names():
 
 
 def job(command: Sequence[str], trainers: int = 2, servers: int = 2) -> list[str]:
-    """What the trainers of a job wrote, after all processes have ended well."""
+    """The output of the trainers of a job, after all processes have ended well."""
     ports = free_ports(servers)
     common = {
         **os.environ,

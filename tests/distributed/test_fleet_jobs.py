@@ -53,7 +53,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 def job(mode: str, folder: pathlib.Path) -> list[dict[str, Any]]:
-    """What the two trainers say."""
+    """The output of the two trainers."""
     ports = free_ports(2)
     common = {
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{port}" for port in ports),

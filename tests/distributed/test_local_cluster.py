@@ -82,7 +82,7 @@ class Trial:
         return self.values(scope)
 
     def train(self, job: Job, number: int, feeds: list[dict[str, Any]]) -> dict[str, Any]:
-        """What trainer `number` does: its rows of every batch."""
+        """Train as trainer `number`, on its rows of every batch."""
         programs, scope, exe = job.trainer(number), fluid.Scope(), self.executor()
         exe.run(programs.startup, scope=scope)
         if not job.has_servers:
@@ -96,7 +96,7 @@ class Trial:
         return self.values(scope)
 
     def serve(self, job: Job, endpoint: str) -> dict[str, Any]:
-        """What a server does; the parameters that it ends with."""
+        """Serve; the parameters that the server ends with."""
         programs, scope, exe = job.server(endpoint), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in job.slices if piece.endpoint == endpoint]

@@ -369,7 +369,7 @@ def test_each_trainer_is_told_of_each_change_once() -> None:
 def run_op(
     type: str, inputs: dict[str, Any], outputs: dict[str, list[str]], attrs: dict[str, Any] | None = None
 ) -> list[Any]:
-    """What an op makes of tensors and SelectedRows, by its own program."""
+    """Outputs of an op that is given tensors and SelectedRows, by a program of its own."""
     main, scope, exe = fluid.Program(), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
     block, slots = main.global_block(), {}
     for slot, values in inputs.items():

@@ -241,7 +241,7 @@ def test_what_cannot_be_compared() -> None:
 
 # ---------------------------------------------------------------------- deadlocks
 def deadlock(job: Job, feeds: list[dict[str, Any]]) -> str:
-    """What a job that cannot go on says, and how soon."""
+    """The error of a job that cannot go on, and the seconds until it comes."""
     start = time.monotonic()
     with pytest.raises(CommunicatorError) as found:
         verify_job(job, feeds)

@@ -397,7 +397,7 @@ for _name, _make in {
 
 # ---------------------------------------------------------------------- running one
 def tensor(fluid, value):
-    """What is fed: a LoDTensor of (rows, lengths)."""
+    """A value to feed: a LoDTensor of (rows, lengths)."""
     return fluid.create_lod_tensor(*value, fluid.CPUPlace()) if isinstance(value, tuple) else value
 
 

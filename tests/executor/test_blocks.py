@@ -20,7 +20,7 @@ Made = tuple[Any, dict[str, Any]]
 
 
 def both(fetches: list[Any], feeds: dict[str, Any], runs: int = 2) -> list[np.ndarray]:
-    """What a plan gives, held to what the interpreter gives, each in a scope of its own."""
+    """The results of a plan, held to those of the interpreter, each in a scope of its own."""
     sides = []
     for naive in (False, True):
         exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()

@@ -1,4 +1,4 @@
-"""What PaddlePaddle 1.8.5 built, ran and saved, against what FluidLite builds, runs and loads."""
+"""Recordings of what PaddlePaddle 1.8.5 built, ran and saved: FluidLite builds, runs and loads the same."""
 
 import pathlib
 from typing import Any

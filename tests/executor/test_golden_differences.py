@@ -45,14 +45,14 @@ class Case:
 
 
 def recorded(golden: harness.Golden) -> Course:
-    """What 1.8.5 gave; it lists at the end only what has changed."""
+    """The course that 1.8.5 took; it lists at the end only what has changed."""
     steps = range(golden.meta["steps"])
     fetched = [{one.name: one.value for one in golden.fetches(0, step)} for step in steps]
     return Course(fetched, golden.persistables("init") | golden.persistables("final"))
 
 
 def ours(golden: harness.Golden) -> Course:
-    """What we give from the same start, with the same feeds."""
+    """The course that we take from the same start, with the same feeds."""
     replay = harness.Replay(fluid, golden)
     found = Course([replay.fetch(0, step) for step in range(golden.meta["steps"])])
     for name in golden.persistables("init"):

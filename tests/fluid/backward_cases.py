@@ -84,7 +84,7 @@ def show(program: Any) -> list[str]:
 
 
 def build(fluid: Any, name: str) -> list[str]:
-    """What the case makes: its program, and the names that it returns."""
+    """Lines of the case's program, and the names that it returns."""
     main = fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, fluid.Program()):
         found = CASES[name](fluid, Builder(main))

@@ -1,4 +1,4 @@
-"""What `Executor.run` takes and gives, held to what PaddlePaddle 1.8.5 was seen to do."""
+"""Arguments and results of `Executor.run`, held to what PaddlePaddle 1.8.5 was seen to do."""
 
 from __future__ import annotations
 

@@ -149,7 +149,8 @@ def assert_equal(found: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) ->
 
 def test_strings_of_python_2() -> None:
     data = (
-        b"\x80\x02}q\x01U\x01wcnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nq\x03K\x00\x85q\x04U\x01bq\x05\x87q\x06Rq\x07"
+        b"\x80\x02}q\x01U\x01wcnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nq\x03"
+        b"K\x00\x85q\x04U\x01bq\x05\x87q\x06Rq\x07"
         b"(K\x01K\x02\x85q\x08cnumpy\ndtype\nq\tU\x02f4q\nK\x00K\x01\x87q\x0bRq\x0c"
         b"(K\x03U\x01<q\rNNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tq\x0eb\x89U\x08"
         + np.array([1.5, -2], "<f4").tobytes()

@@ -454,7 +454,7 @@ def test_decoupled_decay() -> None:
 
 
 def test_accumulators_can_be_set() -> None:
-    """What a loader puts into an accumulator is what the next step uses."""
+    """A value that a loader puts into an accumulator is what the next step uses."""
     optimizer.Momentum(0.1, 0.9).minimize(regression())
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())

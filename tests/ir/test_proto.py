@@ -26,7 +26,7 @@ def run_programs(path: pathlib.Path) -> list[bytes]:
 
 
 def facts(data: bytes) -> list[object]:
-    """What a program says, by protobuf alone: names, kinds, shapes, ops with slots and typed attributes."""
+    """Contents of a program by protobuf alone: names, kinds, shapes, ops with slots and typed attributes."""
     found: list[object] = []
     for block in ProgramDesc.FromString(data).blocks:
         found.append((block.idx, block.parent_idx, block.forward_block_idx))

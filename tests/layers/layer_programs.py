@@ -73,7 +73,7 @@ DEFAULTS = load_defaults()
 
 
 def build(fluid: Any, code: str) -> list[str]:
-    """What `code` appends to an empty program, one line an op, or the name of the error that it raises."""
+    """The ops that `code` appends to an empty program, a line each, or the name of its error."""
     main = fluid.Program()
     try:
         with fluid.unique_name.guard(), fluid.program_guard(main, fluid.Program()):

@@ -40,7 +40,7 @@ class Net:
         self.started = False
 
     def build(self, function: Any) -> Any:
-        """What `function` returns after adding its layers to the program."""
+        """The variables that `function` returns after adding its layers to the program."""
         with fluid.unique_name.guard(), fluid.program_guard(self.main, self.startup):
             return function()
 

@@ -26,7 +26,9 @@ def values(rate: Any) -> list[float]:
 
 def pieces(step: int) -> float:
     """0.1 up to step 2, 0.2 up to step 5, then 0.05."""
-    return 0.1 if step < 2 else 0.2 if step < 5 else 0.05
+    if step < 2:
+        return 0.1
+    return 0.2 if step < 5 else 0.05
 
 
 def cycled(step: int) -> float:

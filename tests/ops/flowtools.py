@@ -1,4 +1,4 @@
-"""What the tests of loops, branches, recurrences and arrays share."""
+"""Helpers of the tests of loops, branches, recurrences and arrays."""
 
 from __future__ import annotations
 

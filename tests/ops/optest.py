@@ -109,7 +109,7 @@ def _expected(case: Case, slot: str) -> bool:
 
 
 def expected(case: Case) -> dict[str, list[np.ndarray]]:
-    """What must come out, as slot -> arrays."""
+    """The expected outputs, slot -> arrays."""
     found = case.expect
     if callable(found):
         arguments = {

@@ -33,7 +33,7 @@ seeds = st.integers(0, 2**16)
 def run(
     build: Callable[..., Any], feeds: Arrays, wants: Sequence[str] = (), seed: int = 0
 ) -> tuple[np.ndarray, ...]:
-    """What `build` makes of the fed variables, and the gradients of `wants` when the output's gradient is
+    """The output of `build` on the fed variables, and the gradients of `wants` when the output's gradient is
     `upstream(out, seed)`.
 
     Runs by a plan and by the interpreter, which must agree.

@@ -296,13 +296,8 @@ def test_switch_case(branches: Any) -> None:
         return (value[0], functions(value[1])) if isinstance(value, tuple) else (lambda: constant(value))
 
     index = data("index", [1], "int32")
-    known = (
-        branches
-        if isinstance(branches, dict)
-        else dict(branches)
-        if isinstance(branches[0], tuple)
-        else dict(enumerate(branches))
-    )
+    numbered = isinstance(branches, dict) or isinstance(branches[0], tuple)
+    known = dict(branches if numbered else enumerate(branches))
     found = [
         layers.switch_case(index, functions(branches), default=lambda: constant(-1)),
         layers.switch_case(index, functions(branches)),

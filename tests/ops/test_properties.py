@@ -221,10 +221,11 @@ def padding(window: dict[str, Any], dilation: Sequence[int] = (1, 1)) -> list[tu
 
 
 def places(dim: int, kernel: int, stride: int, pads: tuple[int, int], ceil: bool = False) -> list[range]:
-    """Where each window begins and ends."""
+    """Begin and end of each window."""
     room = dim + sum(pads) - kernel
     # a window that is too long by less than a stride counts where it is the only one
-    count = 1 if -stride < room < 0 else (-(-room // stride) if ceil else room // stride) + 1
+    steps = -(-room // stride) if ceil else room // stride
+    count = 1 if -stride < room < 0 else steps + 1
     return [range(step * stride - pads[0], step * stride - pads[0] + kernel) for step in range(max(count, 0))]
 
 

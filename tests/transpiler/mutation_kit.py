@@ -87,7 +87,7 @@ def listens(roles: Roles) -> list[Any]:
 
 
 def gradients(op: Any) -> list[str]:
-    """What a send sends that servers average (the step counters of asynchronous schedules are none)."""
+    """Gradients that a send sends and servers average (step counters of asynchronous schedules are none)."""
     return [name for name in op.input("X") if "@GRAD" in name]
 
 

@@ -27,7 +27,7 @@ def reductions(roles: Roles) -> Iterator[tuple[Any, int, Any]]:
 
 
 def tensors(op: Any) -> list[str]:
-    """What a reduction reduces: its input, or the gradients of its buffer."""
+    """Names that a reduction reduces: its input, or the gradients of its buffer."""
     names = [
         name
         for other in op.block.ops

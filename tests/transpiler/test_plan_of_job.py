@@ -1,4 +1,4 @@
-"""What a job is said to cost, against arithmetic by hand and against the programs themselves."""
+"""The estimated cost of a job, against arithmetic by hand and against the programs themselves."""
 
 from __future__ import annotations
 

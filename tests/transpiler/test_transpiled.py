@@ -63,7 +63,7 @@ def transpile(name: str, source: Callable[[Any, dict[str, bytes]], Any]) -> dict
 
 
 def role_differences(name: str, source: str) -> list[str]:
-    """Where the programs of all roles differ from the recorded ones, or the error that there is instead."""
+    """Differences of all roles' programs from the recorded ones, or the error that there is instead."""
     files = recording(name)
     try:
         programs = transpile(name, SOURCES[source])
@@ -74,7 +74,7 @@ def role_differences(name: str, source: str) -> list[str]:
 
 
 def source_differences(name: str) -> list[str]:
-    """Where what is transpiled differs to begin with."""
+    """Differences of the programs that are transpiled, to begin with."""
     made = transpiled_roles.build(fluid, CASES[name])
     programs = dict(zip(("source.main", "source.startup"), made, strict=True))
     return [
@@ -164,7 +164,7 @@ def test_what_we_make_instead_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAILED)
 def test_refusals(name: str) -> None:
-    """Where 1.8.5 raises, we do what the table says: nothing in between, and no error of another kind."""
+    """A case that 1.8.5 refuses does here what the table says: no programs and an error, or programs."""
     assert known.knows(known.REFUSED, name), f"1.8.5 raises {recording(name)['error'].decode()}"
     message = known.lookup(known.REFUSED, name)
     if message is None:
@@ -176,6 +176,6 @@ def test_refusals(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TRANSPILED if "overview" in recording(name)])
 def test_overview(name: str) -> None:
-    """What programs say of themselves: who holds which part of what."""
+    """Programs say of themselves who holds which part of what."""
     wanted = recording(name)["overview"].decode().splitlines()
     assert transpiled_roles.overview(transpile(name, SOURCES["built"])).splitlines() == sorted(wanted)

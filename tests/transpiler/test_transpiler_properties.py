@@ -1,4 +1,4 @@
-"""What holds for every mode: the same bytes in every process, no network, time in proportion to the
+"""Properties of every mode: the same bytes in every process, no network, time in proportion to the
 program.
 """
 

@@ -167,7 +167,7 @@ def sent_as_another_trainers(roles: Roles) -> Iterator[Edit]:
 
 
 def server_vars(roles: Roles) -> Iterator[Any]:
-    """What servers receive and hold."""
+    """Variables that servers receive and hold."""
     for role, programs in roles.items():
         if role.kind == "pserver":
             block = programs.main.global_block()

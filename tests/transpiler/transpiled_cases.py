@@ -1,4 +1,4 @@
-"""What is transpiled how: every mode and option on programs of `transpiled_sources.py`. Runs on Python
+"""The cases of the transpilers: every mode and option on programs of `transpiled_sources.py`. Runs on Python
 3.7.
 """
 

@@ -1,4 +1,4 @@
-"""What two programs differ in, read off their ProgramDesc messages: op by op, variable by variable, one
+"""Differences of two programs, read off their ProgramDesc messages: op by op, variable by variable, one
 line each.
 """
 
@@ -61,7 +61,7 @@ def write(path: str, files: dict[str, bytes]) -> None:
 
 
 def read(path: str) -> dict[str, bytes]:
-    """What `write` wrote."""
+    """The files that `write` wrote."""
     with zipfile.ZipFile(path) as archive:
         index, stream = archive.read("index").decode(), archive.read("files")
     files, start = {}, 0
@@ -151,8 +151,8 @@ def number_control_variables(program: Any) -> Any:
     new = {name: f"{CONTROL}{index}" for index, name in enumerate(mine)}
 
     def renamed(name: Any) -> Any:
-        found = new.get(text(name))
-        return name if found is None else found.encode() if isinstance(name, bytes) else found
+        found = new.get(text(name), text(name))
+        return found.encode() if isinstance(name, bytes) else found
 
     for slot in slots:
         if any(text(name) in new for name in slot.arguments):
@@ -228,7 +228,7 @@ def sequence_differences(where: str, mine: list[Any], theirs: list[Any]) -> Iter
 
 # ------------------------------------------------------------------------------------------------ variables
 def facts_of(var: Any) -> dict[str, Any]:
-    """What is declared of a variable; -1 for every unknown dimension (Paddle multiplies them)."""
+    """Facts that are declared of a variable; -1 for every unknown dimension (Paddle multiplies them)."""
     kind = var.type.type
     facts: dict[str, Any] = {"type": kind, "persistable": bool(var.persistable)}
     if kind in TENSORS:
@@ -245,7 +245,7 @@ def declared(block: Any) -> dict[str, dict[str, Any]]:
 
 
 def declared_outside(program: Any, block: Any) -> dict[str, dict[str, Any]]:
-    """What the blocks around a block declare."""
+    """Facts of the variables that the blocks around a block declare."""
     found: dict[str, dict[str, Any]] = {}
     while block.parent_idx >= 0:
         block = program.blocks[block.parent_idx]
@@ -254,8 +254,8 @@ def declared_outside(program: Any, block: Any) -> dict[str, dict[str, Any]]:
 
 
 def var_differences(where: str, mine: Any, theirs: Any, outer: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """What is declared; 1.8.5 repeats in some sub-blocks what an `outer` block declares, which says
-    nothing new.
+    """Differences in declarations; 1.8.5 repeats in sub-blocks what an `outer` block declares, which
+    says nothing new.
     """
     ours, paddles = declared(mine), declared(theirs)
     paddles = {name: facts for name, facts in paddles.items() if name in ours or outer.get(name) != facts}
@@ -275,7 +275,7 @@ def var_differences(where: str, mine: Any, theirs: Any, outer: dict[str, dict[st
 
 
 def differences(role: str, mine: Any, theirs: Any) -> Iterator[str]:
-    """Where `mine` differs from `theirs`, two ProgramDesc messages whose control variables are numbered
+    """Differences of `mine` from `theirs`, two ProgramDesc messages whose control variables are numbered
     here.
     """
     for program in (mine, theirs):

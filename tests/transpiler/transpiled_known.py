@@ -1,4 +1,4 @@
-"""Where our programs differ from 1.8.5's on purpose, and what we do where 1.8.5 raises: docs/TRANSPILERS.md
+"""Reasons why our programs differ from 1.8.5's, and what we do where 1.8.5 raises: docs/TRANSPILERS.md
 says it in words, and `transpiled_differences.txt` line by line.
 """
 

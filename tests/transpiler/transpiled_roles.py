@@ -33,7 +33,7 @@ def package_of(fluid: Any) -> str:
 
 
 def overview(programs: Programs) -> str:
-    """What programs say of themselves that no ProgramDesc holds: which variables each server holds, whole
+    """Facts of programs that no ProgramDesc holds: which variables each server holds, whole
     or in part.
     """
     lines = []

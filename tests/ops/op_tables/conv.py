@@ -74,7 +74,7 @@ def conv(
         )
         return np.moveaxis(out, 1, -1) if last else out
 
-    layout = ("NHWC" if last else "NCHW") if dims == 2 else ("NDHWC" if last else "NCDHW")
+    layout = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[dims][last]
     return Case(
         op or f"conv{dims}d",
         {"Input": values(*x), "Filter": values(*w)},

@@ -20,10 +20,13 @@ def matmul(
     """A row whose reference swaps the last two dimensions as told."""
 
     def reference(X: Any, Y: Any) -> Any:
-        a, b = X[None] if X.ndim == 1 else X, Y[:, None] if Y.ndim == 1 else Y
+        a = X[None] if X.ndim == 1 else X
+        b = Y[:, None] if Y.ndim == 1 else Y
         out = np.matmul(a.swapaxes(-1, -2) if tx else a, b.swapaxes(-1, -2) if ty else b) * np.float32(alpha)
-        out = out.squeeze(-1) if Y.ndim == 1 and out.shape[-1] == 1 else out
-        out = out.squeeze(-2 if Y.ndim > 1 or ty else -1) if X.ndim == 1 and not tx else out
+        if Y.ndim == 1 and out.shape[-1] == 1:
+            out = out.squeeze(-1)
+        if X.ndim == 1 and not tx:
+            out = out.squeeze(-2 if Y.ndim > 1 or ty else -1)
         return np.atleast_1d(out)
 
     return Case(

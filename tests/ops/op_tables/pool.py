@@ -86,7 +86,7 @@ def pool(
         )
         return np.moveaxis(out, 1, -1) if last else out
 
-    layout = ("NHWC" if last else "NCHW") if dims == 2 else ("NDHWC" if last else "NCDHW")
+    layout = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[dims][last]
     attrs = {
         "pooling_type": kind,
         "ksize": list(ksize),

@@ -51,7 +51,7 @@ def shuffled_pixels(X: Any) -> Any:
 
 
 def blocks_as_channels(X: Any) -> Any:
-    """What Paddle does: it fills (N, C / 4, 2 H, 2 W), and gives that a shape with more channels."""
+    """Paddle's result: it fills (N, C / 4, 2 H, 2 W), and gives that a shape with more channels."""
     n, c, h, w = X.shape
     out = np.zeros((n, c // 4, 2 * h, 2 * w), X.dtype)
     for k in range(c):
@@ -131,7 +131,7 @@ def resized(
 ) -> Case:
     def along(x: Any, axis: int, count: int) -> Any:
         size, parts = x.shape[axis], []
-        ratio = 0 if count == 1 else (size - 1) / (count - 1) if corners else size / count
+        ratio = (size - corners) / (count - corners) if count > 1 else 0
         for i in range(count):
             if method == "nearest":
                 parts.append(x.take(int(ratio * i + 0.5 * corners), axis))
@@ -149,23 +149,22 @@ def resized(
         return X.astype("float32")
 
     dims = len(out)
+    linear = "bilinear" if dims == 2 else "trilinear"
+    kind = linear if method == "linear" else "nearest"
     shape = (2, 4, 5, 3)[: dims + 2] if last else (1, 2, 3, 4, 5)[: dims + 2]
     attrs = {
         "align_corners": corners,
         "align_mode": mode,
         "data_layout": "NHWC" if last else "NCHW",
-        "interp_method": method if method == "nearest" else "bilinear" if dims == 2 else "trilinear",
+        "interp_method": kind,
     }
     tensors = {slot: how[slot] for slot in ("OutSize", "SizeTensor", "Scale") if slot in how}
     if not tensors:
         attrs |= (
             {"scale": how["scale"]} if "scale" in how else dict(zip(["out_d", "out_h", "out_w"][-dims:], out))
         )
-    op = {"nearest": "nearest_interp", "linear": "bilinear_interp" if dims == 2 else "trilinear_interp"}[
-        method
-    ]
     return Case(
-        op,
+        f"{kind}_interp",
         {"X": values(*shape), **tensors},
         reference,
         grad=["X"],

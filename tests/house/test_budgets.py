@@ -1,0 +1,135 @@
+"""The numbers of `measure.py`, held to limits: a limit that nobody holds is decoration.
+
+A limit goes down when the number does; raising one is a commit of its own, with the reason.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import textwrap
+from collections.abc import Callable
+
+import measure
+import pytest
+from measure import ROOT, Source, sources
+
+# Programs that also run under Python 3.7 and PaddlePaddle, and steps written by hand as straight lines
+# (benchmarks/floors/README.md), have other rules.
+OTHERS = ("tests/golden/", "tests/recorded/", "benchmarks/floors/")
+# place by place: at most so many
+AT_MOST = {
+    "entries at the top of fluidlite/": 60,
+    "circles of modules": 3,
+    "imports inside functions": 65,
+    "lines over 110 columns": 23,
+    "functions over 40 lines": 5,
+    "files over 600 lines": 1,
+    "nested conditional expressions": 9,
+    "docstrings that begin with a question": 207,
+    "class names with two meanings": 17,
+    "copies of thirty names or more": 18,
+}
+# figure -> (at least, at most)
+BETWEEN = {
+    "lines of a function, median": (1, 7),
+    "lines of a function, 90 %": (1, 28),
+    "tokens a line": (5, 9.6),
+    "public functions with a docstring, %": (98, 100),
+    "comments per 100 lines of code": (1.7, 14),
+}
+
+
+def beside() -> list[Source]:
+    """Tests, examples and benchmarks."""
+    files = sources(ROOT, ("tests", "examples", "benchmarks"))
+    return [file for file in files if not file.name.startswith(OTHERS)]
+
+
+@pytest.mark.parametrize("name", AT_MOST)
+def test_places(name: str) -> None:
+    found = measure.PLACES[name](ROOT)
+    assert len(found) <= AT_MOST[name], "\n".join([f"{len(found)} {name}:", *found])
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_figures(name: str) -> None:
+    least, most = BETWEEN[name]
+    assert least <= measure.FIGURES[name](ROOT) <= most
+
+
+@pytest.mark.parametrize(
+    "places",
+    [measure.long_lines, measure.long_files, measure.nested_conditions, measure.riddles],
+    ids=lambda places: places.__name__,
+)
+def test_tests_are_held_to_the_same(places: Callable[[list[Source]], list[str]]) -> None:
+    assert not places(beside())
+
+
+def test_functions_of_tests_are_short() -> None:
+    """Twice as long as others where a case is a list of values; none in examples and benchmarks."""
+    long = measure.long_functions(beside())
+    assert not [place for place in long if not place.startswith("tests/")]
+    assert not [place for place in long if int(place.split()[-1]) > 80]
+
+
+# ---------------------------------------------------------------------- the measures themselves
+def house(folder: pathlib.Path, **files: str) -> pathlib.Path:
+    """A small house; a double underscore in a name is a slash."""
+    for name, text in files.items():
+        path = folder / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf8")
+    return folder
+
+
+def test_what_is_counted(tmp_path: pathlib.Path) -> None:
+    root = house(
+        tmp_path,
+        fluidlite__one='''
+            """What is here."""
+            from fluidlite import two
+
+
+            class Thing:
+                def bare(self):  # a reason
+                    return 1 if two else 2 if self else 3
+        ''',
+        fluidlite__two='''
+            """A module."""
+
+
+            class _Thing:
+                """A thing."""
+
+
+            def late():
+                """Return the other module."""
+                from fluidlite import one  # noqa: F401
+
+                return one
+        ''',
+    )
+    counted = {name: places(root) for name, places in measure.PLACES.items()}
+    assert counted["entries at the top of fluidlite/"] == ["one.py", "two.py"]
+    assert counted["circles of modules"] == ["fluidlite.one fluidlite.two"]
+    assert counted["imports inside functions"] == ["fluidlite.two:11 fluidlite.one"]
+    assert counted["nested conditional expressions"] == ["fluidlite/one.py:8"]
+    assert counted["docstrings that begin with a question"] == ["fluidlite/one.py:2 What is here."]
+    assert counted["class names with two meanings"] == ["Thing fluidlite/one.py fluidlite/two.py"]
+    figures = {name: figure(root) for name, figure in measure.FIGURES.items()}
+    assert figures["lines of code"] == 8 and figures["public functions with a docstring, %"] == 50
+    assert figures["comments per 100 lines of code"] == 100 / 8
+
+
+def test_copies(tmp_path: pathlib.Path) -> None:
+    """The same names in the same order, however they are laid out and whatever the numbers."""
+    terms = [f"term{number}" for number in range(31)]
+    root = house(
+        tmp_path,
+        fluidlite__flat="total = 1 + " + " + ".join(terms),
+        fluidlite__tall="total = (\n    2 + " + "\n    + ".join(terms) + "\n)\n",
+    )
+    assert measure.copies(sources(root)) == ["fluidlite/flat.py:1 fluidlite/tall.py:1 32"]
+    row = "make(a, b, c, d, e)\n"
+    assert not measure.copies(sources(house(tmp_path / "table", fluidlite__rows=row * 7)))

@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-faults lint docs mpi-test gpu-test bench peers clean
+.PHONY: demo test test-faults lint house docs mpi-test gpu-test bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,14 +25,20 @@ demo: $(MPI)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mpiexec -n 4 $(BIN)/python -m mpi4py examples/recognize_digits.py --net conv --epochs 3 \
 		--mode pserver --pservers 2 --compare
 
+# all rooms, or some: make test ROOMS="tests/ops tests/layers"
+ROOMS ?= tests
 test: $(STAMP)
-	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow"
+	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	rm -rf build && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
 	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
+
+# how long, how dense, how entangled the code is; BESIDE=path puts another checkout beside it
+house: $(STAMP)
+	$(BIN)/python tests/house/measure.py $(BESIDE) .
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'

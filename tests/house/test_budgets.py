@@ -19,14 +19,14 @@ OTHERS = ("tests/golden/", "tests/recorded/", "benchmarks/floors/")
 # place by place: at most so many
 AT_MOST = {
     "entries at the top of fluidlite/": 60,
-    "circles of modules": 3,
-    "imports inside functions": 65,
-    "lines over 110 columns": 23,
-    "functions over 40 lines": 5,
-    "files over 600 lines": 1,
-    "nested conditional expressions": 9,
-    "docstrings that begin with a question": 207,
-    "class names with two meanings": 17,
+    "circles of modules": 1,
+    "imports inside functions": 21,
+    "lines over 110 columns": 16,
+    "functions over 40 lines": 4,
+    "files over 600 lines": 2,
+    "nested conditional expressions": 7,
+    "docstrings that begin with a question": 144,
+    "class names with two meanings": 12,
     "copies of thirty names or more": 18,
 }
 # figure -> (at least, at most)
@@ -35,7 +35,7 @@ BETWEEN = {
     "lines of a function, 90 %": (1, 28),
     "tokens a line": (5, 9.6),
     "public functions with a docstring, %": (98, 100),
-    "comments per 100 lines of code": (1.7, 14),
+    "comments per 100 lines of code": (2, 14),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = ["DataFeedDesc", "feed_message"]
+__all__ = ["DataFeedDesc", "feed_message", "feed_text"]
 
 # message -> its fields: number, name, type, label and default, as 1.8.5 declares them
 _FIELDS = {
@@ -61,6 +61,12 @@ def feed_message(**fields: Any) -> Any:
     return _message_class()(pipe_command="cat", **fields)
 
 
+def feed_text(message: Any) -> str:
+    """A message `DataFeedDesc` in protobuf's text format."""
+    text: str = _text_format().MessageToString(message)
+    return text
+
+
 class DataFeedDesc:
     """A description read from the file `proto_file`, in protobuf's text format.
 
@@ -108,5 +114,4 @@ class DataFeedDesc:
 
     def desc(self) -> str:
         """The description, in protobuf's text format."""
-        text: str = _text_format().MessageToString(self.proto_desc)
-        return text
+        return feed_text(self.proto_desc)

@@ -124,6 +124,7 @@ class DataToLoDTensorConverter:
 
     def _reshaped(self, array: Array) -> Array:
         """Rows of plain numbers as rows of one number, flat images as images, where the variable says so."""
+        # with two unknown dimensions NumPy could not tell either
         if not self.shape or array.ndim == len(self.shape) or self.shape.count(-1) > 1:
             return array
         try:

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from google.protobuf import text_format
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
-from fluidlite.data_feed_desc import feed_message
+from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
 from fluidlite.values.tensor import LoDTensor
 
@@ -118,8 +117,7 @@ class DatasetBase:
 
     def desc(self) -> str:
         """The description, in protobuf's text format."""
-        text: str = text_format.MessageToString(self.proto_desc)
-        return text
+        return feed_text(self.proto_desc)
 
     # ------------------------------------------------------------------ batches
     def batches(self, drop_last: bool = False) -> Iterator[dict[str, LoDTensor]]:
@@ -153,6 +151,7 @@ class DatasetBase:
         with ThreadPoolExecutor(threads, "dataset") as pool:
             waiting = [begin(path) for path in self.filelist[:threads]]
             for number in range(len(self.filelist)):
+                # in the order of the files, whichever is read first: training is the same in every run
                 found = waiting.pop(0).result()
                 if number + threads < len(self.filelist):
                     waiting.append(begin(self.filelist[number + threads]))

@@ -146,6 +146,7 @@ def write_trace(events: list[TimedOp], path: str) -> None:
             for event in events
         ]
     }
+    # a trace that is cut off cannot be opened, so it is put in place when it is complete
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=folder)

@@ -56,6 +56,7 @@ class _Usage:
             last = max(self.writes.get(stop, ()), default=-1)
             if first < last:
                 found.append((first, last + 1))
+        # the ops in front of the first checkpoint are a segment, too
         if found and found[0][0] != 0:
             found.insert(0, (0, found[0][0]))
         return found
@@ -114,6 +115,7 @@ def _seed_dropouts(block: Block, path: Sequence[Operator]) -> list[Operator]:
             var = block.create_var(name=name, dtype="int32", persistable=False, stop_gradient=False)
             seed = int(op.attrs["seed"]) if op.attrs.get("fix_seed") else 0
             seeded.append(block.insert_before(op, type="seed", outputs={"Out": [var]}, attrs={"seed": seed}))
+            # from now on both runs of the op draw the same numbers
             op.set_input("Seed", [name])
             op._remove_attr("fix_seed")
             op._remove_attr("seed")

@@ -119,6 +119,7 @@ class GradientContext:
         and scope.
         """
         if attrs is None:
+            # the parameter and its gradient are written on the last op only, once it is known which that is
             attrs = {**self.op.attrs, ROLE_VAR_ATTR: []}
         else:
             attrs = {
@@ -138,6 +139,7 @@ class GradientContext:
             attrs={**attrs, ROLE_ATTR: int(OpRole.Backward)},
         )
         op.where = self.op.where
+        # attributes that a file gave other types than usual keep them in the gradient op
         op.attr_types = {name: kind for name, kind in self.op.attr_types.items() if name in op.attrs}
         self.ops.append(op)
         return op

@@ -17,7 +17,7 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 FLUID = "fluidlite as fluid; fluid.layers, fluid.Executor, fluid.optimizer"
-HEAVY = {"mpi4py", "cupy", "matplotlib", "scipy", "networkx"}
+HEAVY = {"mpi4py", "cupy", "google", "matplotlib", "scipy", "networkx"}
 
 
 def import_of(name: str) -> tuple[float, set[str]]:

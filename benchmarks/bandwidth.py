@@ -74,9 +74,9 @@ def reduce_program(nbytes: int) -> Any:
 def reductions(count: int, mpi: Any) -> list[str]:
     """The lines of the reductions."""
     import fluidlite as fluid
-    from fluidlite.executor.comm.session import of_process
+    from fluidlite.executor.comm.transports import process_session
 
-    session = of_process(False)
+    session = process_session(False)
     assert session is not None
     session.join(0, mpi.COMM_WORLD.rank, mpi.COMM_WORLD.size)
     lines = []
@@ -105,16 +105,18 @@ class Exchange:
     """Process 0 pushes and pulls, process 1 is the server."""
 
     def __init__(self, mpi: Any) -> None:
-        from fluidlite.executor.comm.session import of_process
+        from fluidlite.executor.comm.mpi.session import MpiSession
+        from fluidlite.executor.comm.terms import Terms
+        from fluidlite.executor.comm.transports import process_session
 
-        session = of_process(True)
-        assert session is not None
-        self.world, self.link = mpi.COMM_WORLD, session.link_to
+        session = process_session(True)
+        assert isinstance(session, MpiSession)
+        self.world, self.session = mpi.COMM_WORLD, session
         self.request = np.zeros(1, np.int64)
         if self.world.rank:
-            self.link.listen("server:1", 1)
+            self.serving = session.listen("server:1", Terms(trainers=1), lambda header: None)
         else:
-            self.link.rank_of("server:1")  # both have to come before they know each other
+            session.meet()  # both have to come before they know each other
 
     def trainer(self, nbytes: int) -> dict[str, Callable[[], None]]:
         """Both ways of pushing a gradient and pulling a parameter."""
@@ -128,9 +130,9 @@ class Exchange:
             self.world.Recv(parameter, 1, 2)
 
         def ours() -> None:
-            self.link.post("server:1", Message(Kind.SEND, 0, "w@GRAD", gradient))
-            self.link.post("server:1", Message(Kind.GET, 0, "w"))
-            self.link.answer("server:1", parameter)
+            self.session.link.post("server:1", Message(Kind.SEND, 0, "w@GRAD", gradient))
+            self.session.link.post("server:1", Message(Kind.GET, 0, "w"))
+            self.session.link.answer("server:1", parameter)
 
         return {"bare": bare, "ours": ours}
 
@@ -144,10 +146,10 @@ class Exchange:
             self.world.Send(parameter, 0, 2)
 
         def ours() -> None:
-            self.link.next_message()
-            found = self.link.next_message()
+            self.serving.next_message()
+            found = self.serving.next_message()
             assert found is not None
-            self.link.reply(found[0], parameter)
+            self.serving.reply(found[0], parameter)
 
         return {"bare": bare, "ours": ours}
 

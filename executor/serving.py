@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.dtypes import VarType
-from fluidlite.executor.comm.ops import Values, action
+from fluidlite.executor.comm.ops import SlotValues, action
 from fluidlite.executor.comm.server.loop import ParameterServer
 from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.session import Session
@@ -32,13 +32,13 @@ FORMS = 8  # forms of the gradients of one block that get a plan of their own
 
 
 @action("listen_and_serv")
-def serve(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+def serve(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Be a parameter server until all trainers have left."""
     program = ServerProgram.read(context.op)
     frame = context.frame or Frame(program.block, context.scope)
     interpreter = context.interpreter or Interpreter(context.place, context.scope, context.random)
     blocks = PlannedBlocks(program.block, program.updates, program.arriving, frame, interpreter)
-    ParameterServer(program, blocks, session.link).run()
+    ParameterServer(program, blocks, session).run()
     return {}
 
 

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.background.communicator import AsyncCommunicator, BarrierCommunicator, Settings
+from fluidlite.executor.comm.background.communicator import (
+    AsyncCommunicator,
+    BarrierCommunicator,
+    CommunicatorSettings,
+)
 from fluidlite.executor.comm.background.geo import GeoCommunicator, Pushed
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.transports import find_session
 from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]
@@ -52,7 +56,7 @@ class Communicator:
 
     def start(self) -> None:
         """Take over from now on; CommunicatorError where another communicator of this process runs."""
-        session = current() or of_process(True)
+        session = find_session(needs_servers=True)
         if session is None:
             raise CommunicatorError(
                 "a communicator needs servers to talk to, and this process is connected to none"
@@ -73,7 +77,7 @@ class Communicator:
 
 
 def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: Mapping[str, Any]) -> Any:
-    settings = Settings.read(envs)
+    settings = CommunicatorSettings.read(envs)
     if mode == GEO:
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]
         return GeoCommunicator(program, settings, pushed, int(kwargs["trainers"]), int(kwargs["push_nums"]))

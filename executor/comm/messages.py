@@ -1,4 +1,4 @@
-"""What a trainer says to a parameter server."""
+"""The messages between trainers and parameter servers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import enum
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Error", "Kind", "Message"]
+from fluidlite.values.tensor import SelectedRows
+
+__all__ = ["Error", "Kind", "Message", "copied", "nbytes_of"]
 
 
 class Kind(enum.IntEnum):
-    """What a message is for; those that wait for an answer stand behind GET."""
+    """What a message is for; the number travels. Those from GET on are answered."""
 
-    SEND = 0  # here is the value of `name`
+    SEND = 0  # the value of `name`: a gradient, or a count of steps
     COMPLETE = 1  # this trainer leaves
-    GET = 2  # what is the value of `name`?
-    ROWS = 3  # what are these rows of the table `name`?
-    BARRIER = 4  # this trainer has sent all its gradients; answer when the step is done
-    WANT = 5  # what is the value of `name` once the step is done that this trainer's next BARRIER ends?
-    SAVE = 6  # write your tables into the folder `name`
-    MEET = 7  # here is what this trainer brings to the meeting `name`; answer when all have come
-    STATE = 8  # what do you hold besides parameters and accumulators?
-    CHANGED = (
-        9  # which rows of the table `name` have changed since this trainer asked last, and what are they now?
-    )
-    LOST = (
-        15  # never sent: a server's link says that the connection of `trainer` has ended without a COMPLETE
-    )
+    GET = 2  # asks for the value of `name`
+    ROWS = 3  # asks for rows of the table `name`
+    BARRIER = 4  # this trainer has sent all its gradients; answered when the step is done
+    WANT = 5  # asks for the value of `name` after the step that this trainer's next BARRIER ends
+    SAVE = 6  # asks the server to write its tables into the folder `name`
+    GATHER = 7  # for the rendezvous `name`, whose first trainer gets the values of all
+    STATE = 8  # asks for what the server holds besides parameters and accumulators
+    CHANGED = 9  # asks for the rows of the table `name` that have changed since this trainer asked last
+    SHARE = 10  # for the rendezvous `name`, in which all get the value of the first trainer
+    LOST = 15  # never sent: a server's link says that a trainer's connection has ended without a COMPLETE
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,29 @@ class Message:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether the sender waits."""
+        """True if the sender waits for an answer."""
         return self.kind >= Kind.GET
+
+    def copy(self) -> Message:
+        """The message with a value of its own, which stays when the sender's memory changes."""
+        return Message(self.kind, self.trainer, self.name, copied(self.value))
 
 
 class Error(NamedTuple):
     """A server's answer to what it cannot do."""
 
     text: str
+
+
+def copied(value: Any) -> Any:
+    """A value in memory of its own; an Error, or None, as it is."""
+    if isinstance(value, SelectedRows):
+        return SelectedRows(value.ids.copy(), value.height(), value.array.copy())
+    return value if value is None or isinstance(value, Error) else value.copy()
+
+
+def nbytes_of(value: Any) -> int:
+    """Bytes of an array, or of SelectedRows with their row numbers; 0 for None and for an Error."""
+    if isinstance(value, SelectedRows):
+        return int(value.array.nbytes + value.ids.nbytes)
+    return 0 if value is None or isinstance(value, Error) else int(value.nbytes)

@@ -1,26 +1,45 @@
-"""The table of what each op that communicates does: the families of ops fill it,
-`fluidlite.executor.comm.server_ops` uses it.
+"""The table of what each op that communicates does, and the kernel that all of them share.
+
+`ring_ops`, `server_ops` and, for `listen_and_serv`, `fluidlite.executor.serving` fill the table.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.session import Session, alone, current, of_process
+from fluidlite.base.registry import Argument, Op
+from fluidlite.executor.comm.session import Session
+from fluidlite.executor.comm.transports import find_session, single_session
 from fluidlite.ir.operator import Operator
 
-__all__ = ["ACTIONS", "Action", "Values", "action", "session_for"]
+__all__ = ["ACTIONS", "Action", "SlotValues", "action", "arguments_of", "carry_out", "session_for"]
 
-Values: TypeAlias = "Mapping[str, list[Any]]"
-Action: TypeAlias = "Callable[[Session, Any, Values], dict[str, list[Any]]]"
+SlotValues: TypeAlias = "Mapping[str, list[Any]]"
+Action: TypeAlias = "Callable[[Session, Any, SlotValues], dict[str, list[Any]]]"
 
 ACTIONS: dict[str, Action] = {}
+# ops between trainers and servers: a process that was started by hand does them over TCP
+SERVER_OPS = frozenset(
+    {
+        "send",
+        "recv",
+        "send_barrier",
+        "fetch_barrier",
+        "distributed_lookup_table",
+        "prefetch",
+        "checkpoint_notify",
+        "listen_and_serv",
+    }
+)
 
 
 def action(*types: str) -> Callable[[Action], Action]:
-    """Declare what ops of these types do with the session, the context and the values of the input slots."""
+    """Declare what ops of these types do with the session, the kernel's context and the values of the input
+    slots; it returns the values of the output slots.
+    """
 
     def declare(function: Action) -> Action:
         ACTIONS.update(dict.fromkeys(types, function))
@@ -29,26 +48,45 @@ def action(*types: str) -> Callable[[Action], Action]:
     return declare
 
 
-def session_for(op: Operator, served: bool = False) -> Session:
-    """The connections that `op` talks through, over TCP only where it is `served`; CommunicatorError where
-    there are none.
-    """
-    session = current() or of_process(served)
-    if served and session is not None:
-        session = session.of_process
-    if session is None and _is_of_one(op):
-        session = alone()
+def arguments_of(definition: Op) -> tuple[Argument, ...]:
+    """The arguments of `carry_out` for an op: the context, and the value of each input slot."""
+    return (Argument("ctx", "ctx", "ctx"), *(Argument(slot, "in", slot) for slot in definition.inputs))
+
+
+def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
+    """The kernel of every op that communicates: run it through the session of this thread or process."""
+    op: Operator = ctx.op
+    session = session_for(op)
+    if op.type not in ACTIONS:
+        raise CommunicatorError(
+            f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}"
+        )
+    assert op.definition is not None, "the kernel of an op is that of its definition"
+    inputs, outputs = op.definition.inputs, op.definition.outputs
+    values = {slot: value if inputs[slot].many else [value] for slot, value in slots.items()}
+    # a server serves until its trainers have left: nobody waits for its turn so long
+    takes_turn = op.type in SERVER_OPS and op.type != "listen_and_serv"
+    with session.turn if takes_turn else contextlib.nullcontext(), session.running(op):
+        found = ACTIONS[op.type](session, ctx, values)
+    return {slot: items if outputs[slot].many else items[0] for slot, items in found.items()}
+
+
+def session_for(op: Operator) -> Session:
+    """The session that `op` talks through; CommunicatorError where there is none."""
+    needs_servers = op.type in SERVER_OPS
+    session = find_session(needs_servers)
+    if session is None and _needs_no_others(op):
+        session = single_session()
     if session is None:
         raise CommunicatorError(
             f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many "
-            f"processes "
-            f"as the job has roles\n  {op.call_text()}\n  built at {op.where}"
+            f"processes as the job has roles\n  {op.call_text()}\n  built at {op.where}"
         )
-    return session
+    return session.server_session if needs_servers else session
 
 
-def _is_of_one(op: Operator) -> bool:
-    """Whether an op makes a ring of one rank, or of the devices of this process, which has one."""
+def _needs_no_others(op: Operator) -> bool:
+    """True if an op makes a ring of one rank, or of the devices of this process, which has one."""
     return (
         op.type == "c_comm_init_all"
         or op.attrs.get("nranks") == 1

@@ -1,4 +1,4 @@
-"""What a trainer asks of its servers, so that a synchronous step costs one round trip.
+"""The questions of a trainer to its servers, arranged so that a synchronous step costs one round trip.
 
 After a barrier a program asks for the same parameters again and again. So the next barrier says beforehand
 which ones it will ask for (WANT), and servers send each as soon as it is updated; a program that then asks
@@ -8,13 +8,17 @@ for something else gets that too.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
+from fluidlite.ir.operator import Operator
 
-__all__ = ["Requests", "Wanted"]
+__all__ = ["Requests", "Wanted", "wanted_by"]
+
+Post: TypeAlias = "Callable[[str, Message], None]"
+Answer: TypeAlias = "Callable[[str, Any], Any]"
 
 
 class Wanted(NamedTuple):
@@ -25,76 +29,85 @@ class Wanted(NamedTuple):
     into: Any = None
 
 
-class Requests:
-    """The questions of one thread. `session` sends them."""
+def wanted_by(op: Operator) -> list[Wanted]:
+    """The variables of servers that a `recv` asks for."""
+    names = op.attrs["recv_varnames"] or op.output("Out")
+    return [Wanted(*pair) for pair in zip(op.attrs["epmap"], names, strict=True)]
 
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.asked: dict[str, dict[str, None]] = defaultdict(dict)  # since the last barrier, by server
-        self.owed: dict[str, deque[str | None]] = {}  # answers that are on their way; None: to the barrier
-        self.early: dict[tuple[str, str], Any] = {}  # answers that came before they were asked for
+
+class Requests:
+    """The questions of one thread, which `post` sends and `answer` reads the answers to."""
+
+    def __init__(self, post: Post, answer: Answer) -> None:
+        self._post, self._answer_of = post, answer
+        self._asked: dict[str, dict[str, None]] = defaultdict(dict)  # since the last barrier, by server
+        self._owed: dict[str, deque[str | None]] = {}  # answers that are on their way; None: to the barrier
+        self._early: dict[tuple[str, str], Any] = {}  # answers that came before they were asked for
 
     def end_step(self, endpoints: Sequence[str], trainer: int) -> None:
         """All gradients are sent: have the servers update. Returns at once where parameters are asked for
         next, as they mostly are.
         """
         self.collect_all()
-        self.early.clear()
+        self._early.clear()
         for endpoint in endpoints:
-            names = self.asked.pop(endpoint, {})
+            names = self._asked.pop(endpoint, {})
             for name in names:
-                self.session.post(endpoint, Message(Kind.WANT, trainer, name))
-            self.session.post(endpoint, Message(Kind.BARRIER, trainer))
-            self.owed[endpoint] = deque([*names, None])
+                self._post(endpoint, Message(Kind.WANT, trainer, name))
+            self._post(endpoint, Message(Kind.BARRIER, trainer))
+            self._owed[endpoint] = deque([*names, None])
         for endpoint in endpoints:
-            if len(self.owed[endpoint]) == 1:
+            if len(self._owed[endpoint]) == 1:
                 self.collect(endpoint)
 
     def fetch(self, wanted: Sequence[Wanted], trainer: int) -> list[Any]:
         """The values of variables: those that are on their way, and the others asked for all at once."""
-        asked = []
+        is_new = []
         for item in wanted:
-            known = item.name in self.owed.get(item.endpoint, ()) or (item.endpoint, item.name) in self.early
-            asked.append(not known)
-            self.asked[item.endpoint][item.name] = None
+            known = (
+                item.name in self._owed.get(item.endpoint, ()) or (item.endpoint, item.name) in self._early
+            )
+            is_new.append(not known)
+            self._asked[item.endpoint][item.name] = None
             if not known:
-                self.session.post(item.endpoint, Message(Kind.GET, trainer, item.name))
+                self._post(item.endpoint, Message(Kind.GET, trainer, item.name))
         return [
             self._answer(item.endpoint, item.into) if new else self._take(item)
-            for item, new in zip(wanted, asked, strict=True)
+            for item, new in zip(wanted, is_new, strict=True)
         ]
 
     def _take(self, wanted: Wanted) -> Any:
         """A value that was asked for beforehand."""
-        owed = self.owed.get(wanted.endpoint, deque())
-        while (wanted.endpoint, wanted.name) not in self.early:
+        owed = self._owed.get(wanted.endpoint, deque())
+        while (wanted.endpoint, wanted.name) not in self._early:
             name = owed.popleft()
             value = self._answer(wanted.endpoint, wanted.into if name == wanted.name else None)
             if name == wanted.name:
                 return value
             if name is not None:
-                self.early[wanted.endpoint, name] = value
-        return self.early.pop((wanted.endpoint, wanted.name))
+                self._early[wanted.endpoint, name] = value
+        return self._early.pop((wanted.endpoint, wanted.name))
 
     def collect(self, endpoint: str) -> None:
-        """Read what a server still owes: other questions come after it."""
-        owed = self.owed.pop(endpoint, None)
+        """Read what a server still owes, before it is asked something else."""
+        owed = self._owed.pop(endpoint, None)
         while owed:
             name = owed.popleft()
             value = self._answer(endpoint)
             if name is not None:
-                self.early[endpoint, name] = value
+                self._early[endpoint, name] = value
 
     def collect_all(self) -> None:
         """Read what all servers still owe: the step is over when this returns."""
-        for endpoint in list(self.owed):
+        for endpoint in list(self._owed):
             self.collect(endpoint)
 
     def _answer(self, endpoint: str, into: Any = None) -> Any:
         try:
-            return self.session.link.answer(endpoint, into)
+            return self._answer_of(endpoint, into)
         except CommunicatorError:
-            self.owed.clear()
-            self.early.clear()
-            self.asked.clear()
+            # the connection is of no use any more: what was on its way does not come
+            self._owed.clear()
+            self._early.clear()
+            self._asked.clear()
             raise

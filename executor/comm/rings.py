@@ -1,22 +1,26 @@
-"""What the rings of all transports have in common: types that a transport cannot add, and operations made
-of simpler ones.
+"""Rings: ranks that make the same collective calls in the same order.
+
+`Ring` declares the ten operations that every ring has. `HostRing` makes them of four that a transport does
+on contiguous arrays of the host; a transport that can do more of them itself overrides those.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, ShapeError
+from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.executor.comm.reduction import reducible
 from fluidlite.values.tensor import host, on
 
-__all__ = ["BaseRing", "Done", "Request"]
+__all__ = ["HostRing", "ReductionRequest", "Ring"]
 
 
-class Request(Protocol):
+class ReductionRequest(Protocol):
     """A reduction that was started."""
 
     def wait(self) -> None:
@@ -25,125 +29,68 @@ class Request(Protocol):
         """
 
     def poll(self) -> None:
-        """Let the transport get on with it."""
+        """Let the transport make progress, without waiting."""
 
 
-class Done:
-    """A request that has nothing left to do."""
+class Ring(ABC):
+    """Ranks 0 to size - 1. Arrays may be of any memory layout, on the host or on a device, and results are
+    where the arguments are.
 
-    def wait(self) -> None:
-        """The result is there."""
-
-    def poll(self) -> None:
-        """There is nothing to get on with."""
-
-
-class Then:
-    """A request whose result has to be brought where it belongs."""
-
-    def __init__(self, request: Request, finish: Callable[[], None]) -> None:
-        self.request, self.finish = request, finish
-        self.poll = request.poll
-
-    def wait(self) -> None:
-        """Return once the result is in its place."""
-        self.request.wait()
-        self.finish()
-
-
-class BaseRing:
-    """Ranks 0 to size - 1 that do the same things in the same order. Arrays may be of any memory layout, and
-    live on a device.
-
-    A transport defines `_start`, `_broadcast`, `_all_gather`, `send` and `receive` for contiguous arrays on
-    the host.
+    A reduction is one of "sum", "max", "min" and "prod". A value that ranks do not agree on, or a rank that
+    does not come within the time limit, is a CommunicatorError on every rank.
     """
 
-    on_device = False  # whether arrays of a device stay there
+    on_device: ClassVar[bool] = False  # True if arrays of a device are reduced without the host
 
     def __init__(self, ring_id: int, rank: int, size: int) -> None:
         self.ring_id, self.rank, self.size = ring_id, rank, size
 
-    # ------------------------------------------------------------------ what a transport does
-    def _start(self, source: Any, target: Any, how: str) -> Request:
-        """Begin to put the sources of all ranks together into `target`, which may be `source`; both stay
-        untouched until then.
-        """
-        raise AssertionError
-
-    def _broadcast(self, array: Any, root: int) -> Any:
-        """The array of rank `root`."""
-        raise AssertionError
-
-    def _all_gather(self, array: Any) -> list[Any]:
-        """Every rank's array; they may differ in their first dimension."""
-        raise AssertionError
-
     # ------------------------------------------------------------------ reductions
-    def start_all_reduce(self, source: Any, target: Any, how: str) -> Request:
-        """Begin a reduction ("sum", "max", "min", "prod") into `target`; both belong to the ring until
-        `wait` has returned.
+    @abstractmethod
+    def start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
+        """Begin a reduction into `target`, which may be `source`; both belong to the ring until `wait` has
+        returned.
         """
-        array = host(source)
-        work, meant = reducible(array, how)
-        if (
-            work is array
-            and isinstance(target, np.ndarray)
-            and target.flags.c_contiguous
-            and target.dtype == work.dtype
-        ):
-            return self._start(work, target, meant)
-        if isinstance(source, np.ndarray) and np.may_share_memory(work, source):
-            work = work.copy()
-        total = work.view(np.bool_) if array.dtype == np.bool_ else work
-        return Then(self._start(work, work, meant), lambda: _put(target, total))
 
-    def all_reduce(self, value: Any, how: str) -> Any:
+    @abstractmethod
+    def all_reduce(self, value: Any, reduce_op: str) -> Any:
         """The reduction over all ranks, as a new array."""
-        found = host(value)
-        total = np.empty(found.shape, found.dtype)
-        self.start_all_reduce(found, total, how).wait()
-        return _like(value, total)
 
-    def reduce(self, value: Any, how: str, root: int) -> Any:
-        """The reduction for rank `root`; the others get what they gave."""
-        self.check_rank(root, "root")
-        total = self.all_reduce(value, how)
-        return total if self.rank == root else value
+    @abstractmethod
+    def reduce(self, value: Any, reduce_op: str, root: int) -> Any:
+        """The reduction for rank `root`; the others get `value` back."""
 
+    @abstractmethod
     def reduce_scatter(self, value: Any) -> Any:
-        """This rank's part of the sum."""
-        self.check_shares(value)
-        return self.share(self.all_reduce(value, "sum"))
+        """This rank's rows of the sum; ShapeError where the ranks cannot share the rows evenly."""
 
     # ------------------------------------------------------------------ moving
+    @abstractmethod
     def broadcast(self, value: Any, root: int) -> Any:
-        """The value of rank `root`, as a new array."""
-        self.check_rank(root, "root")
-        return _like(value, self._broadcast(_contiguous(value), root))
+        """The value of rank `root`, as a new array; the others give one of the same shape and type."""
 
+    @abstractmethod
     def all_gather(self, value: Any) -> list[Any]:
         """Every rank's value; they may differ in their first dimension."""
-        return [_like(value, part) for part in self._all_gather(_contiguous(value))]
 
+    @abstractmethod
     def scatter(self, value: Any, root: int) -> Any:
-        """This rank's part of what rank `root` has."""
-        self.check_shares(value)
-        return self.share(self.broadcast(value, root))
+        """This rank's rows of rank `root`'s value; ShapeError where the ranks cannot share them evenly."""
 
+    @abstractmethod
     def barrier(self) -> None:
-        """Return when all ranks have come here."""
-        self._all_gather(np.zeros(0, np.int8))
+        """Return when all ranks have called it."""
 
+    # ------------------------------------------------------------------ from rank to rank
+    @abstractmethod
     def send(self, value: Any, peer: int) -> None:
-        """Give a value to rank `peer`, which takes it when it will."""
-        raise AssertionError
+        """Send a copy of a value to rank `peer`, without waiting until it is received."""
 
+    @abstractmethod
     def receive(self, peer: int) -> Any:
         """The next value from rank `peer`."""
-        raise AssertionError
 
-    # ------------------------------------------------------------------ guards
+    # ------------------------------------------------------------------ checks that all rings make
     def check_rank(self, rank: int, what: str) -> None:
         """CommunicatorError where there is no such rank."""
         if not 0 <= rank < self.size:
@@ -162,36 +109,116 @@ class BaseRing:
         if not value.shape or value.shape[0] % self.size:
             raise ShapeError(
                 f"X is {value.dtype}{list(value.shape)}, whose rows the {self.size} ranks of ring "
-                f"{self.ring_id} cannot "
-                "share evenly"
+                f"{self.ring_id} cannot share evenly"
             )
 
-    def share(self, value: Any) -> Any:
-        """This rank's rows of a value."""
+
+class HostRing(Ring):
+    """A ring that works on the host: what lies on a device is copied there and back.
+
+    A transport defines `_start_all_reduce`, `_broadcast` and `_all_gather`, which get contiguous arrays of
+    types that it can add, and `send` and `receive`.
+    """
+
+    @abstractmethod
+    def _start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
+        """Begin a reduction into `target`, which may be `source`; nobody else touches them meanwhile."""
+
+    @abstractmethod
+    def _broadcast(self, array: Any, root: int) -> Any:
+        """The array of rank `root`, as a new one."""
+
+    @abstractmethod
+    def _all_gather(self, array: Any) -> list[Any]:
+        """Every rank's array, as new ones; they may differ in their first dimension."""
+
+    # ------------------------------------------------------------------ reductions
+    def start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
+        """Begin a reduction: straight into `target` where it has the layout and type of what is reduced."""
+        array = host(source)
+        work, work_op = reducible(array, reduce_op)
+        is_plain = isinstance(target, np.ndarray) and target.flags.c_contiguous
+        if work is array and is_plain and target.dtype == work.dtype:
+            return self._start_all_reduce(work, target, work_op)
+        if isinstance(source, np.ndarray) and np.may_share_memory(work, source):
+            work = work.copy()  # the source keeps its value
+        total = work.view(np.bool_) if array.dtype == np.bool_ else work
+        request = self._start_all_reduce(work, work, work_op)
+        return _CopiedReduction(request, lambda: _write(target, total))
+
+    def all_reduce(self, value: Any, reduce_op: str) -> Any:
+        """The reduction over all ranks, as a new array."""
+        array = host(value)
+        total = np.empty(array.shape, array.dtype)
+        self.start_all_reduce(array, total, reduce_op).wait()
+        return _moved_to(value, total)
+
+    def reduce(self, value: Any, reduce_op: str, root: int) -> Any:
+        """The reduction for rank `root`, made of an all-reduce."""
+        self.check_rank(root, "root")
+        total = self.all_reduce(value, reduce_op)
+        return total if self.rank == root else value
+
+    def reduce_scatter(self, value: Any) -> Any:
+        """This rank's rows of the sum, made of an all-reduce."""
+        self.check_shares(value)
+        return self._rows_of(self.all_reduce(value, "sum"))
+
+    # ------------------------------------------------------------------ moving
+    def broadcast(self, value: Any, root: int) -> Any:
+        """The value of rank `root`, as a new array."""
+        self.check_rank(root, "root")
+        return _moved_to(value, self._broadcast(_contiguous(value), root))
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Every rank's value."""
+        return [_moved_to(value, part) for part in self._all_gather(_contiguous(value))]
+
+    def scatter(self, value: Any, root: int) -> Any:
+        """This rank's rows of rank `root`'s value, made of a broadcast."""
+        self.check_shares(value)
+        return self._rows_of(self.broadcast(value, root))
+
+    def barrier(self) -> None:
+        """Return when all ranks have called it: each waits for an empty array of the others."""
+        self._all_gather(np.zeros(0, np.int8))
+
+    def _rows_of(self, value: Any) -> Any:
+        """This rank's share of the rows of a value."""
         rows = value.shape[0] // self.size
         return value[self.rank * rows : (self.rank + 1) * rows].copy()
+
+
+class _CopiedReduction:
+    """A reduction in an array of its own, which `copy` writes to the target when it is done."""
+
+    def __init__(self, request: ReductionRequest, copy: Callable[[], None]) -> None:
+        self.request, self.copy = request, copy
+
+    def poll(self) -> None:
+        """Let the transport make progress."""
+        self.request.poll()
+
+    def wait(self) -> None:
+        """Return once the result is in the target."""
+        self.request.wait()
+        self.copy()
 
 
 def _contiguous(value: Any) -> Any:
     return np.require(host(value), requirements="C")
 
 
-def _like(value: Any, found: Any) -> Any:
-    """What a ring made on the host, where `value` is."""
-    return found if isinstance(value, np.ndarray) else on(_module_of(value), found)
-
-
-def _module_of(value: Any) -> Any:
+def _moved_to(value: Any, result: Any) -> Any:
+    """A result of the host, where `value` lies."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return np
-    import cupy
-
-    return cupy
+        return result
+    return on(array_module(CUDAPlace(0)), result)
 
 
-def _put(target: Any, found: Any) -> None:
-    """Write a result of the host over an array, wherever that is."""
+def _write(target: Any, result: Any) -> None:
+    """Write a result of the host over an array of the host or of a device."""
     if isinstance(target, np.ndarray):
-        target[...] = found
+        target[...] = result
     else:
-        target.set(found.astype(target.dtype))
+        target.set(result.astype(target.dtype))

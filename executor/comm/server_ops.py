@@ -1,158 +1,106 @@
-"""What each op that communicates does with the connections of its process."""
+"""The ops of a trainer that talk to parameter servers."""
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import to_numpy
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.base.registry import Argument, Op
-from fluidlite.executor.comm import ring_ops  # noqa: F401  (declares what ops on rings do)
 from fluidlite.executor.comm.background.geo import INITIAL, is_geo_send
 from fluidlite.executor.comm.background.merging import routes_of
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.ops import ACTIONS, Values, action, session_for
-from fluidlite.executor.comm.requests import Wanted
+from fluidlite.executor.comm.ops import SlotValues, action
+from fluidlite.executor.comm.requests import wanted_by
 from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import host
 
-__all__ = ["SERVED", "arguments_of", "carry_out", "places"]
-
-# what trainers and servers say to each other: a process that was started by hand does so over TCP
-SERVED = frozenset(
-    {
-        "send",
-        "recv",
-        "send_barrier",
-        "fetch_barrier",
-        "distributed_lookup_table",
-        "prefetch",
-        "checkpoint_notify",
-        "listen_and_serv",
-    }
-)
+__all__: list[str] = []
 
 
-def arguments_of(definition: Op) -> tuple[Argument, ...]:
-    """What `carry_out` is called with: the context, and the value of each input slot."""
-    return (Argument("ctx", "ctx", "ctx"), *(Argument(slot, "in", slot) for slot in definition.inputs))
-
-
-def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
-    """The kernel of every op that communicates: run it through this process's session."""
-    op: Operator = ctx.op
-    session = session_for(op, op.type in SERVED)
-    if op.type not in ACTIONS:
-        raise CommunicatorError(
-            f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}"
-        )
-    definition = ctx.op.definition
-    values = {slot: value if definition.inputs[slot].many else [value] for slot, value in slots.items()}
-    with session.turn if op.type in SERVED and op.type != "listen_and_serv" else contextlib.nullcontext():
-        session.doing = op
-        try:
-            found = ACTIONS[op.type](session, ctx, values)
-        finally:
-            session.doing = None
-    return {slot: items if definition.outputs[slot].many else items[0] for slot, items in found.items()}
-
-
-# ---------------------------------------------------------------------- trainers and servers
 @action("send")
-def send(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Each variable goes to its server; with sections, the rows of one variable to several."""
+def send(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
+    """Send each variable to its server; with sections, the rows of one variable to several."""
     op = context.op
     if session.communicator is not None:
         session.communicator.send(op, context, values["X"])
         return {}
     if is_geo_send(op):
-        needs_communicator(op)
+        _check_is_initial(op)
         return {}
-    trainer = max(
-        op.attrs["trainer_id"], *session.contacted.values(), 0
-    )  # fluid's `send` does not say, but `recv` does
-    posts = [
-        (endpoint, Message(Kind.SEND, trainer, name, piece))
-        for route, value in zip(routes_of(op), values["X"], strict=True)
-        for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True)
-    ]
-    first = trainer % max(len(posts), 1)  # trainers do not all begin with the same server
+    posts = list(_posts(op, session.trainer(op.attrs["trainer_id"]), values["X"]))
+    # trainers begin with different servers, so that no server has all of them at once
+    first = posts[0][1].trainer % len(posts) if posts else 0
     for endpoint, message in posts[first:] + posts[:first]:
         session.post(endpoint, message)
     return {}
 
 
-def needs_communicator(op: Operator) -> None:
-    """CommunicatorError for the end of a step of geo-SGD; the startup program may run before the
-    communicator is started.
+def _posts(op: Operator, trainer: int, values: list[Any]) -> Iterator[tuple[str, Message]]:
+    for route, value in zip(routes_of(op), values, strict=True):
+        for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True):
+            yield endpoint, Message(Kind.SEND, trainer, name, piece)
+
+
+def _check_is_initial(op: Operator) -> None:
+    """CommunicatorError for the end of a step of geo-SGD without a communicator. The startup program, which
+    has a `send` too, may run before the communicator is started.
     """
     if op.attrs["send_varnames"] != [INITIAL]:
         raise CommunicatorError(
             "geo-SGD needs a communicator that runs: fluid.communicator.Communicator(program, "
-            "DistributedMode.GEO, "
-            f"{{'push_vars': transpiler.vars_info, 'trainers': ..., 'push_nums': ...}}).start()\n  "
-            f"{op.call_text()}"
+            "DistributedMode.GEO, {'push_vars': transpiler.vars_info, 'trainers': ..., 'push_nums': ...})"
+            f".start()\n  {op.call_text()}"
         )
 
 
 @action("recv")
-def receive(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The newest values of variables, or the pieces of one put together."""
+def receive(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
+    """Get the newest values of variables, or put the pieces of one together."""
     op = context.op
-    if op.attrs["do_not_run"] and session.communicator is None:
+    if not op.attrs["do_not_run"]:
+        parts = session.requests.fetch(wanted_by(op), op.attrs["trainer_id"])
+    elif session.communicator is None:
         return {}
-    if op.attrs["do_not_run"]:  # so communicators mark the ops that they run
+    else:  # a communicator marks the ops that it runs itself
+        # what is not persistable is gone after each run, and has to be given again
         again = not all(op.block._var_recursive(name).persistable for name in op.output("Out"))
-        found = session.communicator.newest(op, again)
-        if found is None:
+        newest = session.communicator.newest(op, again)
+        if newest is None:
             return {}
-        return {
-            "Out": list(found) if len(found) == len(op.output("Out")) else [context.xp.concatenate(found)]
-        }
-    parts = session.requests.fetch([Wanted(*pair) for pair in places(op)], op.attrs["trainer_id"])
+        parts = list(newest)
     return {"Out": parts if len(parts) == len(op.output("Out")) else [context.xp.concatenate(parts)]}
 
 
-def places(op: Operator) -> list[tuple[str, str]]:
-    """Which server a `recv` asks for what."""
-    return list(zip(op.attrs["epmap"], op.attrs["recv_varnames"] or op.output("Out"), strict=True))
-
-
 @action("send_barrier")
-def finish_step(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """All servers have updated when this trainer sees a parameter again."""
+def finish_step(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
+    """Tell the servers that this trainer has sent all gradients of the step."""
+    op = context.op
     if session.communicator is not None:
-        session.communicator.barrier(context.op)
-    elif not context.op.attrs["half_async"]:  # a trainer that sends as it goes has nothing to wait for
-        session.requests.end_step(context.op.attrs["endpoints"], context.op.attrs["trainer_id"])
+        session.communicator.barrier(op)
+    elif not op.attrs["half_async"]:  # a half-asynchronous trainer does not wait for the others
+        session.requests.end_step(op.attrs["endpoints"], op.attrs["trainer_id"])
     return {}
 
 
 @action("fetch_barrier")
-def fetched(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """The step is over: this trainer has its parameters, and servers need not be told, for it sends no
-    gradient before.
-    """
+def finish_fetch(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
+    """Wait until this trainer has its parameters. Servers need not be told: it sends no gradient before."""
     session.requests.collect_all()
     return {}
 
 
 @action("distributed_lookup_table")
-def look_up(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+def look_up(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Ask each server for the rows that it holds, each row once."""
     attrs = context.op.attrs
-    wanted, places = np.unique(
-        np.concatenate([host(ids).reshape(-1) for ids in values["Ids"]]), return_inverse=True
-    )
+    every_id = np.concatenate([host(ids).reshape(-1) for ids in values["Ids"]])
+    wanted, places = np.unique(every_id, return_inverse=True)
     starts = np.cumsum([0, *attrs["height_sections"]])
-    if wanted.size and not 0 <= wanted[0] <= wanted[-1] < starts[-1]:
-        raise ValueError(
-            f"id {wanted[0] if wanted[0] < 0 else wanted[-1]} is outside the table of {starts[-1]} rows"
-        )
+    _check_ids(wanted, int(starts[-1]))
     cuts = np.searchsorted(wanted, starts)
     asked = [
         (endpoint, name, wanted[low:high] - start)
@@ -164,10 +112,10 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
     for endpoint, name, rows in asked:
         session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, rows))
     parts = [session.link.answer(endpoint) for endpoint, _, _ in asked]
-    table = np.concatenate(parts) if parts else no_rows(context.op)
+    table = np.concatenate(parts) if parts else _no_rows(context.op)
     if attrs["padding_idx"] != -1:
         table[wanted == attrs["padding_idx"]] = 0
-    kept = -1 if attrs["lookup_table_version"] == "lookup_table" else None
+    kept = -1 if attrs["lookup_table_version"] == "lookup_table" else None  # v1's ids end in a dimension of 1
     found, start = [], 0
     for ids in values["Ids"]:
         found.append(table[places[start : start + ids.size]].reshape(*ids.shape[:kept], table.shape[1]))
@@ -175,23 +123,30 @@ def look_up(session: Session, context: Any, values: Values) -> dict[str, list[An
     return {"Outputs": found}
 
 
+def _check_ids(wanted: Any, height: int) -> None:
+    """ValueError where ascending ids lie outside of a table of `height` rows."""
+    if wanted.size and not 0 <= wanted[0] <= wanted[-1] < height:
+        wrong = wanted[0] if wanted[0] < 0 else wanted[-1]
+        raise ValueError(f"id {wrong} is outside the table of {height} rows")
+
+
+def _no_rows(op: Operator) -> Any:
+    """The result of a lookup of no ids: no rows, of the table's width and type."""
+    table = op.block._var_recursive(op.input("W")[0])
+    return np.empty((0, table.shape[1]), to_numpy(table.dtype))
+
+
 @action("prefetch")
-def prefetch(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
-    """Ask each server what it finds for the ids that are meant for it."""
+def prefetch(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
+    """Ask each server for the rows of the ids that were split off for it."""
     attrs = context.op.attrs
     for name, ids, endpoint in zip(context.op.input("X"), values["X"], attrs["epmap"], strict=True):
         session.post(endpoint, Message(Kind.ROWS, attrs["trainer_id"], name, ids))
     return {"Out": [session.link.answer(endpoint) for endpoint in attrs["epmap"]]}
 
 
-def no_rows(op: Operator) -> Any:
-    """What a lookup of no ids finds."""
-    table = op.block._var_recursive(op.input("W")[0])
-    return np.empty((0, table.shape[1]), to_numpy(table.dtype))
-
-
 @action("checkpoint_notify")
-def save_tables(session: Session, context: Any, values: Values) -> dict[str, list[Any]]:
+def save_tables(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Have the servers write their tables."""
     attrs = context.op.attrs
     for endpoint in attrs["epmap"]:

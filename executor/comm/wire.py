@@ -1,13 +1,14 @@
-"""Messages as bytes: a header that says everything about the values, then the values as they lie in memory.
+"""Messages as bytes: a header that says everything about the value, then the value as it lies in memory.
 Nothing is unpickled.
 
-The header has a fixed part, then the shape (8 bytes a dimension) and the name; the values follow: row
-numbers, then elements. `Incoming` is a message of which the header has come: it checks every size before it
-allocates what the values are read into.
+The header has a fixed part, then the shape (8 bytes a dimension) and the name; the value follows: row
+numbers, then elements. `Incoming` is a message whose header is here: it checks every size before memory is
+allocated for the value.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,13 +17,14 @@ import numpy as np
 
 from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
+from fluidlite.values.recycling import RecycledArrays
 from fluidlite.values.tensor import SelectedRows, host
 
-__all__ = ["HEAD_SIZE", "Incoming", "decode", "encode"]
+__all__ = ["HEAD_SIZE", "Incoming", "decode", "encode", "pack", "receive_buffer", "unpack"]
 
-_HEAD = struct.Struct(
-    "<4sBBiBBqH"
-)  # magic, what, kind of value, trainer, dtype, dimensions, height, length of the name
+# magic, what it is with the kind of a request, kind of value, trainer, dtype, dimensions, height, bytes of
+# the name
+_HEAD = struct.Struct("<4sBBiBBqH")
 HEAD_SIZE = _HEAD.size
 _MAGIC = b"FLT2"
 _REQUEST, _REPLY, _ERROR = range(3)
@@ -46,111 +48,111 @@ def encode(item: Message | Error | Any) -> list[Any]:
 
 
 def _frames(what: int, trainer: int, name: str, value: Any, kind: int) -> list[Any]:
-    spelled = name.encode()
+    code, name_bytes = what * 16 + kind, name.encode()
     if value is None:
-        return [_HEAD.pack(_MAGIC, what * 16 + kind, _NOTHING, trainer, 0, 0, 0, len(spelled)) + spelled]
-    rows = isinstance(value, SelectedRows)
-    array = np.require(host(value.array if rows else value), requirements="C")
+        return [_HEAD.pack(_MAGIC, code, _NOTHING, trainer, 0, 0, 0, len(name_bytes)) + name_bytes]
+    is_rows = isinstance(value, SelectedRows)
+    array = np.require(host(value.array if is_rows else value), requirements="C")
     if array.dtype.name not in _DTYPES:
         raise FormatError(f"{name or 'a value'} is of {array.dtype}, which cannot be sent")
     head = _HEAD.pack(
         _MAGIC,
-        what * 16 + kind,
-        _ROWS if rows else _DENSE,
+        code,
+        _ROWS if is_rows else _DENSE,
         trainer,
         _DTYPES.index(array.dtype.name),
         array.ndim,
-        value.height() if rows else 0,
-        len(spelled),
+        value.height() if is_rows else 0,
+        len(name_bytes),
     )
-    head += struct.pack(f"<{array.ndim}q", *array.shape) + spelled
-    ids = [np.ascontiguousarray(host(value.ids), dtype=np.int64).data] if rows else []
+    head += struct.pack(f"<{array.ndim}q", *array.shape) + name_bytes
+    ids = [np.ascontiguousarray(host(value.ids), dtype=np.int64).data] if is_rows else []
     return [head, *ids, array.data if array.size else b""]
 
 
 class Incoming:
-    """A message whose header is here.
+    """A message whose header is here; `describe` takes the rest of the header, `arrays` gives the memory that
+    the value is to be read into, and `item` makes the message of these.
 
     Attributes
     ----------
-    rest: bytes of the header behind its fixed part, to be given to `describe`.
-    shape, dtype: of the elements; None before `describe`, and where the message has no value.
+    rest: bytes of the header after its fixed part.
+    kind, trainer: of a request.
+    shape, dtype: of the elements; no shape before `describe`, and where the message has no value.
+    nbytes, ids_bytes: of the elements and of the row numbers.
     """
 
     def __init__(self, head: bytes | memoryview) -> None:
-        magic, code, self.held, self.trainer, dtype, self.ndim, self.height, self.spelled = _HEAD.unpack(head)
-        self.what, self.kind = divmod(code, 16)
+        magic, code, self._value, self.trainer, dtype, self._ndim, self.height, length = _HEAD.unpack(head)
+        self._what, self.kind = divmod(code, 16)
         if magic != _MAGIC:
             raise FormatError(f"bytes that begin with {bytes(magic)!r} are no message of a job")
-        if (
-            self.what > _ERROR
-            or self.held > _ROWS
-            or dtype >= len(_DTYPES)
-            or self.ndim > _MOST_DIMS
-            or (self.what == _REQUEST and self.kind not in _KINDS)
-        ):
+        is_known = self._what <= _ERROR and self._value <= _ROWS and dtype < len(_DTYPES)
+        if self._what == _REQUEST and self.kind not in _KINDS:
+            is_known = False
+        if not is_known or self._ndim > _MOST_DIMS:
             raise FormatError("a message of a job has a broken header")
         self.dtype = np.dtype(_DTYPES[dtype])
-        self.rest = 8 * self.ndim + self.spelled
+        self.rest = 8 * self._ndim + length
         self.shape: tuple[int, ...] = ()
         self.name = ""
         self.nbytes = self.ids_bytes = 0
+        self.frames = 1 + self._value  # the header, row numbers and elements
 
     def describe(self, rest: bytes | memoryview) -> None:
-        """The rest of the header: shape and name; FormatError where they make no sense."""
-        self.shape = struct.unpack_from(f"<{self.ndim}q", rest)
-        self.name = bytes(rest[8 * self.ndim :]).decode(errors="replace")
-        if self.held == _NOTHING:
+        """Read the rest of the header: shape and name; FormatError where they make no sense."""
+        self.shape = struct.unpack_from(f"<{self._ndim}q", rest)
+        self.name = bytes(rest[8 * self._ndim :]).decode(errors="replace")
+        if self._value == _NOTHING:
             return
         size = self.dtype.itemsize
         for dim in self.shape:
             size *= max(dim, -1)  # Python's integers do not overflow
         if size < 0 or min(self.shape, default=0) < 0 or size > MOST_BYTES or self.height < 0:
             raise FormatError(f"a message claims to hold a value of {self.dtype}{list(self.shape)}")
-        if self.held == _ROWS and (not self.shape or 8 * self.shape[0] > MOST_BYTES):
+        if self._value == _ROWS and (not self.shape or 8 * self.shape[0] > MOST_BYTES):
             raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
-        self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self.held == _ROWS else 0
+        self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self._value == _ROWS else 0
 
     def fits_declared(self, shape: Sequence[int]) -> bool:
-        """Whether a variable of this shape can have the value: rows lie within it, and there are not more
+        """True if a variable of this shape can have the value: rows lie within it, and there are not more
         than a batch can have.
         """
-        if self.held == _NOTHING:
-            return False
-        return (
-            self.held == _DENSE
-            or not shape
-            or shape[0] < 0
-            or (self.height <= shape[0] and self.shape[0] <= MOST_ROWS)
-        )
+        if self._value != _ROWS:
+            return bool(self._value == _DENSE)
+        if not shape or shape[0] < 0:
+            return True
+        return bool(self.height <= shape[0] and self.shape[0] <= MOST_ROWS)
 
     def declared_shape(self) -> tuple[int, ...]:
         """The shape that the variable should have; -1 for a dimension that does not say."""
-        return self.shape if self.held == _DENSE else (-1, *self.shape[1:])
+        return self.shape if self._value == _DENSE else (-1, *self.shape[1:])
 
     def text(self) -> str:
-        """What the value is, for messages."""
-        if self.held == _NOTHING:
+        """The form of the value, for error messages."""
+        if self._value == _NOTHING:
             return "nothing"
-        return f"{self.dtype}{list(self.shape)}" + (f", rows of {self.height}" if self.held == _ROWS else "")
+        return f"{self.dtype}{list(self.shape)}" + (
+            f", rows of {self.height}" if self._value == _ROWS else ""
+        )
 
     def arrays(self, into: Any, empty: Callable[[tuple[int, ...], Any], Any]) -> tuple[Any, Any]:
-        """Where the row numbers and the elements are to be read into; None for what there is not.
+        """Memory for the row numbers and for the elements; None for what the message does not have.
 
-        That is `into` where it fits, else what `empty` gives for a shape and a dtype.
+        Elements get `into` where it fits, else the array that `empty` gives for a shape and a dtype.
         """
-        ids = np.empty(self.shape[0], np.int64) if self.held == _ROWS else None
-        if self.held == _NOTHING:
+        ids = np.empty(self.shape[0], np.int64) if self._value == _ROWS else None
+        if self._value == _NOTHING:
             return ids, None
         if self.fits(into):
             return ids, into
         return ids, empty(self.shape, self.dtype)
 
     def fits(self, into: Any) -> bool:
-        """Whether the elements can be read straight into an array."""
+        """True if the elements can be read straight into an array."""
         return (
-            self.held == _DENSE
-            and self.what == _REPLY
+            self._value == _DENSE
+            and self._what == _REPLY
             and isinstance(into, np.ndarray)
             and into.shape == self.shape
             and into.dtype == self.dtype
@@ -159,35 +161,81 @@ class Incoming:
         )
 
     def item(self, ids: Any, array: Any) -> Message | Error | Any:
-        """What was sent, once `arrays` have been filled; FormatError for row numbers outside of the table."""
+        """The message or answer, once `arrays` have been filled; FormatError for row numbers outside of the
+        table.
+        """
         value = array
-        if self.held == _ROWS:
+        if self._value == _ROWS:
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.height:
                 raise FormatError(f"a message names rows outside of the {self.height} that there are")
             value = SelectedRows(ids, self.height, array)
-        if self.what == _REQUEST:
+        if self._what == _REQUEST:
             return Message(Kind(self.kind), self.trainer, self.name, value)
-        if self.what == _ERROR:
+        if self._what == _ERROR:
             return Error("" if array is None else array.tobytes().decode(errors="replace"))
         return value
 
 
 def decode(frames: Sequence[Any]) -> Message | Error | Any:
-    """What `encode` was given, in the memory of the frames; FormatError for everything else, before
-    anything is allocated.
+    """The inverse of `encode`, in the memory of the frames; FormatError for everything else, before anything
+    is allocated.
     """
     head = bytes(frames[0]) if frames else b""
     if len(head) < HEAD_SIZE:
         raise FormatError(f"these {len(head)} bytes are no message of a job")
     found = Incoming(head[:HEAD_SIZE])
-    if len(head) != HEAD_SIZE + found.rest or len(frames) != 1 + found.held:
+    if len(head) != HEAD_SIZE + found.rest or len(frames) != found.frames:
         raise FormatError("a message of a job has a broken header")
     found.describe(head[HEAD_SIZE:])
-    if found.held == _NOTHING:
+    if found.frames == 1:
         return found.item(None, None)
-    if len(frames[-1]) != found.nbytes or (found.held == _ROWS and len(frames[1]) != found.ids_bytes):
+    has_ids = found.frames == 3
+    if len(frames[-1]) != found.nbytes or (has_ids and len(frames[1]) != found.ids_bytes):
         raise FormatError(
             f"a message holds {len(frames[-1])} bytes for a value of {found.dtype}{list(found.shape)}"
         )
     array = np.frombuffer(frames[-1], found.dtype).reshape(found.shape)
-    return found.item(np.frombuffer(frames[1], np.int64) if found.held == _ROWS else None, array)
+    return found.item(np.frombuffer(frames[1], np.int64) if has_ids else None, array)
+
+
+# ---------------------------------------------------------------------- memory for what comes
+_RECYCLED = 1 << 16  # bytes from which memory is used again
+_SHAPES = 256  # shapes whose memory is kept
+_recycled: dict[tuple[tuple[int, ...], Any], RecycledArrays] = {}
+
+
+def receive_buffer(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array for a value that is read. To map new memory page by page takes as long as to receive the
+    value: a large one gets the memory of an earlier one that is free again.
+    """
+    if math.prod(shape) * dtype.itemsize < _RECYCLED:
+        return np.empty(shape, dtype)
+    if len(_recycled) >= _SHAPES and (shape, dtype) not in _recycled:
+        _recycled.clear()
+    return _recycled.setdefault((shape, dtype), RecycledArrays(np, shape, dtype))()
+
+
+# ---------------------------------------------------------------------- several values in one
+_SIZE = struct.Struct("<Q")
+
+
+def pack(items: Sequence[Any]) -> Any:
+    """Arrays of bytes in one: the size of each (8 bytes) before its bytes."""
+    parts = []
+    for item in items:
+        parts += [np.frombuffer(_SIZE.pack(item.size), np.uint8), item]
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+
+
+def unpack(packed: Any) -> list[Any]:
+    """The inverse of `pack`; FormatError for other bytes."""
+    found, place = [], 0
+    while place < packed.size:
+        # a size of which bytes are missing becomes larger than everything
+        (size,) = _SIZE.unpack(packed[place : place + 8].tobytes().ljust(8, b"\xff"))
+        place += 8
+        if size > packed.size - place:
+            raise FormatError("packed values are cut off")
+        found.append(packed[place : place + size])
+        place += size
+    return found

@@ -18,7 +18,7 @@ from fluidlite.base.errors import (
     did_you_mean,
 )
 from fluidlite.base.place import Place
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
 from fluidlite.executor.executor import as_numpy, present, split_fetches
@@ -244,7 +244,7 @@ class Runner:
         """Meet the other processes, where there are several, and take the variables of the first."""
         if self.options.trainers == 1:
             return
-        outer = current() or of_process(served=False)
+        outer = find_session(needs_servers=False)
         if outer is None:
             raise CommunicatorError(
                 f"num_trainers is {self.options.trainers}, but this process is connected to no others: "

@@ -16,7 +16,8 @@ from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, EOFException, FluidError
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.base.place import CUDAPlace, Place
-from fluidlite.executor.comm.session import Session, current, of_process, use
+from fluidlite.executor.comm.session import Session, current, use
+from fluidlite.executor.comm.transports import process_session
 from fluidlite.executor.devices.ring import DeviceSession, Meeting, Stopped
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.run.blas import blas_switch
@@ -131,7 +132,7 @@ class Devices:
 
     def sessions(self) -> list[DeviceSession]:
         """The connections of each device, beyond which lie those of the calling thread or process."""
-        outer = current() or (of_process(False) if under_mpi() else None)
+        outer = current() or (process_session(needs_servers=False) if under_mpi() else None)
         if self._sessions is None or self._sessions[0] is not outer:
             self._sessions = (
                 outer,

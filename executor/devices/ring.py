@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import queue
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.reduction import part_of, reduce_part, said
-from fluidlite.executor.comm.rings import BaseRing, Request
-from fluidlite.executor.comm.session import Ring, Session, of_process
+from fluidlite.executor.comm.links import ServerLink
+from fluidlite.executor.comm.reduction import call_text, part_of, reduce_part
+from fluidlite.executor.comm.rings import HostRing, ReductionRequest, Ring
+from fluidlite.executor.comm.session import Pace, Session
+from fluidlite.executor.comm.terms import Terms
+from fluidlite.executor.comm.transports import process_session
+from fluidlite.executor.comm.wire import Incoming
 
 __all__ = ["DeviceRing", "DeviceSession", "Meeting", "Stopped"]
 
@@ -57,7 +61,7 @@ class Meeting:
             try:
                 going_on = boxes[rank].get(timeout=self.seconds)
             except queue.Empty:
-                raise CommunicatorError(self._late(rank)) from None
+                raise CommunicatorError(self._late(rank), names_op=True) from None
             if not going_on:
                 raise Stopped(f"device {rank} was stopped because another one failed")
 
@@ -97,7 +101,7 @@ class _Posted:
         """Nothing goes on by itself: the devices do it when they meet."""
 
 
-class DeviceRing(BaseRing):
+class DeviceRing(HostRing):
     """The ranks are the devices of this process. `outer` is the ring of the processes, where there are
     several.
     """
@@ -121,8 +125,8 @@ class DeviceRing(BaseRing):
         del self.board[self.rank][0]
 
     # ------------------------------------------------------------------ reductions
-    def _start(self, source: Any, target: Any, how: str) -> Request:
-        self.board[self.rank].append((said(f"all-reduce {how}", source), source, target))
+    def _start_all_reduce(self, source: Any, target: Any, how: str) -> ReductionRequest:
+        self.board[self.rank].append((call_text(f"all-reduce {how}", source), source, target))
         self.posted += 1
         return _Posted(self, self.posted)
 
@@ -178,7 +182,7 @@ class DeviceRing(BaseRing):
         self.check_rank(root, "root")
         found = np.empty_like(value, order="C")
         self._exchange(
-            said(f"reduce {how}", value),
+            call_text(f"reduce {how}", value),
             np.ascontiguousarray(value).reshape(-1),
             lambda values: (
                 reduce_part(values, [found.reshape(-1)], how, slice(0, value.size))
@@ -237,17 +241,17 @@ class DeviceRing(BaseRing):
         )
 
 
-class _Rings(dict[int, BaseRing]):
+class _Rings(dict[int, Ring]):
     """Rings by number, each made when it is first used: the devices of a process need not join one."""
 
-    def __init__(self, make: Callable[[int], BaseRing]) -> None:
+    def __init__(self, make: Callable[[int], Ring]) -> None:
         super().__init__()
         self.make = make
 
     def __contains__(self, ring_id: object) -> bool:
         return True
 
-    def __missing__(self, ring_id: int) -> BaseRing:
+    def __missing__(self, ring_id: int) -> Ring:
         self[ring_id] = found = self.make(ring_id)
         return found
 
@@ -255,19 +259,21 @@ class _Rings(dict[int, BaseRing]):
 class DeviceSession(Session):
     """The connections of one device: rings of all devices, and beyond them those of its process."""
 
+    pace = Pace.COUNT
+
     def __init__(self, meeting: Meeting, rank: int, outer: Session | None = None) -> None:
         super().__init__(outer.link_or_none if outer is not None else None)
         self.meeting, self.rank, self.outer = meeting, rank, outer
         self.rings = _Rings(self._make)
 
     @property
-    def of_process(self) -> Session:
+    def server_session(self) -> Session:
         """The session of the process: servers know its trainer, not the devices of that."""
-        found = self.outer or of_process(served=True)
+        found = self.outer or process_session(needs_servers=True)
         assert found is not None
         return found
 
-    def _make(self, ring_id: int) -> BaseRing:
+    def _make(self, ring_id: int) -> Ring:
         """The ring of all devices, and of those of the other processes where the process has joined a ring
         of that number.
         """
@@ -281,7 +287,24 @@ class DeviceSession(Session):
                 ring.finish(ring.posted)
 
     def _doing(self) -> str:
-        return f"op {self.doing.type!r}, built at {self.doing.where}" if self.doing is not None else ""
+        op = self.current_op
+        return "" if op is None else f"op {op.type!r}, built at {op.where}"
 
     def join_devices(self, ring_id: int) -> None:
         """The devices are joined already."""
+
+    def listen(self, endpoint: str, terms: Terms, check: Callable[[Incoming], None]) -> ServerLink:
+        """CommunicatorError: a server is a process."""
+        raise CommunicatorError(f"a device of a process cannot be the server at {endpoint}")
+
+    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
+        """CommunicatorError: the devices of one process are joined already."""
+        raise CommunicatorError(
+            f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks"
+        )
+
+    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
+        """CommunicatorError: the devices of one process are joined already."""
+        raise CommunicatorError(
+            f"this process cannot join ring {ring_id}: it has no connection to other ranks"
+        )

@@ -11,8 +11,8 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, UnknownOpError
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
-from fluidlite.executor.comm.server_ops import arguments_of, carry_out
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.ops import arguments_of, carry_out
+from fluidlite.executor.comm.transports import find_session
 from fluidlite.ir.operator import Operator
 
 __all__ = ["RunContext", "Kernel", "detach", "unpack"]
@@ -40,14 +40,11 @@ class RunContext:
         """The values of all ranks on ring 0, in order; the value alone where this process has no such
         ring.
         """
-        session = current() or of_process(served=False)
+        session = find_session(needs_servers=False)
         if session is None or 0 not in session.rings:
             return [value]
-        session.doing = self.op
-        try:
+        with session.running(self.op):
             return session.ring(0).all_gather(value)
-        finally:
-            session.doing = None
 
 
 class Kernel:

@@ -100,7 +100,14 @@ class MissingFileError(EnforceNotMet, FileNotFoundError):
 
 
 class CommunicatorError(EnforceNotMet):
-    """An op talks to other processes, and this run is connected to none."""
+    """An op needs other processes, and the run has no connection to any, or they do not answer.
+
+    names_op: True if the text names the op and the user's line already.
+    """
+
+    def __init__(self, text: str = "", names_op: bool = False) -> None:
+        super().__init__(text)
+        self.names_op = names_op
 
 
 class TranspilerError(EnforceNotMet, ValueError):

@@ -17,7 +17,7 @@ from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
 from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
 from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
 from fluidlite.executor.comm.server.state import (
-    Values,
+    StateValues,
     decode_state,
     decode_value,
     encode_state,
@@ -110,7 +110,7 @@ def _save(
     return _written(group.share(_bytes_of(said), f"{about} is written"))
 
 
-def _not_like_first(mine: Values, group: Group, about: str) -> Values:
+def _not_like_first(mine: StateValues, group: Group, about: str) -> StateValues:
     """The variables that this trainer has otherwise than the first."""
     digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
     first = json.loads(bytes(group.share(_bytes_of(digests), about)))
@@ -136,10 +136,10 @@ def _written(data: Any) -> str:
 
 def _own_state(
     executor: Any, program: Program, group: Group, scope: Scope, position: Any
-) -> tuple[Values, dict[str, Any]]:
+) -> tuple[StateValues, dict[str, Any]]:
     """A trainer's variables that are not on servers, and its facts."""
     elsewhere = set() if group.servers is None else set(group.servers.groups)
-    found: Values = {}
+    found: StateValues = {}
     for var in get_program_persistable_vars(program):
         held = scope.find_var(var.name)
         if (
@@ -159,8 +159,8 @@ def _own_state(
 def _write(
     folder: str | os.PathLike[str],
     step: int,
-    first: Values,
-    trainers: list[tuple[Values, dict[str, Any]]],
+    first: StateValues,
+    trainers: list[tuple[StateValues, dict[str, Any]]],
     group: Group,
 ) -> str:
     """Write what the first trainer, the others, and the servers have."""
@@ -209,14 +209,14 @@ class _Contents:
             "rows": isinstance(value, SelectedRows),
         }
 
-    def put_own(self, values: Values, facts: dict[str, Any]) -> None:
+    def put_own(self, values: StateValues, facts: dict[str, Any]) -> None:
         """Add what one trainer has that the first has not, or otherwise."""
         folder = f"trainer_{facts['number']}"
         self.trainers.append(
             {**facts, "variables": {name: self._write(folder, name, value) for name, value in values.items()}}
         )
 
-    def put_servers(self, group: AtServer, trainer: Values) -> list[dict[str, Any]]:
+    def put_servers(self, group: AtServer, trainer: StateValues) -> list[dict[str, Any]]:
         """Add what servers hold, put together; what is to be known of each server.
 
         What else they hold is theirs where trainers use the name for something of their own, as for the steps
@@ -343,7 +343,7 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
             "this server's program does not say what it holds: take one of get_pserver_program, or of "
             "make_job"
         )
-    values: Values = dict(held_by_server(program, reader.whole))
+    values: StateValues = dict(held_by_server(program, reader.whole))
     values |= {
         name: reader.value(name, reader.of_servers.get(name))
         for name in state_names(program.global_block())
@@ -366,7 +366,7 @@ def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope
     """Set what a trainer holds: its own values where it had some, else those of the first."""
     own = reader.trainers.get(group.number)
     mine = own["variables"] if own is not None else {}
-    values: Values = {}
+    values: StateValues = {}
     for var in _held(program, scope, group):
         value = reader.value(var.name, mine.get(var.name))
         check_shape(var, value)

@@ -12,10 +12,10 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.rings import BaseRing
-from fluidlite.executor.comm.server.rendezvous import SHARE, unpack
-from fluidlite.executor.comm.server.state import Values, decode_state
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.rings import Ring
+from fluidlite.executor.comm.server.state import StateValues, decode_state
+from fluidlite.executor.comm.transports import find_session
+from fluidlite.executor.comm.wire import unpack
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import Servers, servers_of
 
@@ -63,7 +63,7 @@ class AtServer(Group):
     def __init__(self, servers: Servers) -> None:
         # geo-SGD's main program does not say which trainer's it is; its startup program did, when it fetched
         # the parameters
-        servers.trainer = max([servers.trainer, *servers.session().contacted.values()])
+        servers.trainer = servers.session().trainer(servers.trainer)
         super().__init__(servers.trainer)
         self.known, self.endpoints = servers, list(servers.program.distribution.servers)
 
@@ -89,24 +89,24 @@ class AtServer(Group):
     def begin_anew(self) -> None:
         """Geo-SGD's first copies of the parameters are those that were loaded."""
         communicator = self.known.session().communicator
-        if getattr(communicator, "known", None):
-            communicator.remember()
+        if communicator is not None:
+            communicator.restart_from_parameters()
 
     def share(self, value: Any, about: str) -> Any:
         """What the trainer of the lowest number gave."""
-        return self._meet(SHARE + about, value)
+        return self._meet(Kind.SHARE, about, value)
 
     def gather(self, value: Any, about: str) -> list[Any] | None:
         """For the trainer of the lowest number: what each has given."""
-        found = self._meet(about, value)
+        found = self._meet(Kind.GATHER, about, value)
         return None if found is None else unpack(found)
 
-    def _meet(self, name: str, value: Any) -> Any:
+    def _meet(self, kind: Kind, name: str, value: Any) -> Any:
         session = self.known.session()
-        session.post(self.endpoints[0], Message(Kind.MEET, self.number, name, value))
+        session.post(self.endpoints[0], Message(kind, self.number, name, value))
         return session.link.answer(self.endpoints[0])
 
-    def states(self) -> list[tuple[Values, dict[str, Any]]]:
+    def states(self) -> list[tuple[StateValues, dict[str, Any]]]:
         """What each server holds besides parameters and accumulators."""
         session = self.known.session()
         for endpoint in self.endpoints:
@@ -117,7 +117,7 @@ class AtServer(Group):
 class InRing(Group):
     """The ranks of a ring."""
 
-    def __init__(self, ring: BaseRing) -> None:
+    def __init__(self, ring: Ring) -> None:
         super().__init__(ring.rank)
         self.ring = ring
 
@@ -152,7 +152,7 @@ def group_of(program: Program, build: Any = None) -> Group:
     servers = servers_of(program)
     if servers is not None:
         return AtServer(servers)
-    session = current() or of_process(False)
+    session = find_session(needs_servers=False)
     if session is not None and build is not None and build.num_trainers > 1 and 0 not in session.rings:
         session.join(0, build.trainer_id, build.num_trainers)  # as the first run would
     rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]

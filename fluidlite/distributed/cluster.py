@@ -16,9 +16,8 @@ from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, max_relative_difference, share
 from fluidlite.distributed.traffic import compare_with_estimate
 from fluidlite.distributed.trial import Outcome, Trial
-from fluidlite.executor.comm.background.communicator import Settings
-from fluidlite.executor.comm.local.network import LocalNetwork
-from fluidlite.executor.comm.local.turns import Turns
+from fluidlite.executor.comm.background.communicator import CommunicatorSettings
+from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.modes import Job, Mode, Reference, make_job
@@ -74,7 +73,7 @@ def verify_job(
     """The same for a job that is there already."""
     shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
     initial, reference = Initial(job), job.mode.reference
-    network = LocalNetwork(Turns(seed) if reference.in_order or seed is not None else None)
+    network = LocalNetwork(TurnScheduler(seed) if reference.in_order or seed is not None else None)
     case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()
     differences = _COMPARED[reference](case, outcome)
@@ -117,7 +116,7 @@ def _averaging(case: _Case, outcome: Outcome) -> dict[str, float]:
 def _servers_in_order(case: _Case, outcome: Outcome) -> dict[str, float]:
     merging = Merging()
     if case.job.mode.communicator(case.job) is not None:
-        settings = Settings.read({})
+        settings = CommunicatorSettings.read({})
         merging = Merging(settings.max_merge_var_num, not settings.is_sgd_optimizer)
     events = case.network.events
     return _from_replay(outcome, Replay(case.job, case.initial, case.shares, events, merging))

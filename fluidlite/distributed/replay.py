@@ -19,7 +19,7 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, parameters, part_of
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.executor.comm.local.network import Event
+from fluidlite.executor.comm.local.network import JobEvent
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
@@ -47,7 +47,7 @@ class Replay:
         job: Job,
         initial: Initial,
         shares: Sequence[Sequence[Values]],
-        events: Sequence[Event],
+        events: Sequence[JobEvent],
         merging: Merging,
     ) -> None:
         training = read_training(job.main)
@@ -79,7 +79,7 @@ class Replay:
             {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
         ]
 
-    def _handle(self, event: Event, index: int) -> None:
+    def _handle(self, event: JobEvent, index: int) -> None:
         trainer = self._trainers[index]
         if event.kind is None:
             trainer.begin()

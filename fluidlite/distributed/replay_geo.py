@@ -17,7 +17,7 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, parameters
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.executor.comm.local.network import Event
+from fluidlite.executor.comm.local.network import JobEvent
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.transpiler.modes import Job
@@ -34,7 +34,7 @@ class GeoReplay:
     """
 
     def __init__(
-        self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[Event]
+        self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[JobEvent]
     ) -> None:
         placement = job.placement
         self.remote: set[str] = set()
@@ -58,7 +58,7 @@ class GeoReplay:
             {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
         ]
 
-    def _handle(self, event: Event, index: int) -> None:
+    def _handle(self, event: JobEvent, index: int) -> None:
         trainer = self._trainers[index]
         if event.kind is None:
             trainer.begin()

@@ -12,7 +12,8 @@ from fluidlite.base.place import CPUPlace
 from fluidlite.communicator import Communicator
 from fluidlite.distributed.references import Initial, parameters, part_of
 from fluidlite.distributed.shares import Values, get, put
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes import Job

@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.transports import find_session
 from fluidlite.ir.program import Program
 from fluidlite.values.serialize import ValueReader, inside
 from fluidlite.values.tensor import LoDTensor, host
@@ -118,7 +118,7 @@ class Servers:
     @staticmethod
     def session() -> Any:
         """This process's connections; CommunicatorError where it can have none."""
-        found = current() or of_process(True)
+        found = find_session(needs_servers=True)
         if found is None:
             raise CommunicatorError(
                 "this process is connected to no parameter server: nothing of what they hold can be saved"

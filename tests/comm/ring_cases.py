@@ -15,7 +15,7 @@ import numpy as np
 
 import fluidlite as fluid
 from fluidlite.executor.comm import current
-from fluidlite.executor.comm.session import of_process
+from fluidlite.executor.comm.transports import process_session
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -269,6 +269,6 @@ def joined(rank: int, size: int, rings: tuple[int, ...] = (0,)) -> None:
 
 def ring(ring_id: int = 0) -> Any:
     """The ring object of this thread or process."""
-    session = current() or of_process(False)
+    session = current() or process_session(False)
     assert session is not None
     return session.ring(ring_id)

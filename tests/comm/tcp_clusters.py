@@ -113,10 +113,10 @@ class Cluster:
 
 def vanish(session: TcpSession) -> None:
     """End the connections without a goodbye, as those of a process end that was killed."""
-    for server in session.tcp.dialer.servers.values():
+    for server in session.dialer.servers.values():
         server.stream.close()
-    session.tcp.dialer.servers.clear()
-    session.contacted.clear()
+    session.dialer.servers.clear()
+    session.forget_servers()
 
 
 def alone(steps: int) -> Any:

@@ -19,7 +19,8 @@ import fluidlite as fluid
 from fluidlite.core import get_cuda_device_count
 from fluidlite.errors import CommunicatorError, MissingExtraError
 from fluidlite.executor.comm import current
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.comm.nccl import rings as nccl
 
 
@@ -174,7 +175,7 @@ def test_only_names_that_cupy_has() -> None:
             and node.value.attr == "cuda"
         ):
             used.add(f"cupy.cuda.{node.attr}")
-    used |= {f"nccl.{name}" for name in (*nccl._TYPES.values(), *nccl._HOW.values())}
+    used |= {f"nccl.{name}" for name in (*nccl._TYPES.values(), *nccl._REDUCE_OPS.values())}
     assert len(used) > 25
     assert not used - set(known)
 

@@ -15,7 +15,8 @@ from test_local_cluster import Trial, dense, differences, sparse
 
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError, FluidError
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import make_job
 from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
 

@@ -22,6 +22,7 @@ from fluidlite.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import VERSION
 from fluidlite.executor.comm.tcp.session import TcpSession
+from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.wire import decode, encode
 from fluidlite.values.tensor import SelectedRows
 
@@ -133,15 +134,15 @@ def endpoint() -> Iterator[str]:
 
     def serve() -> None:
         session = TcpSession(20.0, KEY)
-        session.link.listen(place)
+        link = session.listen(place, Terms(), lambda header: None)
         ready.set()
         value: Any = None
         while True:
-            to, message = session.link.next_message()
+            to, message = link.next_message()
             if message.kind is Kind.SEND:
                 value = message.value
             elif message.kind is Kind.GET:
-                session.link.reply(to, value if message.name != "wrong" else Error("no such variable"))
+                link.reply(to, value if message.name != "wrong" else Error("no such variable"))
             elif message.kind is Kind.COMPLETE:
                 break
         session.leave()
@@ -172,7 +173,7 @@ def test_values_come_back_as_they_went(endpoint: str) -> None:
     session.post(endpoint, Message(Kind.GET, 1, "wrong"))
     with pytest.raises(CommunicatorError, match="says: no such variable"):
         session.link.answer(endpoint)
-    session.contacted.clear()
+    session.forget_servers()
     session.leave()
 
 
@@ -180,7 +181,7 @@ def test_values_come_back_as_they_went(endpoint: str) -> None:
 def stranger(deadline: float = 5.0, key: bytes = KEY) -> Iterator[TcpSession]:
     session = TcpSession(deadline, key)
     yield session
-    session.contacted.clear()
+    session.forget_servers()
     session.leave()
 
 
@@ -223,7 +224,7 @@ def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
         stranger() as session,
         pytest.raises(CommunicatorError, match=f"cannot listen at {endpoint}: .*in use"),
     ):
-        session.link.listen(endpoint)
+        session.listen(endpoint, Terms(), lambda header: None)
     with (
         stranger(0.2) as session,
         pytest.raises(

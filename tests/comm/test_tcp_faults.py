@@ -110,7 +110,7 @@ def test_the_kernel_looks_after_connections() -> None:
     seen = []
 
     def look(step: int, session: TcpSession) -> None:
-        sock = session.tcp.dialer.servers[cluster.endpoint].stream.sock
+        sock = session.dialer.servers[cluster.endpoint].stream.sock
         seen.append(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
 
     cluster.train(0, 2, look)
@@ -166,7 +166,7 @@ def test_a_connection_that_is_cut(flags: Callable[..., None]) -> None:
 
     def cut(step: int, session: TcpSession) -> None:
         if step == 1:
-            session.tcp.dialer.servers[cluster.endpoint].stream.sock.shutdown(socket.SHUT_RDWR)
+            session.dialer.servers[cluster.endpoint].stream.sock.shutdown(socket.SHUT_RDWR)
 
     cluster.train(0, 3, cut)
     cluster.join()

@@ -11,7 +11,8 @@ import numpy as np
 import fluidlite as fluid
 from fluidlite.distributed import load_checkpoint, save_checkpoint
 from fluidlite.distributed.trial import communicator_of
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, JobRole, make_job
 from fluidlite.values.scope import Scope
 

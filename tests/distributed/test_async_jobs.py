@@ -14,9 +14,10 @@ import pytest
 import fluidlite as fluid
 from fluidlite.communicator import Communicator
 from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.background.communicator import Settings
-from fluidlite.executor.comm.background.merging import Group
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.background.communicator import CommunicatorSettings
+from fluidlite.executor.comm.background.merging import MergedValues
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.comm.session import current
 from fluidlite.transpiler.distribute_transpiler import DistributedMode
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
@@ -460,19 +461,19 @@ def test_servers_count_the_steps_of_all_trainers(at_run_time: bool) -> None:
 
 # ---------------------------------------------------------------------- the communicator itself
 def test_settings_come_from_flags_and_arguments(flags: Callable[..., None]) -> None:
-    assert Settings.read({}) == Settings()
-    found = Settings.read(
+    assert CommunicatorSettings.read({}) == CommunicatorSettings()
+    found = CommunicatorSettings.read(
         {"communicator_max_merge_var_num": "3", "FLAGS_communicator_independent_recv_thread": "False"}
     )
     assert found.max_merge_var_num == 3 and found.independent_recv_thread is False
     with pytest.raises(ValueError, match="communicator_send_queue_size should be a whole number, not 'many'"):
-        Settings.read({"communicator_send_queue_size": "many"})
+        CommunicatorSettings.read({"communicator_send_queue_size": "many"})
     flags(communicator_send_wait_times=7)
-    assert Settings.read({}).send_wait_times == 7
+    assert CommunicatorSettings.read({}).send_wait_times == 7
 
 
 def test_rows_are_merged_by_number() -> None:
-    group = Group()
+    group = MergedValues()
     group.add(SelectedRows(np.array([3, 1, 3]), 5, np.array([[1.0], [2.0], [4.0]], "float32")))
     group.add(SelectedRows(np.array([1]), 5, np.array([[8.0]], "float32")))
     found = group.merged(mean=False)

@@ -83,7 +83,7 @@ def settle(helper: Any, step: int) -> None:
     if hasattr(found, "pushed"):
         until(lambda: found.changes is None)
     else:
-        until(lambda: not found.unfetched and not any(item.groups for item in found.pending.values()))
+        until(lambda: not found.sent_since_fetch and not any(item.groups for item in found.pending.values()))
     found.before_run()
 
 

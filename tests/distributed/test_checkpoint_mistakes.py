@@ -12,7 +12,8 @@ from checkpoint_jobs import SAVED, feeds, job_of, net, run, same, state
 import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from fluidlite.errors import ArgumentError, CommunicatorError, FormatError
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import JobRole
 from fluidlite.values.scope import Scope
 
@@ -56,9 +57,7 @@ def test_all_trainers_have_to_take_part(tmp_path: pathlib.Path) -> None:
 
 
 def test_trainers_have_to_save_the_same_step(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(
-        CommunicatorError, match="do not save or load the same checkpoint: share step 0, share step 1"
-    ):
+    with pytest.raises(CommunicatorError, match="do not save or load the same checkpoint: step 0, step 1"):
         trial(
             lambda exe, main, scope, index: save_checkpoint(exe, tmp_path, main, index, scope=scope) and None
         )

@@ -25,7 +25,8 @@ from checkpoint_jobs import (
 
 import fluidlite as fluid
 from fluidlite.distributed import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.comm.server.state import decode_value
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, JobRole, make_job
 from fluidlite.values.scope import Scope

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import DistributeTranspilerConfig, Job, make_job
 from fluidlite.values.scope import Scope, _switch_scope
 

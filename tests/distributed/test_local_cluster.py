@@ -13,7 +13,8 @@ import pytest
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import current
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import Job, make_job
 
 STEPS, ROWS, TRAINERS = 6, 8, 2

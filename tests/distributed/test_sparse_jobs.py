@@ -18,8 +18,9 @@ from test_local_cluster import Trial, differences
 import fluidlite as fluid
 from fluidlite.communicator import Communicator
 from fluidlite.executor.comm.background.merging import cut_rows, distinct
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
-from fluidlite.executor.comm.server.tables import Changes, add_rows
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
+from fluidlite.executor.comm.server.tables import ChangedRows, add_rows
 from fluidlite.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
 from fluidlite.values.tensor import SelectedRows
 
@@ -355,7 +356,7 @@ def test_rows_each_once(given: tuple[int, Any], more: int) -> None:
 
 
 def test_each_trainer_is_told_of_each_change_once() -> None:
-    changes = Changes(["table"], 2)
+    changes = ChangedRows(["table"], 2)
     changes.note("table", np.array([3, 1]), 7)
     assert changes.take("table", 0, 7).tolist() == [1, 3] and changes.take("table", 0, 7).tolist() == []
     for row in range(200):

@@ -20,8 +20,7 @@ from fluidlite.distributed.references import Initial
 from fluidlite.distributed.traffic import compare_with_estimate
 from fluidlite.distributed.trial import Trial
 from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
-from fluidlite.executor.comm.local.network import Event, LocalNetwork
-from fluidlite.executor.comm.local.turns import Turns
+from fluidlite.executor.comm.local.network import JobEvent, LocalNetwork, TurnScheduler
 from fluidlite.transpiler import Job, make_job
 
 Made = tuple[fluid.Program, fluid.Program, list[dict[str, Any]]]
@@ -155,9 +154,9 @@ def test_equal_to_a_simulation_of_the_same_order(
 def test_the_order_of_asynchronous_jobs_comes_from_the_seed() -> None:
     main, startup, feeds = words()
 
-    def events(seed: int | None) -> list[Event]:
+    def events(seed: int | None) -> list[JobEvent]:
         job = make_job(main, startup, "pserver", 3, 2, sync_mode=False)
-        network = LocalNetwork(Turns(seed))
+        network = LocalNetwork(TurnScheduler(seed))
         Trial(job, Initial(job), [feeds[:2]] * 3, network).run()
         return network.events
 
@@ -314,7 +313,7 @@ def test_fewer_batches_are_no_deadlock() -> None:
     main, startup, feeds = words()
     for sync_mode in (True, False):
         job = make_job(main, startup, "pserver", 2, 2, sync_mode=sync_mode)
-        found = Trial(job, Initial(job), [feeds[:4], feeds[:2]], LocalNetwork(Turns())).run()
+        found = Trial(job, Initial(job), [feeds[:4], feeds[:2]], LocalNetwork(TurnScheduler())).run()
         assert all(np.isfinite(value).all() for value in found.trainers[0].values())
 
 

@@ -14,7 +14,8 @@ from data_parallel_runs import FEED, X, Y, held, job, on
 
 import fluidlite as fluid
 from fluidlite import compiler
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 
 
 # ---------------------------------------------------------------------- options

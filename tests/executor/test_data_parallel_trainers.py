@@ -10,7 +10,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.errors import TranspilerError
-from fluidlite.executor.comm.local.network import LocalNetwork, run_roles
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import Job, JobRole, make_job
 
 BATCH, STEPS, TRAINERS, DEVICES = 16, 4, 2, 2

@@ -1,14 +1,14 @@
-"""What stands between a trainer's program and its servers in jobs that do not wait for each other.
+"""Communicators: they stand between a trainer's program and its servers where trainers do not wait for each
+other.
 
-While a communicator runs, `send` hands it gradients and goes on; it merges those of one variable, sends them,
-and fetches parameters, which `recv` takes up where they have come. Over TCP two threads of its own do that
-beside the computation. Other transports talk in the trainer's thread: under MPI by the clock, and in one
+While a communicator runs, `send` gives it gradients and returns; it merges those of one variable, sends them,
+and fetches parameters, which `recv` takes over when they have come. Over TCP two threads of its own do that
+beside the computation. Over other transports the trainer's thread does: under MPI by the clock, and in one
 process (`local`) by counting alone, so that a job whose roles take turns is the same in every run.
 """
 
 from __future__ import annotations
 
-import enum
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +20,10 @@ import numpy as np
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.base.place import CUDAPlace, array_module
-from fluidlite.executor.comm.background.merging import Group, Pending, Route, routes_of
+from fluidlite.executor.comm.background.merging import MergedValues, PendingValues, Route, routes_of
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.requests import Wanted
+from fluidlite.executor.comm.requests import Wanted, wanted_by
+from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
@@ -31,11 +32,9 @@ from fluidlite.values.tensor import LoDTensor, host, on
 __all__ = [
     "AsyncCommunicator",
     "BarrierCommunicator",
-    "Communicator",
-    "Pace",
-    "Settings",
-    "beside",
-    "wanted_by",
+    "CommunicatorSettings",
+    "TrainerCommunicator",
+    "where_lies",
 ]
 
 Names: TypeAlias = "tuple[str, ...]"
@@ -43,17 +42,9 @@ _PREFIX = "communicator_"
 _TICK = 0.01  # seconds: the unit of send_wait_times
 
 
-class Pace(enum.Enum):
-    """When a communicator does what it has to do."""
-
-    THREADS = "threads"  # at once, beside the computation
-    CLOCK = "clock"  # in `send` and `recv`, where it is time
-    COUNT = "count"  # in `send` and `recv`, where enough has come
-
-
 @dataclass(frozen=True)
-class Settings:
-    """What fluid's FLAGS_communicator_* say."""
+class CommunicatorSettings:
+    """The values of fluid's FLAGS_communicator_*."""
 
     max_merge_var_num: int = 20  # values of one variable that go out as one
     send_queue_size: int = 20  # values of one variable that may wait besides those
@@ -65,10 +56,8 @@ class Settings:
     fake_rpc: bool = False  # send nothing
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Settings:
-        """From `given`, with or without FLAGS_ before the names, and for what is not there from the flags
-        of the process.
-        """
+    def read(cls, given: Mapping[str, Any]) -> CommunicatorSettings:
+        """From `given`, with or without FLAGS_ before the names; else from the flags of the process."""
         found: dict[str, Any] = {}
         for name, default in vars(cls()).items():
             full = "FLAGS_" + _PREFIX + name
@@ -85,46 +74,51 @@ def _number(name: str, value: Any) -> int:
         raise ValueError(f"{name} should be a whole number, not {value!r}") from None
 
 
-def beside(array: Any, value: Any) -> Any:
-    """A value from the host where `array` is."""
+def where_lies(array: Any, value: Any) -> Any:
+    """A value of the host, on the host or device where `array` lies."""
     return value if isinstance(array, np.ndarray) else on(array_module(CUDAPlace(0)), value)
 
 
-def wanted_by(op: Operator) -> list[Wanted]:
-    """What a `recv` asks which server for."""
-    return [
-        Wanted(*pair)
-        for pair in zip(op.attrs["epmap"], op.attrs["recv_varnames"] or op.output("Out"), strict=True)
-    ]
+class TrainerCommunicator:
+    """The part that the communicators of all modes share: threads, errors, and fetched parameters.
 
+    Attributes
+    ----------
+    receives: outputs of each `recv` of the trainer's program -> the op.
+    trainer: the number of the trainer.
+    session: the one that it works for, once started.
+    changed: the lock of what the trainer's thread and the others share, notified when it changes.
+    failure: an error of a thread, to be raised in the trainer's.
+    """
 
-class Communicator:
-    """The part that all modes share: it belongs to one `session`, and to the trainer's `program`."""
-
-    def __init__(self, program: Program, settings: Settings) -> None:
+    def __init__(self, program: Program, settings: CommunicatorSettings) -> None:
         ops = program.global_block().ops
         self.settings = settings
         self.receives = {tuple(op.output("Out")): op for op in ops if op.type == "recv"}
         self.trainer = max((op.attrs.get("trainer_id", 0) for op in ops), default=0)
-        self.session: Any = None
+        self.session_or_none: Session | None = None
         self.running = False
         self.pace = Pace.COUNT
         self.changed = threading.Condition(threading.RLock())
         self.failure: BaseException | None = None
         self.threads: list[threading.Thread] = []
-        self.came: dict[Names, list[Any]] = {}  # outputs of a `recv` -> what came last for it
+        self.fetched: dict[Names, list[Any]] = {}  # outputs of a `recv` -> the values that came last
         self.spare: dict[Names, list[Any]] = {}  # memory that the next values are read into
-        self.version = 0
-        self.unfetched = False  # whether gradients were sent since
-        self.shown: dict[Names, int] = {}  # outputs of a `recv` -> the version that it has shown
+        self.version = 0  # of what was fetched
+        self.taken: dict[Names, int] = {}  # outputs of a `recv` -> the version that it has taken over
+        self.sent_since_fetch = False
+
+    @property
+    def session(self) -> Session:
+        """The session that it works for."""
+        assert self.session_or_none is not None, "a communicator is started before a program uses it"
+        return self.session_or_none
 
     # ------------------------------------------------------------------ its life
-    def start(self, session: Any) -> None:
+    def start(self, session: Session) -> None:
         """Work for `session` from now on; CommunicatorError where another communicator does."""
-        other = getattr(session, "communicator", None)
-        if other is not None and other is not self:
-            raise CommunicatorError("another communicator of this process is running: stop it first")
-        session.communicator, self.session, self.running, self.pace = self, session, True, Pace(session.pace)
+        session.run_communicator(self)
+        self.session_or_none, self.running, self.pace = session, True, session.pace
         if self.pace is Pace.THREADS:
             self.threads = [
                 threading.Thread(
@@ -154,7 +148,7 @@ class Communicator:
             self.finish()
         finally:
             self.threads = []
-            self.session.communicator = None
+            self.session.run_communicator(None)
 
     def check(self) -> None:
         """Raise what went wrong in a thread."""
@@ -163,7 +157,7 @@ class Communicator:
             raise failure
 
     def loops(self) -> Sequence[Callable[[], None]]:
-        """What its threads do; each returns soon after `running` is False."""
+        """The work of its threads; each returns soon after `running` is False."""
         return ()
 
     def finish(self) -> None:
@@ -172,7 +166,7 @@ class Communicator:
     def _guarded(self, loop: Callable[[], None]) -> None:
         try:
             loop()
-        except BaseException as error:  # raised again where the trainer comes by
+        except BaseException as error:  # raised again in the trainer's thread, by `check`
             with self.changed:
                 self.failure = self.failure or error
                 self.changed.notify_all()
@@ -192,33 +186,36 @@ class Communicator:
             )
 
     def before_run(self) -> None:
-        """A program is about to run."""
+        """A program is about to run: raise what went wrong in a thread."""
         self.check()
 
-    # ------------------------------------------------------------------ what ops of the program do
+    def restart_from_parameters(self) -> None:
+        """The parameters were loaded. Only geo-SGD, which sends differences, has to know."""
+
+    # ------------------------------------------------------------------ ops of the program
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
-        """A `send` gives its values."""
+        """Take the values of a `send`."""
         raise CommunicatorError(f"a {type(self).__name__} cannot run {op.call_text()}")
 
     def barrier(self, op: Operator) -> None:
-        """A `send_barrier`: nothing to wait for."""
+        """A `send_barrier`: nothing has to be waited for."""
 
     def refresh(self) -> None:
         """Before a `recv`: fetch parameters where it is time to."""
         self.check()
 
     def newest(self, op: Operator, again: bool, into: Sequence[Any] = ()) -> Sequence[Any] | None:
-        """What has come for a `recv`, copied `into` arrays; None where nothing has since it was asked
+        """The newest values for a `recv`, copied `into` arrays; None where none has come since it was asked
         last, unless `again`.
         """
         self.refresh()
         key = tuple(op.output("Out"))
         with self.changed:
-            parts = self.came.get(key)
-            if parts is not None and not again and self.shown.get(key) == self.version:
+            parts = self.fetched.get(key)
+            if parts is not None and not again and self.taken.get(key) == self.version:
                 return None
             if parts is not None:
-                self.shown[key] = self.version
+                self.taken[key] = self.version
                 targets = into or [np.empty_like(part) for part in parts]
                 for target, part in zip(targets, parts, strict=True):
                     np.copyto(target, part)
@@ -230,10 +227,10 @@ class Communicator:
 
     # ------------------------------------------------------------------ servers
     def post(self, route: Route, value: Any) -> None:
-        """Send a value to where it belongs."""
+        """Send a value to its servers."""
         if self.settings.fake_rpc:
             return
-        trainer = max(self.trainer, *self.session.contacted.values(), 0)
+        trainer = self.session.trainer(self.trainer)
         for (name, endpoint), piece in zip(route.targets, route.pieces(value), strict=True):
             self.session.post(endpoint, Message(Kind.SEND, trainer, name, piece))
 
@@ -246,54 +243,63 @@ class Communicator:
         for key, op in self.receives.items():
             items = wanted_by(op)
             spans[key] = (len(wanted), len(wanted) + len(items))
-            wanted += [
-                item._replace(into=into)
-                for item, into in zip(items, self.spare.get(key) or [None] * len(items), strict=True)
-            ]
+            memory = self.spare.get(key) or [None] * len(items)
+            wanted += [item._replace(into=into) for item, into in zip(items, memory, strict=True)]
         found = self.session.requests.fetch(wanted, self.trainer)
         with self.changed:
-            self.spare, self.came = (
-                self.came,
-                {key: [host(part) for part in found[low:high]] for key, (low, high) in spans.items()},
-            )
+            self.spare = self.fetched
+            self.fetched = {
+                key: [host(part) for part in found[low:high]] for key, (low, high) in spans.items()
+            }
             self.version += 1
-            self.unfetched = False
+            self.sent_since_fetch = False
 
 
-class AsyncCommunicator(Communicator):
-    """Gradients go out when there are enough of them, or no more have come for a while; parameters come
+class AsyncCommunicator(TrainerCommunicator):
+    """Sends gradients when there are enough of them, or no more have come for a while, and fetches parameters
     every so many gradients.
     """
 
-    def __init__(self, program: Program, settings: Settings) -> None:
+    def __init__(self, program: Program, settings: CommunicatorSettings) -> None:
         super().__init__(program, settings)
         self.routes: dict[Operator, list[Route]] = {}
-        self.pending: dict[str, Pending] = {}
+        self.pending: dict[str, PendingValues] = {}
         self.since_fetch = 0
         self.scope: Scope | None = None  # of the last `send`
 
     # ------------------------------------------------------------------ the trainer's thread
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
-        """Take gradients, or a count of steps; waits where too many are on their way."""
+        """Take gradients, or a count of steps; waits where too many of a variable are not sent yet."""
         self.check()
         self.scope = context.scope
         routes = self.routes.get(op) or self.routes.setdefault(op, routes_of(op))
         with self.changed:
             for route, value in zip(routes, values, strict=True):
-                pending = self.pending.get(route.key) or self.pending.setdefault(
-                    route.key, Pending(route, self.settings.max_merge_var_num)
-                )
-                if self.threads:
-                    most = self.settings.max_merge_var_num + self.settings.send_queue_size
-                    if pending.count >= most:
-                        self.wait(lambda: pending.count < most, f"to send {route.key}")  # noqa: B023  (called before the next round)
-                elif self.is_late(pending):
-                    self.send_now([pending], all_of_them=True)
+                pending = self._pending_of(route)
+                self._make_room(pending)
                 pending.add(value)
                 self.since_fetch += not route.counts
                 self.changed.notify_all()
         if not self.threads:
             self.send_now(self.pending.values())
+
+    def _pending_of(self, route: Route) -> PendingValues:
+        found = self.pending.get(route.key)
+        if found is None:
+            found = self.pending[route.key] = PendingValues(route, self.settings.max_merge_var_num)
+        return found
+
+    def _make_room(self, pending: PendingValues) -> None:
+        """Wait until the sending thread has taken enough of a variable's values; without one, send them here
+        where they should not wait for the value that comes.
+        """
+        if not self.threads:
+            if self.is_late(pending):
+                self.send_now([pending], take_all=True)
+            return
+        most = self.settings.max_merge_var_num + self.settings.send_queue_size
+        if pending.count >= most:
+            self.wait(lambda: pending.count < most, f"to send {pending.route.key}")
 
     def refresh(self) -> None:
         """Fetch parameters where it is time to, and no thread does."""
@@ -303,58 +309,51 @@ class AsyncCommunicator(Communicator):
             self.fetch()
 
     def is_time_to_fetch(self) -> bool:
-        """Whether there is a reason to ask for parameters."""
+        """True if there is a reason to ask for parameters."""
         if self.settings.independent_recv_thread:
             return self.since_fetch > self.settings.min_send_grad_num_before_recv
-        return self.unfetched
+        return self.sent_since_fetch
 
-    def is_late(self, pending: Pending) -> bool:
-        """Without threads: whether what waits of a variable should not wait for this step's value."""
+    def is_late(self, pending: PendingValues) -> bool:
+        """Without threads: True if the values of a variable should not wait for this step's."""
         return self.pace is Pace.CLOCK and bool(pending.groups) and self.rest(pending) <= 0
 
     def finish(self) -> None:
-        """Send what is left, and fetch what came of it."""
-        self.send_now(list(self.pending.values()), all_of_them=True)
+        """Send what is left, and fetch the parameters that result from it."""
+        self.send_now(list(self.pending.values()), take_all=True)
         if self.scope is not None:
             self.fetch()
-            self.show_in(self.scope)
+            self.write_to(self.scope)
 
     def before_run(self) -> None:
-        """Let the program begin with what has come meanwhile."""
+        """Have the program begin with the parameters that have come meanwhile."""
         super().before_run()
         if self.threads and self.scope is not None:
-            self.show_in(self.scope)
+            self.write_to(self.scope)
 
-    def show_in(self, scope: Scope) -> None:
-        """Give the parameters what came last, where their `recv` has not done so."""
+    def write_to(self, scope: Scope) -> None:
+        """Write the parameters that came last into the scope, where their `recv` has not taken them over."""
         with self.changed:
-            for key in [key for key in self.came if self.shown.get(key) != self.version]:
-                names, parts = self.receives[key].output("Out"), self.came[key]
-                for name, value in zip(
-                    names, parts if len(parts) == len(names) else [np.concatenate(parts)], strict=True
-                ):
-                    held = scope.find_var(name)
-                    if (
-                        held is not None
-                        and isinstance(held.value, LoDTensor)
-                        and held.value.array is not None
-                    ):
-                        held.value.array[...] = beside(held.value.array, value)
-                self.shown[key] = self.version
+            for key in [key for key in self.fetched if self.taken.get(key) != self.version]:
+                names, parts = self.receives[key].output("Out"), self.fetched[key]
+                values = parts if len(parts) == len(names) else [np.concatenate(parts)]
+                for name, value in zip(names, values, strict=True):
+                    _write(scope, name, value)
+                self.taken[key] = self.version
 
     # ------------------------------------------------------------------ sending
-    def rest(self, pending: Pending) -> float:
-        """Seconds until what waits goes out although there is not enough of it."""
+    def rest(self, pending: PendingValues) -> float:
+        """Seconds until the values of a variable go out although there are not enough of them."""
         return pending.last + _TICK * self.settings.send_wait_times - time.monotonic()
 
-    def send_now(self, some: Iterable[Pending], all_of_them: bool = False) -> None:
+    def send_now(self, some: Iterable[PendingValues], take_all: bool = False) -> None:
         """Send what is full, or everything."""
         with self.changed:
-            taken = [(pending.route, group) for pending in some for group in pending.take(all_of_them)]
-            self.unfetched = self.unfetched or bool(taken)
+            taken = [(pending.route, group) for pending in some for group in pending.take(take_all)]
+            self.sent_since_fetch = self.sent_since_fetch or bool(taken)
         self.send_groups(taken)
 
-    def send_groups(self, taken: Sequence[tuple[Route, Group]]) -> None:
+    def send_groups(self, taken: Sequence[tuple[Route, MergedValues]]) -> None:
         """Merge and send."""
         for route, group in taken:
             mean = not (self.settings.is_sgd_optimizer or route.counts)
@@ -362,26 +361,23 @@ class AsyncCommunicator(Communicator):
 
     # ------------------------------------------------------------------ threads
     def loops(self) -> Sequence[Callable[[], None]]:
-        """One thread that sends, and one that fetches where it is not the sender's work."""
+        """One thread that sends, and one that fetches unless the sender does that too."""
         return (self.sending, self.fetching) if self.settings.independent_recv_thread else (self.sending,)
 
     def sending(self) -> None:
         """Send what is full, and what has waited long enough."""
         while self.running:
             with self.changed:
-                ripe = [
-                    pending for pending in self.pending.values() if pending.groups and self.rest(pending) <= 0
-                ]
+                waiting = [pending for pending in self.pending.values() if pending.groups]
                 taken = [
                     (pending.route, group)
-                    for pending in self.pending.values()
-                    for group in pending.take(pending in ripe)
+                    for pending in waiting
+                    for group in pending.take(take_all=self.rest(pending) <= 0)
                 ]
                 if not taken:
-                    rests = [self.rest(pending) for pending in self.pending.values() if pending.groups]
-                    self.changed.wait(min(rests, default=None))
+                    self.changed.wait(min((self.rest(pending) for pending in waiting), default=None))
                     continue
-                self.unfetched = True
+                self.sent_since_fetch = True
                 self.changed.notify_all()
             self.send_groups(taken)
             if not self.settings.independent_recv_thread:
@@ -398,39 +394,50 @@ class AsyncCommunicator(Communicator):
             self.fetch()
 
 
+def _write(scope: Scope, name: str, value: Any) -> None:
+    """Write a value into the array that a variable holds, if it holds one."""
+    held = scope.find_var(name)
+    if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
+        held.value.array[...] = where_lies(held.value.array, value)
+
+
 class BarrierCommunicator(AsyncCommunicator):
-    """Half-asynchronous: `send_barrier` sends all gradients and fetches the parameters, without waiting for
-    other trainers.
+    """Half-asynchronous: at `send_barrier` it sends all gradients and fetches the parameters, without waiting
+    for other trainers.
 
     With `endpoints` it also waits for the step of these servers, as synchronous trainers do.
     """
 
     def __init__(
-        self, program: Program, settings: Settings, endpoints: Sequence[str] = (), trainer: int = 0
+        self,
+        program: Program,
+        settings: CommunicatorSettings,
+        endpoints: Sequence[str] = (),
+        trainer: int = 0,
     ) -> None:
         super().__init__(program, settings)
         self.endpoints, self.trainer = list(endpoints), max(trainer, self.trainer)
 
     def loops(self) -> Sequence[Callable[[], None]]:
-        """None: the trainer waits at the barrier anyway."""
+        """No threads: the trainer waits at the barrier anyway."""
         return ()
 
     def barrier(self, op: Operator) -> None:
         """Send, and fetch."""
-        self.send_now(list(self.pending.values()), all_of_them=True)
+        self.send_now(list(self.pending.values()), take_all=True)
         if self.endpoints:
             self.session.requests.end_step(self.endpoints, self.trainer)
         self.fetch()
 
     def is_time_to_fetch(self) -> bool:
-        """No: the last barrier has done so."""
+        """False: the last barrier has fetched them."""
         return False
 
-    def is_late(self, pending: Pending) -> bool:
-        """No: the next barrier sends everything."""
+    def is_late(self, pending: PendingValues) -> bool:
+        """False: the next barrier sends everything."""
         return False
 
     def finish(self) -> None:
-        """Send what is left; in step with the others nothing can be."""
+        """Send what is left; after a synchronous step nothing is."""
         if not self.endpoints:
             super().finish()

@@ -1,9 +1,9 @@
 """Geo-SGD: trainers train by themselves, and every so many steps tell the servers what has changed.
 
-With n trainers, a trainer that holds x and last knew o sends (x - o) / n, and remembers o + (x - o) / n; when
-the servers' value p comes back, it goes on with x + (p - o), so that what it learned in the meantime stays,
-and remembers p. Of sparse tables only the rows that its lookups have named travel, and come back only rows
-that somebody has changed.
+Of n trainers, one that holds x and last knew o sends (x - o) / n, and remembers o + (x - o) / n. When the
+servers' value p comes back, it goes on with x + (p - o), so that what it learned in the meantime stays, and
+remembers p. Of sparse tables only the rows that its lookups have named travel, and only rows that some
+trainer has changed come back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, UninitializedError
-from fluidlite.executor.comm.background.communicator import Communicator, Settings, beside
+from fluidlite.executor.comm.background.communicator import (
+    CommunicatorSettings,
+    TrainerCommunicator,
+    where_lies,
+)
 from fluidlite.executor.comm.background.merging import Route, distinct
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
@@ -25,13 +29,14 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["GeoCommunicator", "Pushed", "is_geo_send"]
 
+# fluid's names: of what the startup program's `send` gives, and of the changes of a slice at its server
 INITIAL = "param_init"
 _DELTA = ".delta"
 
 
 def is_geo_send(op: Operator) -> bool:
-    """Whether a `send` speaks to the communicator and not to a server: geo-SGD's say so by their role,
-    which is Forward.
+    """True if a `send` is meant for the communicator and not for a server: fluid gives those of geo-SGD no
+    other mark than their role, which is Forward (0), where all others have the role RPC.
     """
     return not op.role
 
@@ -61,19 +66,31 @@ class Pushed:
 
     @property
     def route(self) -> Route:
-        """Where its changes go."""
-        return Route(
-            self.name,
-            tuple((piece + _DELTA, place) for piece, place in zip(self.slices, self.endpoints, strict=True)),
-            self.sections,
-        )
+        """The way of its changes to the servers of its slices."""
+        pairs = zip(self.slices, self.endpoints, strict=True)
+        targets = tuple((piece + _DELTA, endpoint) for piece, endpoint in pairs)
+        return Route(self.name, targets, self.sections)
 
 
-class GeoCommunicator(Communicator):
-    """Counts steps, pushes changes, takes in what others have changed."""
+class GeoCommunicator(TrainerCommunicator):
+    """Counts steps, sends this trainer's changes every so many, and takes over those of the others.
+
+    Attributes
+    ----------
+    known: o of each parameter.
+    touched: of each sparse table, the ids that lookups have had since the last exchange.
+    steps: since the last exchange.
+    changes: (x - o) / n of each parameter, for the thread to exchange; None while there is nothing to do.
+    found: p of each parameter, or of rows of it, to be taken over.
+    """
 
     def __init__(
-        self, program: Program, settings: Settings, pushed: Sequence[Pushed], trainers: int, every: int
+        self,
+        program: Program,
+        settings: CommunicatorSettings,
+        pushed: Sequence[Pushed],
+        trainers: int,
+        every: int,
     ) -> None:
         super().__init__(program, settings)
         if trainers < 1 or every < 1:
@@ -81,18 +98,16 @@ class GeoCommunicator(Communicator):
                 f"geo-SGD needs at least one trainer and one step between pushes, not {trainers} and {every}"
             )
         self.pushed, self.trainers, self.every = list(pushed), trainers, every
-        self.known: dict[str, Any] = {}  # o, by parameter
+        self.known: dict[str, Any] = {}
         self.touched: dict[str, list[Any]] = {item.name: [] for item in pushed if item.sparse}
-        self.steps = 0  # since the last push
-        self.scope: Scope | None = None
-        self.changes: dict[str, Any] | None = None  # to be sent by the thread
-        self.found: dict[str, Any] | None = None  # what has come back
+        self.steps = 0
+        self.scope: Scope | None = None  # of the last `send`
+        self.changes: dict[str, Any] | None = None
+        self.found: dict[str, Any] | None = None
 
     # ------------------------------------------------------------------ the trainer's thread
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
-        """The end of a step, with the ids that its lookups had; or, in the startup program, the begin of
-        the training.
-        """
+        """Count a step, with the ids that its lookups had; in the startup program, take the first copies."""
         self.check()
         self.scope = context.scope
         if op.attrs["send_varnames"] == [INITIAL]:
@@ -101,8 +116,7 @@ class GeoCommunicator(Communicator):
         if not self.known:
             raise CommunicatorError(
                 "geo-SGD's first copy of the parameters is missing: run the startup program, or start the "
-                "communicator "
-                "after it, before the first step"
+                "communicator after it, before the first step"
             )
         for name, ids in zip(op.attrs["send_varnames"], values, strict=True):
             self.touched[name].append(np.array(host(ids)).reshape(-1))
@@ -112,12 +126,17 @@ class GeoCommunicator(Communicator):
         self.take_in()
 
     def before_run(self) -> None:
-        """Take in what has come meanwhile."""
+        """Take over what has come meanwhile."""
         super().before_run()
         self.take_in()
 
+    def restart_from_parameters(self) -> None:
+        """The parameters were loaded: changes are differences from their values."""
+        if self.known:
+            self.remember()
+
     def remember(self) -> None:
-        """Take the first copies."""
+        """Copy the parameters: o = x."""
         self.known = {item.name: self.array(item.name).copy() for item in self.pushed}
 
     def array(self, name: str) -> Any:
@@ -130,7 +149,7 @@ class GeoCommunicator(Communicator):
         return held.value.array
 
     def push(self) -> None:
-        """Send what has changed; the exchange before has to be over."""
+        """Begin an exchange, once the one before is over; without threads, do it."""
         if self.threads:
             with self.changed:
                 self.wait(lambda: self.changes is None, "to exchange parameters")
@@ -155,47 +174,45 @@ class GeoCommunicator(Communicator):
         seen = self.touched[item.name]
         ids = distinct(seen, len(now))
         seen.clear()
-        there = beside(now, ids)
+        there = where_lies(now, ids)
         change = (now[there] - known[there]) / share
         known[there] += change
         return SelectedRows(ids.astype(np.int64, copy=False), len(known), host(change))
 
     def take_in(self) -> None:
-        """Go on from what the servers hold, where it has come."""
+        """Add p - o to the parameters whose p has come, and remember it."""
         with self.changed:
             found, self.found = self.found, None
         for name, value in (found or {}).items():
             now, known = self.array(name), self.known[name]
             if isinstance(value, SelectedRows):
-                ids, rows = beside(now, value.ids), beside(now, value.array)
+                ids, rows = where_lies(now, value.ids), where_lies(now, value.array)
                 now[ids] += rows - known[ids]
                 known[ids] = rows
             else:
-                value = beside(now, value)
+                value = where_lies(now, value)
                 now += value - known
                 known[...] = value
 
     # ------------------------------------------------------------------ servers
     def exchange(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the changes, and ask for what they and the others' have led to."""
+        """Send the changes, and get p, which holds them and those of the others."""
         for item in self.pushed:
             self.post(item.route, changes[item.name])
-        trainer = max(self.trainer, *self.session.contacted.values(), 0)
+        trainer = self.session.trainer(self.trainer)
         for item in self.pushed:
+            kind = Kind.CHANGED if item.sparse else Kind.GET
             for piece, endpoint in zip(item.slices, item.endpoints, strict=True):
-                self.session.post(
-                    endpoint, Message(Kind.CHANGED if item.sparse else Kind.GET, trainer, piece)
-                )
+                self.session.post(endpoint, Message(kind, trainer, piece))
+        link = self.session.link
         return {
-            item.name: self.put_together(
-                item, [self.session.link.answer(endpoint) for endpoint in item.endpoints]
-            )
+            item.name: self.put_together(item, [link.answer(endpoint) for endpoint in item.endpoints])
             for item in self.pushed
         }
 
     @staticmethod
     def put_together(item: Pushed, parts: Sequence[Any]) -> Any:
-        """A parameter, or rows of it, from what the servers of its slices hold."""
+        """A parameter, or rows of it, from its slices."""
         if not item.sparse:
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
         starts = np.cumsum([0, *item.sections])
@@ -210,7 +227,7 @@ class GeoCommunicator(Communicator):
         return (self.exchanging,)
 
     def exchanging(self) -> None:
-        """Exchange whenever there are changes."""
+        """Exchange whenever there are changes, until the communicator stops."""
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.changes is not None or not self.running)

@@ -1,4 +1,4 @@
-"""What a trainer has to send and has not sent yet: values of one variable are merged as they come."""
+"""Values that a trainer has to send and has not sent yet: those of one variable are merged as they come."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ import numpy as np
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import SelectedRows, host, merge_rows
 
-__all__ = ["Group", "Pending", "Route", "cut_rows", "distinct", "routes_of"]
+__all__ = ["MergedValues", "PendingValues", "Route", "cut_rows", "distinct", "routes_of"]
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where a variable goes: under which names to which servers; its rows in `sections`, or the whole of
-    it to each.
+    """The way of a variable to its servers.
+
+    targets: (name, endpoint) of each.
+    sections: rows that each target gets; with fewer than two of them, each gets the whole variable.
+    counts: True for a count of steps, of which merged values add up whatever gradients do.
     """
 
     key: str
     targets: tuple[tuple[str, str], ...]
     sections: tuple[int, ...] = ()
-    counts: bool = False  # a count of steps: adds up, whatever the gradients do
+    counts: bool = False
 
     def pieces(self, value: Any) -> list[Any]:
-        """What each target gets of a value."""
+        """The part of a value for each target."""
         if len(self.sections) < 2:
             return [value] * len(self.targets)
         if isinstance(value, SelectedRows):
@@ -38,7 +41,7 @@ class Route:
 
 
 def routes_of(op: Operator) -> list[Route]:
-    """What a `send` sends where."""
+    """The routes of the inputs of a `send`."""
     inputs, places = op.input("X"), op.attrs["epmap"]
     names = op.attrs["send_varnames"] or inputs
     if op.attrs["merge_add"]:
@@ -66,21 +69,20 @@ def cut_rows(value: SelectedRows, sections: Sequence[int]) -> list[SelectedRows]
 
 
 def distinct(parts: Sequence[Any], height: int) -> Any:
-    """The row numbers in `parts` in ascending order, each once. Marking rows is the fastest, where there
-    are enough to mark.
-    """
+    """The row numbers in `parts` of a table of `height` rows, in ascending order, each once."""
     if not parts:
         return np.empty(0, np.int64)
     ids = np.concatenate(parts)
-    if height <= 64 * len(ids):
-        there = np.zeros(height, bool)
-        there[ids] = True
-        return np.flatnonzero(there)
+    if height <= 64 * len(ids):  # to mark rows is faster than to sort, where there are enough to mark
+        is_named = np.zeros(height, bool)
+        is_named[ids] = True
+        return np.flatnonzero(is_named)
     ids.sort()
-    return ids[np.concatenate(([True], ids[1:] != ids[:-1]))[: len(ids)]]
+    is_first = np.concatenate(([True], ids[1:] != ids[:-1]))[: len(ids)]
+    return ids[is_first]
 
 
-class Group:
+class MergedValues:
     """Values of one variable that go out as one: dense ones are added up at once, rows are kept until they
     are sent.
     """
@@ -102,43 +104,43 @@ class Group:
 
     def merged(self, mean: bool, once: bool = True) -> Any:
         """The sum, or the mean, of the values; each row number comes `once`, with the sum of its rows."""
+        is_divided = mean and self.count > 1
         if not self.rows:
-            return self.total / self.total.dtype.type(self.count) if mean and self.count > 1 else self.total
-        ids, array = (
-            np.concatenate([host(getattr(value, name)) for value in self.rows]) for name in ("ids", "array")
-        )
+            return self.total / self.total.dtype.type(self.count) if is_divided else self.total
+        ids = np.concatenate([host(value.ids) for value in self.rows])
+        array = np.concatenate([host(value.array) for value in self.rows])
         if once or self.count > 1:
             ids, array = merge_rows(np, ids, array)
-        if mean and self.count > 1:
+        if is_divided:
             array = array / array.dtype.type(self.count)
         return SelectedRows(ids, self.rows[0].height(), array)
 
 
-class Pending:
-    """The groups of one variable that are not sent yet, each of at most `most` values. Its owner has a
-    lock.
+class PendingValues:
+    """The groups of values of one variable that are not sent yet, each of at most `most` values. Its owner
+    has a lock.
     """
 
     def __init__(self, route: Route, most: int) -> None:
         self.route, self.most = route, most
-        self.groups: deque[Group] = deque()
+        self.groups: deque[MergedValues] = deque()
         self.last = 0.0  # when the last value came
 
     def add(self, value: Any) -> None:
         """Take a value."""
         if not self.groups or self.groups[-1].count >= self.most:
-            self.groups.append(Group())
+            self.groups.append(MergedValues())
         self.groups[-1].add(value)
         self.last = time.monotonic()
 
     @property
     def count(self) -> int:
-        """How many values wait."""
+        """The number of values that wait."""
         return sum(group.count for group in self.groups)
 
-    def take(self, all_of_them: bool) -> list[Group]:
+    def take(self, take_all: bool) -> list[MergedValues]:
         """The groups that are full, or all."""
         taken = []
-        while self.groups and (all_of_them or self.groups[0].count >= self.most):
+        while self.groups and (take_all or self.groups[0].count >= self.most):
             taken.append(self.groups.popleft())
         return taken

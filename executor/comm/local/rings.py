@@ -1,157 +1,149 @@
-"""Rings of threads of one process: those who meet do the work together, in the order of the ranks, so that
-results never depend on who came when.
+"""Rings whose ranks are threads of one process. The ranks of a call do its work together, in the order of the
+ranks, so that results never depend on the order in which they come.
+
+Each rank of an all-reduce reduces one share of the elements for all ranks, when all have come and it waits
+for anything: one thread alone would use one core.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.reduction import check_alike, part_of, reduce_part
-from fluidlite.executor.comm.rings import BaseRing, Request
+from fluidlite.executor.comm.local.network import LocalRole
+from fluidlite.executor.comm.reduction import RankCall, check_alike, part_of, reduce_part
+from fluidlite.executor.comm.rings import HostRing, ReductionRequest
 from fluidlite.values.tensor import host
 
-if TYPE_CHECKING:
-    from fluidlite.executor.comm.local.network import LocalSession
-
-__all__ = ["LocalRing", "Meeting"]
+__all__ = ["LocalRing"]
 
 
-class Meeting:
-    """What the ranks bring to one call: (what, value, role) each, what each wants it written to, and how
-    many are through.
-    """
+class _RingRendezvous:
+    """The ranks that have come to one collective call, with their calls and the arrays for the result."""
 
     def __init__(self, size: int) -> None:
-        self.places: list[tuple[str, Any, str] | None] = [None] * size
+        self.calls: list[RankCall | None] = [None] * size
         self.targets: list[Any] = [None] * size
-        self.here = self.through = 0
+        self.shares_done = 0
 
-    def complete(self) -> bool:
-        """Whether all ranks have come."""
-        return self.here == len(self.places)
+    def is_complete(self) -> bool:
+        """True if all ranks have come."""
+        return None not in self.calls
 
 
-class LocalRing(BaseRing):
-    """Rank `rank` of a ring whose ranks are threads; `name` is what the threads call it."""
+class LocalRing(HostRing):
+    """Rank `rank` of a ring whose ranks are threads; `key` is the same for all of them."""
 
-    def __init__(self, session: LocalSession, name: Hashable, ring_id: int, rank: int, size: int) -> None:
+    def __init__(self, role: LocalRole, key: Hashable, ring_id: int, rank: int, size: int) -> None:
         super().__init__(ring_id, rank, size)
-        self.session, self.name = session, name
-        self.calls = 0
-        self.sent: dict[tuple[int, int], int] = defaultdict(int)
+        self.role, self.network, self.key = role, role.network, key
+        self._count = 0
 
-    # ------------------------------------------------------------------ meeting
-    def _come(self, what: str, value: Any, target: Any = None) -> tuple[Meeting, str]:
-        """Be at the next meeting; the others come when they will."""
-        network = self.session.network
-        self.calls += 1
+    # ------------------------------------------------------------------ collective calls
+    def _come(self, call: RankCall, target: Any = None) -> tuple[_RingRendezvous, str]:
+        """Come to the next call; the others come when they will. The text says what a wait is for."""
+        self._count += 1
+        key = self.key, self._count
+        network = self.network
         with network.changed:
-            meeting: Meeting = network.meetings.setdefault((self.name, self.calls), Meeting(self.size))
-            if meeting.places[self.rank] is not None:
+            rendezvous: _RingRendezvous = network.ring_calls.setdefault(key, _RingRendezvous(self.size))
+            if rendezvous.calls[self.rank] is not None:
                 raise CommunicatorError(f"two processes are rank {self.rank} of ring {self.ring_id}")
-            meeting.places[self.rank] = (what, value, self.session.role)
-            meeting.targets[self.rank] = target
-            meeting.here += 1
-            if meeting.complete():
-                del network.meetings[self.name, self.calls]
+            rendezvous.calls[self.rank] = call
+            rendezvous.targets[self.rank] = target
+            if rendezvous.is_complete():
+                del network.ring_calls[key]
                 network.changed.notify_all()
-        return meeting, f"the other ranks of ring {self.ring_id} ({what}, call {self.calls})"
+        return rendezvous, f"the other ranks of ring {self.ring_id} ({call.what}, call {self._count})"
 
-    def _all(self, meeting: Meeting, what: str) -> list[Any]:
+    def values_of(self, rendezvous: _RingRendezvous, waited_for: str) -> list[Any]:
         """Every rank's value, once all have come."""
-        with self.session.network.changed:
-            self.session.wait(meeting.complete, what)
-        places = [place for place in meeting.places if place is not None]
-        check_alike(self.ring_id, places)
-        return [value for _, value, _ in places]
+        with self.network.changed:
+            self.role.wait(rendezvous.is_complete, waited_for)
+        calls = [call for call in rendezvous.calls if call is not None]
+        check_alike(self.ring_id, calls)
+        return [call.value for call in calls]
 
-    def _meet(self, what: str, value: Any) -> list[Any]:
-        """Every rank's value, in order; nobody changes its own meanwhile, for all have copies of their
-        own.
-        """
-        return self._all(*self._come(what, value.copy()))
+    def _gather(self, what: str, value: Any, ragged: bool = False) -> list[Any]:
+        """Copies of every rank's value: those of the others stay as they are when their threads go on."""
+        return self.values_of(*self._come(RankCall(what, value.copy(), self.role.name, ragged)))
 
-    def _count(self, size: int) -> None:
+    def _note_bytes(self, nbytes: int) -> None:
         """Note what this rank would send to its neighbour, were the ring one of machines."""
-        self.session.network.bytes[self.session.role, f"ring {self.ring_id}"] += size
+        self.role.count(f"ring {self.ring_id}", nbytes)
 
-    # ------------------------------------------------------------------ what BaseRing asks for
-    def _start(self, source: Any, target: Any, how: str) -> Request:
-        meeting, what = self._come(f"all-reduce {how}", source, target)
-        self._count(source.nbytes * 2 * (self.size - 1) // self.size)
-        return LocalReduction(self, meeting, how, what)
+    # ------------------------------------------------------------------ what a HostRing needs
+    def _start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
+        rendezvous, text = self._come(RankCall(f"all-reduce {reduce_op}", source, self.role.name), target)
+        self._note_bytes(source.nbytes * 2 * (self.size - 1) // self.size)  # as a ring all-reduce sends
+        return _LocalReduction(self, rendezvous, reduce_op, text)
 
     def _broadcast(self, array: Any, root: int) -> Any:
-        self._count(array.nbytes)
-        return self._meet(f"broadcast from {root}", array)[root].copy()
+        self._note_bytes(array.nbytes)
+        return self._gather(f"broadcast from {root}", array)[root].copy()
 
     def _all_gather(self, array: Any) -> list[Any]:
-        self._count(array.nbytes * (self.size - 1))
-        return [part.copy() for part in self._meet("all-gather", array)]
+        self._note_bytes(array.nbytes * (self.size - 1))
+        return [part.copy() for part in self._gather("all-gather", array, ragged=True)]
 
+    # ------------------------------------------------------------------ from rank to rank
     def send(self, value: Any, peer: int) -> None:
-        """Put a value where rank `peer` takes it."""
+        """Put a copy of a value where rank `peer` takes it."""
         self.check_peer(peer)
-        network = self.session.network
-        with network.changed:
-            network.answers[repr(self.name), f"{self.rank}>{peer}"].append(host(value).copy())
-            network.changed.notify_all()
+        with self.network.changed:
+            self.network.rank_values[self.key, self.rank, peer].append(host(value).copy())
+            self.network.changed.notify_all()
 
     def receive(self, peer: int) -> Any:
-        """Take what rank `peer` put there."""
+        """Take the next value that rank `peer` has put there."""
         self.check_peer(peer)
-        network = self.session.network
-        with network.changed:
-            box = network.answers[repr(self.name), f"{peer}>{self.rank}"]
-            self.session.wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
+        box = self.network.rank_values[self.key, peer, self.rank]
+        with self.network.changed:
+            self.role.wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
             return box.popleft()
 
 
-class LocalReduction:
-    """A reduction that was started: each rank puts a share of the elements together, for all, when it
-    waits for anything.
-    """
+class _LocalReduction:
+    """An all-reduce that this rank has started."""
 
-    def __init__(self, ring: LocalRing, meeting: Meeting, how: str, what: str) -> None:
-        self.ring, self.meeting, self.how, self.what = ring, meeting, how, what
+    def __init__(self, ring: LocalRing, rendezvous: _RingRendezvous, reduce_op: str, text: str) -> None:
+        self.ring, self.rendezvous, self.reduce_op, self.text = ring, rendezvous, reduce_op, text
         self.shared = False
-        ring.session.started.append(self)
+        ring.role.reductions.append(self)
 
     def poll(self) -> None:
-        """Nothing goes on behind a thread's back."""
+        """Do nothing: a thread does its share when it waits."""
 
-    def ready(self) -> bool:
-        """Whether this rank can do its share."""
-        return not self.shared and self.meeting.complete()
+    def is_ready(self) -> bool:
+        """True if this rank can do its share."""
+        return not self.shared and self.rendezvous.is_complete()
 
-    def done(self) -> bool:
-        """Whether all have done theirs."""
-        return self.meeting.through == self.ring.size
+    def is_done(self) -> bool:
+        """True if all ranks have done theirs."""
+        return self.rendezvous.shares_done == self.ring.size
 
     def share(self) -> None:
-        """Do this rank's share."""
+        """Reduce this rank's share of the elements into the targets of all ranks."""
         self.shared = True
-        sources = [source.reshape(-1) for source in self.ring._all(self.meeting, self.what)]
-        targets = [target.reshape(-1) for target in self.meeting.targets]
-        reduce_part(sources, targets, self.how, part_of(sources[0], self.ring.rank, self.ring.size))
-        with self.ring.session.network.changed:
-            self.meeting.through += 1
-            if self.done():
-                self.ring.session.network.changed.notify_all()
+        sources = [value.reshape(-1) for value in self.ring.values_of(self.rendezvous, self.text)]
+        targets = [target.reshape(-1) for target in self.rendezvous.targets]
+        reduce_part(sources, targets, self.reduce_op, part_of(sources[0], self.ring.rank, self.ring.size))
+        with self.ring.network.changed:
+            self.rendezvous.shares_done += 1
+            if self.is_done():
+                self.ring.network.changed.notify_all()
 
     def wait(self) -> None:
         """Return once every element of the target is there. Others may wait for another reduction first:
-        they get this rank's share.
+        they get this rank's share of it meanwhile.
         """
-        session = self.ring.session
-        while not self.done():
-            for other in [other for other in session.started if other.ready()]:
+        ring, started = self.ring, self.ring.role.reductions
+        while not self.is_done():
+            for other in [other for other in started if other.is_ready()]:
                 other.share()
-            with session.network.changed:
-                session.wait(
-                    lambda: self.done() or any(other.ready() for other in session.started), self.what
+            with ring.network.changed:
+                ring.role.wait(
+                    lambda: self.is_done() or any(other.is_ready() for other in started), self.text
                 )
-        session.started = [other for other in session.started if not other.shared]
+        started[:] = [other for other in started if not other.shared]

@@ -1,5 +1,5 @@
-"""Rings of CUDA devices: NCCL moves and adds what lies on the devices; the ring beneath, of threads or of
-MPI, carries what it cannot.
+"""Rings of CUDA devices: NCCL moves and reduces what lies on the devices. The ring of the host that each is
+made on, of threads or of MPI, does the rest.
 
 Each ring has a stream of its own, tied to the plan's by events: a reduction overlaps the kernels that follow
 it, and the whole can be captured into a CUDA graph (events become edges of it). The communicator is made at
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, MissingExtraError
-from fluidlite.executor.comm.rings import BaseRing, Request
+from fluidlite.executor.comm.rings import ReductionRequest, Ring
 
 __all__ = ["NcclRing", "unique_id"]
 
@@ -28,12 +28,13 @@ _TYPES = {
     "uint8": "NCCL_UINT8",
 }
 _SENT = (*_TYPES, "bool", "int16")  # types that travel from rank to rank, by number
-_HOW = {"sum": "NCCL_SUM", "prod": "NCCL_PROD", "max": "NCCL_MAX", "min": "NCCL_MIN"}
+_REDUCE_OPS = {"sum": "NCCL_SUM", "prod": "NCCL_PROD", "max": "NCCL_MAX", "min": "NCCL_MIN"}
 
 
 def cupy_and_nccl() -> tuple[Any, Any]:
     """CuPy and its binding of NCCL; MissingExtraError where one is not there."""
     try:
+        # optional
         import cupy
         from cupy.cuda import nccl
     except ImportError as error:
@@ -48,14 +49,16 @@ def unique_id() -> bytes:
     return np.array(cupy_and_nccl()[1].get_unique_id(), np.int8).tobytes()
 
 
-class NcclRing(BaseRing):
+class NcclRing(Ring):
     """The ring `base` with NCCL for arrays on devices. `name` is NCCL's unique id; without one, rank 0
     makes it at first use.
+
+    NCCL has no time limits: where ranks have to come together first, they do so on `base`.
     """
 
     on_device = True
 
-    def __init__(self, base: BaseRing, name: bytes = b"") -> None:
+    def __init__(self, base: Ring, name: bytes = b"") -> None:
         super().__init__(base.ring_id, base.rank, base.size)
         self.base, self.name = base, name
         self.cupy, self.nccl = cupy_and_nccl()
@@ -64,7 +67,7 @@ class NcclRing(BaseRing):
 
     @property
     def comm(self) -> Any:
-        """The communicator, made when all ranks have come here."""
+        """NCCL's communicator, made when all ranks have come here."""
         if self.made is None:
             name = self.name
             if not name:
@@ -78,8 +81,10 @@ class NcclRing(BaseRing):
         return self.made
 
     # ------------------------------------------------------------------ the ring's stream
-    def issue(self, call: Callable[[Any, int], None], *memory: Any) -> Request:
-        """Let `call(communicator, stream)` run behind what the current stream has been given so far."""
+    def issue(self, call: Callable[[Any, int], None], *memory: Any) -> ReductionRequest:
+        """Have `call(communicator, stream)` run on the ring's stream, after the work that the current stream
+        has been given so far. The memory is kept until the request is waited for.
+        """
         comm, here = self.comm, self.cupy.cuda.get_current_stream()
         before, after = (self.cupy.cuda.Event(disable_timing=True) for _ in range(2))
         before.record(here)
@@ -91,48 +96,48 @@ class NcclRing(BaseRing):
         after.record(self.stream)
         return NcclRequest(self, after, memory)
 
-    def kind(self, array: Any) -> Any:
-        """NCCL's number for the type of an array; None where it has none."""
+    def dtype_of(self, array: Any) -> Any:
+        """NCCL's number for the type of an array; None where NCCL does not add that type."""
         return getattr(self.nccl, _TYPES[array.dtype.name]) if array.dtype.name in _TYPES else None
 
+    def nccl_op(self, reduce_op: str) -> Any:
+        """NCCL's number for a reduction."""
+        return getattr(self.nccl, _REDUCE_OPS[reduce_op])
+
     # ------------------------------------------------------------------ reductions
-    def start_all_reduce(self, source: Any, target: Any, how: str) -> Request:
+    def start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
         """Begin a reduction into `target`, on the ring's stream where both lie on the device."""
-        kind = self.kind(source)
-        if (
-            not (_device(source) and _device(target))
-            or kind is None
-            or source.dtype != target.dtype
-            or not target.flags.c_contiguous
-        ):
-            return self.base.start_all_reduce(source, target, how)
+        dtype = self.dtype_of(source)
+        on_devices = _on_device(source) and _on_device(target)
+        if not on_devices or dtype is None or source.dtype != target.dtype or not target.flags.c_contiguous:
+            return self.base.start_all_reduce(source, target, reduce_op)
         source = self.cupy.ascontiguousarray(source)
         return self.issue(
             lambda comm, stream: comm.allReduce(
-                _at(source), _at(target), source.size, kind, getattr(self.nccl, _HOW[how]), stream
+                _pointer(source), _pointer(target), source.size, dtype, self.nccl_op(reduce_op), stream
             ),
             source,
             target,
         )
 
-    def all_reduce(self, value: Any, how: str) -> Any:
+    def all_reduce(self, value: Any, reduce_op: str) -> Any:
         """The reduction over all ranks, as a new array."""
-        if not _device(value):
-            return self.base.all_reduce(value, how)
+        if not _on_device(value):
+            return self.base.all_reduce(value, reduce_op)
         total = self.cupy.empty(value.shape, value.dtype)
-        self.start_all_reduce(value, total, how).wait()
+        self.start_all_reduce(value, total, reduce_op).wait()
         return total
 
-    def reduce(self, value: Any, how: str, root: int) -> Any:
-        """The reduction for rank `root`; the others get what they gave."""
+    def reduce(self, value: Any, reduce_op: str, root: int) -> Any:
+        """The reduction for rank `root`."""
         self.check_rank(root, "root")
-        kind = self.kind(value)
-        if not _device(value) or kind is None:
-            return self.base.reduce(value, how, root)
+        dtype = self.dtype_of(value)
+        if not _on_device(value) or dtype is None:
+            return self.base.reduce(value, reduce_op, root)
         source, total = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
         self.issue(
             lambda comm, stream: comm.reduce(
-                _at(source), _at(total), source.size, kind, getattr(self.nccl, _HOW[how]), root, stream
+                _pointer(source), _pointer(total), source.size, dtype, self.nccl_op(reduce_op), root, stream
             ),
             source,
             total,
@@ -140,16 +145,16 @@ class NcclRing(BaseRing):
         return total if self.rank == root else value
 
     def reduce_scatter(self, value: Any) -> Any:
-        """This rank's part of the sum."""
+        """This rank's rows of the sum."""
         self.check_shares(value)
-        kind = self.kind(value)
-        if not _device(value) or kind is None:
+        dtype = self.dtype_of(value)
+        if not _on_device(value) or dtype is None:
             return self.base.reduce_scatter(value)
         source = self.cupy.ascontiguousarray(value)
         part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
         self.issue(
             lambda comm, stream: comm.reduceScatter(
-                _at(source), _at(part), part.size, kind, self.nccl.NCCL_SUM, stream
+                _pointer(source), _pointer(part), part.size, dtype, self.nccl.NCCL_SUM, stream
             ),
             source,
             part,
@@ -160,12 +165,12 @@ class NcclRing(BaseRing):
     def broadcast(self, value: Any, root: int) -> Any:
         """The value of rank `root`, as a new array."""
         self.check_rank(root, "root")
-        if not _device(value):
+        if not _on_device(value):
             return self.base.broadcast(value, root)
         source, found = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
         self.issue(
             lambda comm, stream: comm.broadcast(
-                _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, root, stream
+                _pointer(source), _pointer(found), source.nbytes, self.nccl.NCCL_UINT8, root, stream
             ),
             source,
             found,
@@ -173,21 +178,17 @@ class NcclRing(BaseRing):
         return found
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Every rank's value; the ring beneath where they differ in their first dimension."""
-        if not _device(value):
+        """Every rank's value; by the ring of the host where they differ in their first dimension."""
+        if not _on_device(value):
             return self.base.all_gather(value)
-        rows = [
-            int(count[0]) for count in self.base.all_gather(np.array([value.shape[0] if value.ndim else 1]))
-        ]
-        if len(set(rows)) > 1:
+        mine = np.array([value.shape[0] if value.ndim else 1])
+        if len({int(rows[0]) for rows in self.base.all_gather(mine)}) > 1:
             return self.base.all_gather(value)
-        source, found = (
-            self.cupy.ascontiguousarray(value),
-            self.cupy.empty((self.size, *value.shape), value.dtype),
-        )
+        source = self.cupy.ascontiguousarray(value)
+        found = self.cupy.empty((self.size, *value.shape), value.dtype)
         self.issue(
             lambda comm, stream: comm.allGather(
-                _at(source), _at(found), source.nbytes, self.nccl.NCCL_UINT8, stream
+                _pointer(source), _pointer(found), source.nbytes, self.nccl.NCCL_UINT8, stream
             ),
             source,
             found,
@@ -195,10 +196,10 @@ class NcclRing(BaseRing):
         return list(found)
 
     def scatter(self, value: Any, root: int) -> Any:
-        """This rank's part of what rank `root` has."""
+        """This rank's rows of rank `root`'s value."""
         self.check_shares(value)
         self.check_rank(root, "root")
-        if not _device(value):
+        if not _on_device(value):
             return self.base.scatter(value, root)
         source = self.cupy.ascontiguousarray(value)
         part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
@@ -206,68 +207,74 @@ class NcclRing(BaseRing):
         def call(comm: Any, stream: int) -> None:
             self.nccl.groupStart()
             for rank in range(self.size if self.rank == root else 0):
-                comm.send(_at(source) + rank * part.nbytes, part.nbytes, self.nccl.NCCL_UINT8, rank, stream)
-            comm.recv(_at(part), part.nbytes, self.nccl.NCCL_UINT8, root, stream)
+                comm.send(
+                    _pointer(source) + rank * part.nbytes, part.nbytes, self.nccl.NCCL_UINT8, rank, stream
+                )
+            comm.recv(_pointer(part), part.nbytes, self.nccl.NCCL_UINT8, root, stream)
             self.nccl.groupEnd()
 
         self.issue(call, source, part).wait()
         return part
 
     def barrier(self) -> None:
-        """Return when all ranks have come here."""
+        """Return when all ranks have called it."""
         self.base.barrier()
 
     def send(self, value: Any, peer: int) -> None:
-        """Give a value to rank `peer`. Between devices NCCL holds the stream until the peer receives."""
+        """Send a value to rank `peer`; its form goes ahead over the ring of the host. Between devices NCCL
+        holds the stream until the peer receives.
+        """
         self.check_peer(peer)
         if value.dtype.name not in _SENT:
             raise CommunicatorError(f"arrays of {value.dtype} cannot be sent")
-        self.base.send(
-            np.array([_device(value), _SENT.index(value.dtype.name), *value.shape], np.int64), peer
-        )
-        if not _device(value):
+        form = [_on_device(value), _SENT.index(value.dtype.name), *value.shape]
+        self.base.send(np.array(form, np.int64), peer)
+        if not _on_device(value):
             self.base.send(value, peer)
             return
         source = self.cupy.ascontiguousarray(value)
         self.issue(
-            lambda comm, stream: comm.send(_at(source), source.nbytes, self.nccl.NCCL_UINT8, peer, stream),
+            lambda comm, stream: comm.send(
+                _pointer(source), source.nbytes, self.nccl.NCCL_UINT8, peer, stream
+            ),
             source,
         ).wait()
 
     def receive(self, peer: int) -> Any:
-        """The next value from rank `peer`, whose form comes over the ring beneath."""
+        """The next value from rank `peer`."""
         self.check_peer(peer)
-        device, number, *shape = self.base.receive(peer).tolist()
-        if not device:
+        is_on_device, number, *shape = self.base.receive(peer).tolist()
+        if not is_on_device:
             return self.base.receive(peer)
         found = self.cupy.empty(tuple(shape), _SENT[number])
         self.issue(
-            lambda comm, stream: comm.recv(_at(found), found.nbytes, self.nccl.NCCL_UINT8, peer, stream),
+            lambda comm, stream: comm.recv(_pointer(found), found.nbytes, self.nccl.NCCL_UINT8, peer, stream),
             found,
         ).wait()
         return found
 
 
 class NcclRequest:
-    """Something that the ring's stream does; its memory is kept until the plan's stream waits for it."""
+    """Work of the ring's stream; its memory is kept until the plan's stream waits for it."""
 
     def __init__(self, ring: NcclRing, event: Any, memory: tuple[Any, ...]) -> None:
         self.ring, self.event, self.memory = ring, event, memory
 
     def poll(self) -> None:
-        """The device gets on with it by itself; CommunicatorError where NCCL has failed meanwhile."""
+        """Raise NCCL's error where it has failed meanwhile; the device makes progress by itself."""
         self.ring.made.check_async_error()
 
     def wait(self) -> None:
-        """Let what the current stream is given from here on run behind it; the host does not wait."""
+        """Have what the current stream is given from here on run after it; the host does not wait."""
         self.ring.cupy.cuda.get_current_stream().wait_event(self.event)
         self.memory = ()
 
 
-def _device(array: Any) -> bool:
+def _on_device(array: Any) -> bool:
+    """True if an array lies on a CUDA device: this attribute is how array libraries say so to each other."""
     return hasattr(array, "__cuda_array_interface__")
 
 
-def _at(array: Any) -> int:
-    """Where an array lies on the device."""
+def _pointer(array: Any) -> int:
+    """Address of an array on its device."""
     return int(array.data.ptr)

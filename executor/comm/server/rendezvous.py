@@ -2,89 +2,70 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
-import numpy as np
+from fluidlite.executor.comm.messages import Error, Kind, Message
+from fluidlite.executor.comm.wire import pack
 
-from fluidlite.base.errors import FormatError
-from fluidlite.executor.comm.messages import Error, Message
-
-__all__ = ["SHARE", "Meeting", "pack", "unpack"]
-
-SHARE = "share "  # what begins the name of a meeting in which all get what the first trainer brings
+__all__ = ["TrainerRendezvous"]
 
 
-def pack(items: Sequence[Any]) -> Any:
-    """Arrays of bytes in one."""
-    parts = [
-        np.frombuffer(struct.pack("<Q", item.size), np.uint8) if head else item
-        for item in items
-        for head in (True, False)
-    ]
-    return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+class TrainerRendezvous:
+    """The trainers that have come, until all that are still there have.
 
-
-def unpack(packed: Any) -> list[Any]:
-    """What `pack` was given; FormatError for other bytes."""
-    found, place = [], 0
-    while place < packed.size:
-        (size,) = struct.unpack("<Q", packed[place : place + 8].tobytes().ljust(8, b"\xff"))
-        place += 8
-        if size > packed.size - place:
-            raise FormatError("what trainers have brought to a meeting is cut off")
-        found.append(packed[place : place + size])
-        place += size
-    return found
-
-
-class Meeting:
-    """Those who have come, until all trainers that are still there have.
-
-    The first of them gets what everybody has brought, in the order of their numbers; the others get nothing.
-    In a meeting that shares, all get what the first has brought.
+    With GATHER the one of the lowest number gets what all have brought, in the order of their numbers, and
+    the others get nothing. With SHARE all get what that one has brought.
     """
 
-    def __init__(self, server: Any) -> None:
-        self.server = server  # its `here`, `at_barrier`, `synchronous` and `link` are looked at
-        self.come: dict[int, tuple[Any, Message]] = {}
+    def __init__(self, reply: Callable[[Any, Any], None]) -> None:
+        self._reply = reply
+        self._come: dict[int, tuple[Any, Message]] = {}
 
-    def take(self, to: Any, message: Message) -> None:
+    def come(self, to: Any, message: Message) -> None:
         """A trainer has come."""
-        self.come[message.trainer] = to, message
-        self.hold_when_all_are_there()
+        self._come[message.trainer] = to, message
 
-    def hold_when_all_are_there(self) -> None:
-        """Hold the meeting, or call it off where those who are missing wait for those who have come."""
-        here, waiting = self.server.here, set(self.server.at_barrier)
-        names = {message.name for _, message in self.come.values()}
-        if self.come and here <= set(self.come) | waiting:
-            absent = sorted(waiting - set(self.come))
-            if absent:
-                self._call_off(
-                    f"trainer {', '.join(map(str, sorted(self.come)))} saves or loads a checkpoint "
-                    f"({min(names)}), but trainer "
-                    f"{', '.join(map(str, absent))} ends a step: all trainers have to take part, after the "
-                    f"same step"
-                )
-            elif len(names) > 1:
-                self._call_off(
-                    f"trainers do not save or load the same checkpoint: {', '.join(sorted(names))}"
-                )
-            else:
-                self._hold()
+    def leave(self, trainer: int) -> None:
+        """A trainer does not take part any more."""
+        self._come.pop(trainer, None)
 
-    def _hold(self) -> None:
-        come, self.come = self.come, {}
+    def answer_when_complete(self, here: Collection[int], at_barrier: Collection[int]) -> None:
+        """Answer where all trainers that are still `here` have come. Where those who are missing wait at the
+        barrier of a step, and so for those who have come, the answer is an error.
+        """
+        if not self._come or not set(here) <= {*self._come, *at_barrier}:
+            return
+        calls = {(message.kind, message.name) for _, message in self._come.values()}
+        names = sorted({name for _, name in calls})
+        absent = sorted(set(at_barrier) - set(self._come))
+        if absent:
+            self._refuse(
+                f"trainer {_numbers(self._come)} saves or loads a checkpoint ({names[0]}), but trainer "
+                f"{_numbers(absent)} ends a step: all trainers have to take part, after the same step"
+            )
+        elif len(calls) > 1:
+            self._refuse(f"trainers do not save or load the same checkpoint: {', '.join(names)}")
+        else:
+            self._answer()
+
+    def _answer(self) -> None:
+        come, self._come = self._come, {}
         order = sorted(come)
         values = [come[trainer][1].value for trainer in order]
-        shared = come[order[0]][1].name.startswith(SHARE)
         for trainer in order:
-            answer = values[0] if shared else pack(values) if trainer == order[0] else None
-            self.server.link.reply(come[trainer][0], answer)
+            answer = None
+            if come[trainer][1].kind is Kind.SHARE:
+                answer = values[0]
+            elif trainer == order[0]:
+                answer = pack(values)
+            self._reply(come[trainer][0], answer)
 
-    def _call_off(self, why: str) -> None:
-        come, self.come = self.come, {}
+    def _refuse(self, why: str) -> None:
+        come, self._come = self._come, {}
         for to, _ in come.values():
-            self.server.link.reply(to, Error(why))
+            self._reply(to, Error(why))
+
+
+def _numbers(trainers: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(trainers)))

@@ -1,5 +1,5 @@
-"""The state of one process of a job as bytes: variables in Paddle's format, and facts such as where its
-random numbers are.
+"""The state of one process of a job as bytes: variables in Paddle's format, and facts such as the state of
+its random numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.errors import FormatError
 from fluidlite.executor.comm.server.program import ServerProgram, listening_op
-from fluidlite.executor.comm.server.rendezvous import pack, unpack
+from fluidlite.executor.comm.wire import pack, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.prune import reads, writes
 from fluidlite.values.scope import Scope
@@ -21,7 +21,7 @@ from fluidlite.values.serialize import ValueReader, value_bytes
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = [
-    "Values",
+    "StateValues",
     "decode_state",
     "encode_state",
     "random_state",
@@ -30,7 +30,7 @@ __all__ = [
     "state_of_server",
 ]
 
-Values = dict[str, LoDTensor | SelectedRows]
+StateValues = dict[str, LoDTensor | SelectedRows]
 
 
 def encode_state(values: Mapping[str, LoDTensor | SelectedRows], facts: Mapping[str, Any]) -> Any:
@@ -40,16 +40,12 @@ def encode_state(values: Mapping[str, LoDTensor | SelectedRows], facts: Mapping[
         "names": list(values),
         "sparse": [name for name, value in values.items() if isinstance(value, SelectedRows)],
     }
-    return pack(
-        [
-            np.frombuffer(piece, np.uint8)
-            for piece in (json.dumps(head).encode(), *map(value_bytes, values.values()))
-        ]
-    )
+    pieces = [json.dumps(head).encode(), *map(value_bytes, values.values())]
+    return pack([np.frombuffer(piece, np.uint8) for piece in pieces])
 
 
-def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
-    """What `encode_state` was given; FormatError for other bytes."""
+def decode_state(data: Any) -> tuple[StateValues, dict[str, Any]]:
+    """The inverse of `encode_state`; FormatError for other bytes."""
     try:
         first, *parts = unpack(data)
         head = json.loads(first.tobytes())
@@ -65,7 +61,7 @@ def decode_state(data: Any) -> tuple[Values, dict[str, Any]]:
 
 
 def decode_value(data: bytes, name: str, sparse: bool) -> LoDTensor | SelectedRows:
-    """One variable of Paddle's format; FormatError names it where it is none."""
+    """A variable from its bytes in Paddle's format; FormatError, which names it, for other bytes."""
     source = ValueReader.of_bytes(data, name)
     value = source.selected_rows() if sparse else source.tensor()
     source.end()
@@ -74,7 +70,7 @@ def decode_value(data: bytes, name: str, sparse: bool) -> LoDTensor | SelectedRo
 
 # ---------- random numbers
 def random_state(random: np.random.Generator) -> dict[str, Any]:
-    """Where a random source is, as JSON can say it."""
+    """The state of a random source, as values that JSON has."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -86,11 +82,11 @@ def random_state(random: np.random.Generator) -> dict[str, Any]:
 
 
 def restore_random(random: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Let a random source go on where another one was; FormatError where that was one of another kind."""
+    """Let a random source go on from the state of another one; FormatError where that was of another kind."""
     try:
         random.bit_generator.state = dict(state)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise FormatError(f"this is not where random numbers can go on: {error}") from error
+        raise FormatError(f"this is no state that random numbers can go on from: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------------ servers
@@ -108,28 +104,23 @@ def state_names(block: Block) -> list[str]:
     return [name for name, var in declared.items() if var is not None and var.persistable]
 
 
-def state_of_server(block: Block, scope: Scope, random: np.random.Generator, steps: int) -> Any:
-    """What a server holds besides parameters and accumulators: counters, learning rates, where its random
-    numbers are.
+def state_of_server(program: ServerProgram, scope: Scope, random: np.random.Generator, steps: int) -> Any:
+    """The state of a server besides parameters and accumulators, as bytes: counters, learning rates and the
+    state of its random numbers.
     """
-    known = block.program._parameters_on_pservers
-    endpoint = listening_op(block).attrs["endpoint"]
-    parts = (
-        {part.slice.name for part in known.get_distributed_vars_by_ep(endpoint)}
-        if known is not None
-        else set()
-    )
-    held = {name: scope.find_var(name) for name in state_names(block) if name not in parts}
-    values: Values = {
+    whole = program.block.program
+    known = whole.distribution.parts
+    parts = known.get_distributed_vars_by_ep(program.endpoint) if known is not None else ()
+    names = {part.slice.name for part in parts}
+    held = {name: scope.find_var(name) for name in state_names(program.block) if name not in names}
+    values: StateValues = {
         name: var.value
         for name, var in held.items()
         if var is not None and var.is_initialized() and isinstance(var.value, (LoDTensor, SelectedRows))
     }
-    return encode_state(
-        values,
-        {
-            "random": random_state(random),
-            "checkpoint": block.program.distribution.loaded_checkpoint,
-            "steps": steps,
-        },
-    )
+    facts = {
+        "random": random_state(random),
+        "checkpoint": whole.distribution.loaded_checkpoint,
+        "steps": steps,
+    }
+    return encode_state(values, facts)

@@ -1,4 +1,4 @@
-"""What a geo-SGD server keeps of its sparse tables: which rows have changed since each trainer asked last."""
+"""The sparse tables of a geo-SGD server: which rows have changed since each trainer asked last."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import numpy as np
 from fluidlite.executor.comm.background.merging import distinct
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
-__all__ = ["Changes", "add_rows"]
+__all__ = ["ChangedRows", "add_rows"]
 
 _FEW = 64  # lists of rows that are kept before they are put together
 
 
-class Changes:
-    """Rows that have changed, by table and trainer. Memory is bounded by the rows of the tables."""
+class ChangedRows:
+    """Rows that have changed: for each table a list for each trainer. Memory is bounded by the rows of the
+    tables.
+    """
 
     def __init__(self, tables: Iterable[str], trainers: int) -> None:
         self.rows: dict[str, list[list[Any]]] = {table: [[] for _ in range(trainers)] for table in tables}
 
+    def __contains__(self, table: str) -> bool:
+        return table in self.rows
+
     def note(self, table: str, ids: Any, height: int) -> None:
-        """Rows of a table of so many rows have changed."""
+        """Rows of a table of `height` rows have changed."""
         for mine in self.rows[table]:
             mine.append(ids)
             if len(mine) > _FEW:

@@ -1,23 +1,25 @@
-"""A trainer's end of the connections: one to each server, which any of its threads may use."""
+"""A trainer's end over TCP: one connection to each server, which any thread of the process may use."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
+from fluidlite.executor.comm.links import TrainerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import Welcome, introduce
-from fluidlite.executor.comm.tcp.stream import SMALL, Gone, Late, Stream, address_of
+from fluidlite.executor.comm.tcp.stream import SMALL, ConnectionLost, Stream, TimedOut, address_of
 from fluidlite.executor.comm.terms import Terms
-from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["Dialer"]
 
@@ -29,32 +31,86 @@ _log = logging.getLogger("fluidlite.trainer")
 
 
 @dataclass(eq=False)
-class Ticket:
-    """A question that a thread has asked; `answer` is a tuple of the answer once it is here."""
+class _Question:
+    """A message that a thread waits for the answer of; `answer` is a tuple of it once it is here."""
 
     thread: int
     kind: Kind
     answer: tuple[Any] | None = None
 
 
-class Server:
-    """The connection to one server, and what was asked over it."""
+class _ServerConnection:
+    """The connection to one server, and what was asked over it.
+
+    sending: held while a message is queued and sent.
+    turn: held by the thread that reads the next answer, whosever that is; the others wait for it.
+    asked: the questions in the order in which the server will answer; `by_thread` those of each thread.
+    unanswered: with patience, what a server that comes back has to hear again.
+    ends_steps: True once this trainer has sent a barrier; `steps_done` that the server has answered.
+    failure: the error that every thread hears from now on.
+    """
 
     def __init__(self, endpoint: str, stream: Stream, welcome: Welcome) -> None:
         self.endpoint, self.stream, self.welcome = endpoint, stream, welcome
         self.sending = threading.RLock()
         self.turn = threading.Condition()
-        self.reading = False
-        self.asked: deque[Ticket] = deque()  # in the order in which the server will answer
-        self.mine: dict[int, deque[Ticket]] = {}  # by thread
-        self.kept: list[tuple[Message, Ticket | None]] = []  # what a server that comes back has to hear again
-        self.steps = False  # whether this trainer ends its steps with barriers
-        self.done = 0  # steps that the server has done for this trainer
+        self.is_read = False
+        self.asked: deque[_Question] = deque()
+        self.by_thread: dict[int, deque[_Question]] = {}
+        self.unanswered: list[tuple[Message, _Question | None]] = []
+        self.ends_steps = False
+        self.steps_done = 0
         self.failure = ""
 
+    def ask(self, kind: Kind) -> _Question:
+        """Note a question of this thread."""
+        question = _Question(threading.get_ident(), kind)
+        with self.turn:
+            self.asked.append(question)
+            self.by_thread.setdefault(question.thread, deque()).append(question)
+        return question
 
-class Dialer:
-    """All servers that this process talks to.
+    def put(self, message: Message) -> None:
+        """Queue a message, and send what is queued unless something is sure to follow soon: a question
+        follows a WANT, and a barrier a small gradient of a trainer that ends its steps.
+        """
+        stream = self.stream
+        stream.put(message, own=True)
+        is_small_gradient = message.kind is Kind.SEND and stream.out[-1].nbytes <= SMALL
+        waits = message.kind is Kind.WANT or (self.ends_steps and is_small_gradient)
+        if not waits or len(stream.out) > 4 * SMALL:
+            stream.send_all()
+
+    def answered(self, question: _Question, answer: tuple[Any]) -> None:
+        """With `turn` held: the answer to the oldest question is here. What was said before it need not be
+        said again, for a server answers in order, except that it holds back what is WANTed.
+        """
+        self.asked.popleft().answer = answer
+        self.steps_done += question.kind is Kind.BARRIER
+        if self.unanswered and question.kind is not Kind.WANT:
+            numbers = (number for number, (_, asked) in enumerate(self.unanswered) if asked is question)
+            del self.unanswered[: next(numbers) + 1]
+
+    def last_words(self, why: str) -> str:
+        """The reason that a server which has gone gave before; else how the connection ended."""
+        with contextlib.suppress(ConnectionLost, FormatError):
+            while (found := self.stream.get()) is not None:
+                if isinstance(found[0], Error):
+                    return f"the server at {self.endpoint} says: {found[0].text}"
+        return f"the server at {self.endpoint} has gone ({why})"
+
+    def resume(self, stream: Stream, welcome: Welcome) -> None:
+        """Go on over a new connection: say again what the server has not answered."""
+        self.stream, self.welcome, self.steps_done = stream, welcome, 0
+        for message, question in self.unanswered:
+            if question is None or question.answer is None:
+                stream.put(message, own=True)
+        with contextlib.suppress(ConnectionLost):  # the next use finds that it is lost again
+            stream.send_all()
+
+
+class Dialer(TrainerLink):
+    """The connections of this process to all its servers; every wait ends after `deadline` seconds.
 
     patience: seconds in which a server that has gone may come back, as another process at the same address;
     what it has not answered is said again. 0: a server that goes is an error.
@@ -62,40 +118,40 @@ class Dialer:
 
     def __init__(self, deadline: float, key: bytes, patience: float = 0.0) -> None:
         self.deadline, self.key, self.patience = deadline, key, patience
-        self.servers: dict[str, Server] = {}
-        self.connecting = threading.RLock()
+        self.servers: dict[str, _ServerConnection] = {}
+        self._connecting = threading.RLock()
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=_forget_in_child(weakref.ref(self)))
 
     # ------------------------------------------------------------------ connections
-    def server(self, endpoint: str) -> Server:
+    def _server(self, endpoint: str) -> _ServerConnection:
         """The connection to a server, made when it is first needed."""
         found = self.servers.get(endpoint)
         if found is None:
-            with self.connecting:
-                found = self.servers.get(endpoint)
+            with self._connecting:
+                found = self.servers.get(endpoint)  # another thread may have been faster
                 if found is None:
-                    found = self.servers[endpoint] = Server(endpoint, *self._connect(endpoint, self.deadline))
+                    stream, welcome = self._connect(endpoint, self.deadline)
+                    found = self.servers[endpoint] = _ServerConnection(endpoint, stream, welcome)
         return found
 
     def _connect(self, endpoint: str, limit: float) -> tuple[Stream, Welcome]:
         """Reach a server that may not be up yet; CommunicatorError after `limit` seconds."""
-        begin, pause, said = time.monotonic(), RETRY[0], False
+        begin, pause, is_said = time.monotonic(), RETRY[0], False
         while True:
             try:
                 return self._attempt(endpoint, limit)
-            except (OSError, Gone, Late) as error:
-                gone = time.monotonic() - begin
-                if gone + pause > limit:
+            except (OSError, ConnectionLost, TimedOut) as error:
+                waited = time.monotonic() - begin
+                if waited + pause > limit:
                     raise CommunicatorError(
                         f"no sign of the server at {endpoint} for {limit:g} s: is it started? "
-                        f"({getattr(error, 'strerror', None) or error})"
+                        f"({_text_of(error)})"
                     ) from error
-                if gone > QUIET and not said:
-                    _log.warning(
-                        "waiting for the server at %s, up to %g s more: is it started?",
-                        endpoint,
-                        limit - gone,
-                    )
-                    said = True
+            if waited > QUIET and not is_said:
+                is_said = True
+                text = "waiting for the server at %s, up to %g s more: is it started?"
+                _log.warning(text, endpoint, limit - waited)
             time.sleep(pause)
             pause = min(pause * 1.5, RETRY[1])
 
@@ -106,81 +162,68 @@ class Dialer:
             raise CommunicatorError(str(error)) from error
         sock = socket.create_connection(address, timeout=limit)
         try:
-            if (
-                sock.getsockname() == sock.getpeername()
-            ):  # a port that nobody listens at may be given to whoever calls it
-                raise Gone("connection refused")
+            # the kernel may give a port at which nobody listens to the process that calls it
+            if sock.getsockname() == sock.getpeername():
+                raise ConnectionLost("connection refused")
             welcome = introduce(sock, endpoint, self.key, min(limit, self.deadline))
         except BaseException:
             sock.close()
             raise
         return Stream(sock, self.deadline), welcome
 
+    def terms(self, endpoint: str) -> Terms | None:
+        """The terms of a server's welcome."""
+        return Terms.from_json(self._server(endpoint).welcome.terms)
+
+    def is_connected(self, endpoint: str) -> bool:
+        """True if there is a connection to a server."""
+        return endpoint in self.servers
+
     def close(self) -> None:
-        """End all connections. What was sent is delivered by the kernel."""
+        """End all connections. The kernel delivers what was sent."""
         for server in self.servers.values():
-            with contextlib.suppress(Gone, Late):
-                server.stream.deadline = min(self.deadline, FAREWELL)
-                server.stream.send_all()
+            with contextlib.suppress(ConnectionLost, TimedOut):
+                server.stream.send_all(min(self.deadline, FAREWELL))
             server.stream.close()
         self.servers.clear()
 
-    def reaches(self, endpoint: str) -> bool:
-        """Whether there is a connection to a server."""
-        return endpoint in self.servers
-
     def forget(self) -> None:
-        """In the child of a fork: the connections are the parent's."""
+        """In the child of a fork: leave the connections to the parent."""
         for server in self.servers.values():
             server.stream.close()
         self.servers.clear()
 
     # ------------------------------------------------------------------ out
     def post(self, endpoint: str, message: Message) -> None:
-        """Send a message. A small gradient waits for the barrier that is sure to follow, and travels with
-        it.
+        """Send a message to a server. The first one waits until the server is up and both have shown that
+        they hold the key; a small gradient waits for the barrier that follows, and travels with it.
         """
-        server = self.server(endpoint)
-        ticket = Ticket(threading.get_ident(), message.kind) if message.wants_answer else None
+        server = self._server(endpoint)
         with server.sending:
-            if ticket is not None:
-                with server.turn:
-                    server.asked.append(ticket)
-                    server.mine.setdefault(ticket.thread, deque()).append(ticket)
+            question = server.ask(message.kind) if message.wants_answer else None
             if self.patience:
-                server.kept.append((_copied(message), ticket))
-            server.steps |= message.kind is Kind.BARRIER
-            self._guarded(server, lambda: self._put(server, message))
+                server.unanswered.append((message.copy(), question))
+            server.ends_steps |= message.kind is Kind.BARRIER
+            self._guarded(server, lambda: server.put(message))
 
-    @staticmethod
-    def _put(server: Server, message: Message) -> None:
-        stream = server.stream
-        stream.put(message, own=True)
-        waits = message.kind is Kind.WANT or (
-            message.kind is Kind.SEND and server.steps and stream.out[-1].nbytes <= SMALL
-        )
-        if not waits or len(stream.out) > 4 * SMALL:
-            stream.send_all()
-
-    def _guarded(self, server: Server, work: Callable[[], Any]) -> Any:
-        """Do something with a connection; None where it was lost and the server has come back and heard
-        everything again.
+    def _guarded(self, server: _ServerConnection, work: Callable[[], Any]) -> Any:
+        """The result of `work` on a connection; None where that was lost, and the server has come back and
+        heard everything again.
         """
         try:
             return work()
-        except Late as error:
-            raise self._failed(
-                server, f"no sign of an answer of the server at {server.endpoint} for {error}"
-            ) from error
+        except TimedOut as error:
+            text = f"no sign of an answer of the server at {server.endpoint} for {error}"
+            raise self._failed(server, text) from error
         except FormatError as error:
             raise self._failed(server, f"the server at {server.endpoint}: {error}") from error
-        except Gone as error:
+        except ConnectionLost as error:
             if server.failure or not self.patience:
-                raise self._failed(server, self._last_words(server, str(error))) from error
+                raise self._failed(server, server.last_words(str(error))) from error
             self._come_back(server, str(error))
             return None
 
-    def _failed(self, server: Server, text: str) -> CommunicatorError:
+    def _failed(self, server: _ServerConnection, text: str) -> CommunicatorError:
         """The error for a connection that is of no use any more: every thread that uses it hears the same."""
         server.failure = server.failure or text
         server.stream.close()
@@ -188,132 +231,100 @@ class Dialer:
             del self.servers[server.endpoint]
         return CommunicatorError(server.failure)
 
-    @staticmethod
-    def _last_words(server: Server, why: str) -> str:
-        """What a server that has gone said before; else how it went."""
-        with contextlib.suppress(Gone, FormatError):
-            while (found := server.stream.get()) is not None:
-                if isinstance(found[0], Error):
-                    return f"the server at {server.endpoint} says: {found[0].text}"
-        return f"the server at {server.endpoint} has gone ({why})"
-
     # ------------------------------------------------------------------ in
     def answer(self, endpoint: str, into: Any = None) -> Any:
-        """The answer to this thread's oldest question; CommunicatorError with what the server says is wrong.
-
-        An array that fits is read straight into `into`, and is `into`.
-        """
+        """The answer to this thread's oldest question, read straight into `into` where it fits."""
         server = self.servers.get(endpoint)
-        mine = server.mine.get(threading.get_ident()) if server is not None else None
+        mine = server.by_thread.get(threading.get_ident()) if server is not None else None
         if server is None or not mine:
             raise CommunicatorError(f"the server at {endpoint} has gone: there is no answer to wait for")
-        ticket = mine.popleft()
-        while ticket.answer is None:
-            self._read_or_wait(server, ticket, into)
-        found = ticket.answer[0]
+        question = mine.popleft()
+        while question.answer is None:
+            self._read_or_wait(server, question, into)
+        found = question.answer[0]
         if isinstance(found, Error):
             raise CommunicatorError(f"the server at {endpoint} says: {found.text}")
         return found
 
-    def _read_or_wait(self, server: Server, ticket: Ticket, into: Any) -> None:
-        """Read the next answer, whosever it is, unless another thread is at it."""
+    def _read_or_wait(self, server: _ServerConnection, question: _Question, into: Any) -> None:
+        """Read the next answer, whosever it is, unless another thread reads."""
         with server.turn:
             if server.failure:
                 raise CommunicatorError(server.failure)
-            if server.reading:
+            if server.is_read:
                 server.turn.wait(1.0)
                 return
-            server.reading = True
+            server.is_read = True
         found = None
         try:
-            stream, head = server.stream, server.asked[0]
-            stream.into = into if head is ticket else None
-            found = self._guarded(server, lambda: (stream.next(),))
-            stream.into = None
+            head = server.asked[0]
+            target = into if head is question else None
+            found = self._guarded(server, lambda: (server.stream.next(into=target),))
         finally:
             with server.turn:
                 if found is not None:
-                    server.asked.popleft().answer = found
-                    server.done += head.kind is Kind.BARRIER
-                    self._heard(server, head)
-                server.reading = False
+                    server.answered(head, found)
+                server.is_read = False
                 server.turn.notify_all()
 
-    @staticmethod
-    def _heard(server: Server, ticket: Ticket) -> None:
-        """A server answers in order: what was said before a question that it has answered need not be said
-        again.
-        """
-        if server.kept and ticket.kind is not Kind.WANT:
-            index = next(index for index, (_, asked) in enumerate(server.kept) if asked is ticket)
-            del server.kept[: index + 1]
-
     # ------------------------------------------------------------------ a server that comes back
-    def _come_back(self, server: Server, why: str) -> None:
+    def _come_back(self, server: _ServerConnection, why: str) -> None:
         """Connect anew, and say again what the server has not answered; CommunicatorError where that
         cannot be right.
         """
-        _log.warning(
-            "the server at %s has gone (%s): waiting up to %g s for it to come back",
-            server.endpoint,
-            why,
-            self.patience,
-        )
+        endpoint = server.endpoint
+        text = "the server at %s has gone (%s): waiting up to %g s for it to come back"
+        _log.warning(text, endpoint, why, self.patience)
         with server.sending:
             server.stream.close()
             try:
-                stream, welcome = self._connect(server.endpoint, self.patience)
+                stream, welcome = self._connect(endpoint, self.patience)
             except CommunicatorError as error:
-                raise self._failed(
-                    server,
-                    f"the server at {server.endpoint} has gone ({why}), and has not come back: {error}",
-                ) from error
-            unsure = any(message.kind in (Kind.SEND, Kind.BARRIER) for message, _ in server.kept)
-            if welcome.run == server.welcome.run and unsure:
-                stream.close()
-                raise self._failed(
-                    server,
-                    f"the connection to the server at {server.endpoint} was cut in the middle of a step "
-                    f"({why}): "
-                    "whether it has heard the gradients, nobody knows",
-                )
-            wrong = _too_old(server, welcome)
+                text = f"the server at {endpoint} has gone ({why}), and has not come back: {error}"
+                raise self._failed(server, text) from error
+            wrong = _cannot_resume(server, welcome, why)
             if wrong:
                 stream.close()
                 raise self._failed(server, wrong)
-            server.stream, server.welcome, server.done = stream, welcome, 0
-            for message, ticket in server.kept:
-                if ticket is None or ticket.answer is None:
-                    stream.put(message, own=True)
-            with contextlib.suppress(Gone):  # whoever uses it next finds that it is lost again
-                stream.send_all()
+            server.resume(stream, welcome)
 
 
-def _too_old(server: Server, welcome: Welcome) -> str:
-    """What is wrong with a server that has come back from a checkpoint of other steps than this trainer
-    has done; "" if nothing is.
+def _forget_in_child(dialer: weakref.ref[Dialer]) -> Callable[[], None]:
+    """A handler for forks that does not keep a dialer alive, for handlers cannot be taken back."""
+
+    def forget() -> None:
+        found = dialer()
+        if found is not None:
+            found.forget()
+
+    return forget
+
+
+def _text_of(error: Exception) -> str:
+    """The system's words for an error, where it has some."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _cannot_resume(server: _ServerConnection, welcome: Welcome, why: str) -> str:
+    """The reason why a trainer cannot go on with a server that welcomes it again; "" if it can.
+
+    The same run of a server may have heard gradients that it has not answered: to say them again could apply
+    them twice. Another run has to hold the parameters of as many steps as this trainer has done.
     """
-    before, now = Terms.parse(server.welcome.terms), Terms.parse(welcome.terms)
-    if (
-        before is None
-        or now is None
-        or not now.resumed
-        or not now.synchronous
-        or now.steps == before.steps + server.done
-    ):
+    endpoint = server.endpoint
+    is_unsure = any(message.kind in (Kind.SEND, Kind.BARRIER) for message, _ in server.unanswered)
+    if welcome.run == server.welcome.run and is_unsure:
+        return (
+            f"the connection to the server at {endpoint} was cut in the middle of a step ({why}): "
+            f"whether it has heard the gradients, nobody knows"
+        )
+    before, now = Terms.from_json(server.welcome.terms), Terms.from_json(welcome.terms)
+    if before is None or now is None or not now.resumed or not now.synchronous:
+        return ""
+    done = before.steps + server.steps_done
+    if now.steps == done:
         return ""
     return (
-        f"the server at {server.endpoint} has come back from a checkpoint of step {now.steps}, but this "
-        f"trainer has done "
-        f"{before.steps + server.done} steps: start the whole job again from its last checkpoint"
+        f"the server at {endpoint} has come back from a checkpoint of step {now.steps}, but this trainer has "
+        f"done {done} steps: start the whole job again from its last checkpoint"
     )
-
-
-def _copied(message: Message) -> Message:
-    """The message with a value of its own."""
-    value = message.value
-    if isinstance(value, SelectedRows):
-        value = SelectedRows(value.ids.copy(), value.height(), value.array.copy())
-    elif value is not None:
-        value = value.copy()
-    return Message(message.kind, message.trainer, message.name, value)

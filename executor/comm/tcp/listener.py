@@ -1,4 +1,4 @@
-"""A server's end of the connections: one thread, no waiting for any single trainer."""
+"""A server's end over TCP: one thread serves all trainers, and waits for none of them alone."""
 
 from __future__ import annotations
 
@@ -15,28 +15,34 @@ from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
+from fluidlite.executor.comm.links import ServerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.tcp.handshake import Guard, Welcome
-from fluidlite.executor.comm.tcp.stream import Gone, Stream, address_of
+from fluidlite.executor.comm.tcp.handshake import PendingHandshake, Welcome
+from fluidlite.executor.comm.tcp.stream import ConnectionLost, Stream, address_of
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.values.serialize import replace_file
 
 __all__ = ["Listener"]
 
-STRANGERS = 64  # connections without a key that are held at once
+UNAUTHENTICATED = 64  # connections that have not shown the key, held at once
 PATIENCE = 10.0  # seconds that each of them has to show it
 FAREWELL = 2.0  # seconds in which trainers can read why a server stops
-TURNS = 64  # messages of one trainer before the others are looked at again
+TURNS = 64  # messages of one trainer before those of the others are read
+AT_ONCE = 1 << 16  # bytes of replies to one trainer that are not kept until the next wait
 
 _log = logging.getLogger("fluidlite.server")
 
 
-class Listener:
-    """The socket that listens, the strangers, and the trainers.
+class Listener(ServerLink):
+    """The socket that listens at an endpoint, and the connections that it has accepted.
 
-    check: asked about each message before it is read into memory; raises FormatError for what is not to be
-    read.
+    check: called with the header of each message before memory is allocated for its value; raises
+        FormatError for one that is not to be read.
+    trainers: connection -> the number of the trainer, -1 until it has said something.
     """
+
+    ends_waits = False
+    takes_signals = True
 
     def __init__(
         self, endpoint: str, deadline: float, key: bytes, terms: bytes, check: Callable[[Incoming], None]
@@ -44,121 +50,120 @@ class Listener:
         self.endpoint, self.deadline, self.key, self.check = endpoint, deadline, key, check
         self.welcome = Welcome(secrets.token_bytes(8), terms)
         self.inbox: deque[tuple[Any, Message]] = deque()
-        self.trainers: dict[Stream, int] = {}  # connection -> trainer, -1 until it has said something
-        self.strangers: deque[Guard] = deque()
+        self.trainers: dict[Stream, int] = {}
+        self.unauthenticated: deque[PendingHandshake] = deque()  # the oldest first
         self.unsent: set[Stream] = set()
         self.goodbyes: set[int] = set()  # trainers that have left
         self.ready: deque[Stream] = deque()  # connections that may hold more messages than were taken
+        self.is_closed = False
+        self.socket = _bound(endpoint)
         self.selector = selectors.DefaultSelector()
-        try:
-            host, port = address_of(endpoint)
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self.socket = socket.create_server((host, port), family=family, backlog=128)
-        except (OSError, ValueError) as error:
-            raise CommunicatorError(
-                f"cannot listen at {endpoint}: {getattr(error, 'strerror', None) or error}"
-            ) from error
         self.socket.setblocking(False)
         self.woken, self.waker = socket.socketpair()
         self.woken.setblocking(False)
         self.selector.register(self.socket, selectors.EVENT_READ, None)
         self.selector.register(self.woken, selectors.EVENT_READ, None)
-        self.since = time.monotonic()  # when somebody was here last
+        self.since = time.monotonic()  # when the last trainer was connected
         self.stopping = ""
-        self._say_where()
-
-    # ------------------------------------------------------------------ where
-    def _say_where(self) -> None:
-        """Write the port that was bound where fluid's launchers look for it."""
+        # fluid's launchers look here for the port that was bound
         self.port_file = os.path.join(tempfile.gettempdir(), f"paddle.{os.getpid()}.port")
         replace_file(self.port_file, [str(self.socket.getsockname()[1]).encode()])
 
-    def stop(self, why: str) -> None:
-        """Have `next_message` raise: called by signal handlers, so it does next to nothing."""
+    # ------------------------------------------------------------------ the end
+    def interrupt(self, why: str) -> None:
+        """Have `next_message` raise. It only sets a text and writes a byte, which a signal handler may do."""
         self.stopping = why
         with contextlib.suppress(OSError):
             self.waker.send(b"\0")
 
-    def end(self, why: str) -> None:
-        """Tell those who are connected why this server stops, as far as they listen.
-
-        What they are sending is read until they have heard it: to close over it would have the kernel take
-        the words back.
-        """
-        until = time.monotonic() + FAREWELL
-        for stream in list(self.trainers):
-            stream.put(Error(why))
-            stream.settle()
-        while self.trainers and time.monotonic() < until:
-            for stream in list(self.trainers):
-                try:
-                    if stream.flush():
-                        stream.hang_up()
-                    stream.skim()
-                except Gone:
-                    self._drop(stream)
-            self.selector.select(0.02)
-
-    def close(self) -> None:
-        """End all connections."""
+    def close(self, why: str = "") -> None:
+        """End all connections; with a reason, tell it to the trainers first."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if why:
+            self._say_goodbye(why)
         for stream in list(self.trainers):
             self._drop(stream)
-        for guard in self.strangers:
-            guard.sock.close()
+        for pending in self.unauthenticated:
+            pending.sock.close()
         for one in (self.socket, self.woken, self.waker):
             one.close()
         self.selector.close()
         with contextlib.suppress(OSError):
             os.unlink(self.port_file)
 
+    def _say_goodbye(self, why: str) -> None:
+        """Tell those who are connected why this server stops, as far as they listen.
+
+        What they are sending is read until they have heard it: to close a socket with unread bytes would
+        have the kernel drop the words.
+        """
+        until = time.monotonic() + FAREWELL
+        for stream in list(self.trainers):
+            stream.put(Error(why))
+            stream.copy_queued()
+        while self.trainers and time.monotonic() < until:
+            for stream in list(self.trainers):
+                try:
+                    if stream.flush():
+                        stream.hang_up()
+                    stream.skim()
+                except ConnectionLost:
+                    self._drop(stream)
+            self.selector.select(0.02)
+
     # ------------------------------------------------------------------ in
-    def next_message(self, within: float | None) -> tuple[Any, Message] | None:
+    def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         """The next message of a trainer; None when there is none `within` so many seconds.
 
         CommunicatorError when nobody has been connected for the deadline, or this server is told to stop.
         """
         end = None if within is None else time.monotonic() + within
         while not self.inbox:
-            self._send()
+            self._flush_all()
             if self.stopping:
                 raise CommunicatorError(self.stopping)
-            if not self._poll(0.0 if self.ready else self._patience(end)) and not self.ready:
-                if end is not None and time.monotonic() >= end:
-                    return None
-                if not self.trainers and time.monotonic() - self.since >= self.deadline:
-                    raise CommunicatorError(f"no trainer has said anything for {self.deadline:g} s")
+            if self._poll(0.0 if self.ready else self._patience(end)) or self.ready:
+                continue
+            if end is not None and time.monotonic() >= end:
+                return None
+            if not self.trainers and time.monotonic() - self.since >= self.deadline:
+                raise CommunicatorError(f"no trainer has said anything for {self.deadline:g} s")
         return self.inbox.popleft()
 
     def _patience(self, end: float | None) -> float | None:
-        """How long to wait for the next event; no limit while a trainer is connected, for the kernel looks
-        after those.
+        """Seconds to wait for the next event; no limit while a trainer is connected, for the kernel finds out
+        when it is no more.
         """
         limits = [] if end is None else [end]
         if not self.trainers:
             limits.append(self.since + self.deadline)
-        limits += [self.strangers[0].born + PATIENCE] if self.strangers else []
+        if self.unauthenticated:
+            limits.append(self.unauthenticated[0].since + PATIENCE)
         return max(0.0, min(limits) - time.monotonic()) if limits else None
 
     def _poll(self, limit: float | None) -> bool:
         """Wait for the sockets, and do what they are ready for; True when one was."""
         events = self.selector.select(limit)
-        again, self.ready = self.ready, deque()
+        readable, self.ready = self.ready, deque()
         for key, mask in events:
             if isinstance(key.data, Stream):
                 if mask & selectors.EVENT_WRITE:
                     self._flush(key.data)
-                if mask & selectors.EVENT_READ and key.data in self.trainers and key.data not in again:
-                    again.append(key.data)
-            elif isinstance(key.data, Guard):
+                # a connection that was lost while it was written to is in no list any more
+                if mask & selectors.EVENT_READ and key.data in self.trainers and key.data not in readable:
+                    readable.append(key.data)
+            elif isinstance(key.data, PendingHandshake):
                 self._advance(key.data)
             elif key.fileobj is self.socket:
                 self._accept()
             else:
                 self.woken.recv(64)
-        for stream in again:
+        for stream in readable:
             self._read(stream)
-        while self.strangers and time.monotonic() - self.strangers[0].born >= PATIENCE:
-            self._turn_away(self.strangers[0])
+        while self.unauthenticated and time.monotonic() - self.unauthenticated[0].since >= PATIENCE:
+            self._refuse(self.unauthenticated[0])
         return bool(events)
 
     def _accept(self) -> None:
@@ -167,29 +172,30 @@ class Listener:
         except OSError:
             return  # gone again, or no descriptor left: the next poll tries anew
         sock.setblocking(False)
-        guard = Guard(sock, self.key, self.welcome)
-        self.strangers.append(guard)
-        self.selector.register(sock, selectors.EVENT_READ, guard)
-        if len(self.strangers) > STRANGERS:
-            self._turn_away(self.strangers[0])
+        pending = PendingHandshake(sock, self.key, self.welcome)
+        self.unauthenticated.append(pending)
+        self.selector.register(sock, selectors.EVENT_READ, pending)
+        if len(self.unauthenticated) > UNAUTHENTICATED:
+            self._refuse(self.unauthenticated[0])
 
-    def _advance(self, guard: Guard) -> None:
-        """A stranger has said something."""
+    def _advance(self, pending: PendingHandshake) -> None:
+        """Go on with a handshake whose peer has said something."""
         try:
-            known = guard.advance()
-        except Gone:
-            self._turn_away(guard)
+            is_known = pending.advance()
+        except ConnectionLost:
+            self._refuse(pending)
             return
-        if known:
-            self.strangers.remove(guard)
-            stream = Stream(guard.sock, self.deadline, self.check)
+        if is_known:
+            self.unauthenticated.remove(pending)
+            stream = Stream(pending.sock, self.deadline, self.check)
             self.trainers[stream] = -1
-            self.selector.modify(guard.sock, selectors.EVENT_READ, stream)
+            self.selector.modify(pending.sock, selectors.EVENT_READ, stream)
 
-    def _turn_away(self, guard: Guard) -> None:
-        self.strangers.remove(guard)
-        self.selector.unregister(guard.sock)
-        guard.sock.close()
+    def _refuse(self, pending: PendingHandshake) -> None:
+        """End a connection that has not shown the key."""
+        self.unauthenticated.remove(pending)
+        self.selector.unregister(pending.sock)
+        pending.sock.close()
 
     def _read(self, stream: Stream) -> None:
         """Take the messages that have come over a connection."""
@@ -201,11 +207,11 @@ class Listener:
                 if isinstance(found[0], Message):
                     self._note(stream, found[0])
             self.ready.append(stream)
-        except Gone as error:
+        except ConnectionLost as error:
             self._lose(stream, str(error))
         except FormatError as error:
             stream.put(Error(str(error)))
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(ConnectionLost):
                 stream.flush()
             self._lose(stream, str(error))
 
@@ -218,15 +224,15 @@ class Listener:
         self.inbox.append((stream, message))
 
     def _lose(self, stream: Stream, why: str) -> None:
-        """A connection has ended; the server hears of it where the trainer has not said goodbye and has no
-        other one.
+        """A connection has ended: have the server hear of it, unless the trainer has said goodbye or has
+        another one.
         """
         trainer = self._drop(stream)
         if trainer >= 0 and trainer not in self.goodbyes and trainer not in self.trainers.values():
             self.inbox.append((None, Message(Kind.LOST, trainer, why)))
 
     def _drop(self, stream: Stream) -> int:
-        """Forget a connection; whose it was, or -1."""
+        """Close a connection, and give the number of its trainer; -1 where it has none."""
         if stream not in self.trainers:
             return -1
         self.selector.unregister(stream.sock)
@@ -237,27 +243,29 @@ class Listener:
 
     # ------------------------------------------------------------------ out
     def reply(self, to: Stream, value: Any) -> None:
-        """Answer a message. The memory of `value` is sent as it is: say `settle` before it changes."""
+        """Queue an answer for a trainer that is still connected. Small ones are sent together, when the
+        server waits for the next message.
+        """
         if to in self.trainers:
             to.put(value, own=True)
             self.unsent.add(to)
-            if sum(view.nbytes for view in to.out) >= 1 << 16:
+            if sum(view.nbytes for view in to.out) >= AT_ONCE:
                 self._flush(to)
 
-    def settle(self) -> None:
-        """Values of this server are about to change: keep what was promised to trainers as it is."""
+    def keep_replies(self) -> None:
+        """Copy what is not sent yet."""
         for stream in self.unsent:
-            stream.settle()
+            stream.copy_queued()
 
-    def _send(self) -> None:
+    def _flush_all(self) -> None:
         for stream in list(self.unsent):
             self._flush(stream)
 
     def _flush(self, stream: Stream) -> None:
-        """Send what a trainer has room for; the selector says when there is more."""
+        """Send as much as the kernel takes; the selector says when it takes more."""
         try:
             done = stream.flush()
-        except Gone as error:
+        except ConnectionLost as error:
             self._lose(stream, str(error))
             return
         events = selectors.EVENT_READ if done else selectors.EVENT_READ | selectors.EVENT_WRITE
@@ -267,3 +275,15 @@ class Listener:
             self.unsent.discard(stream)
         else:
             self.unsent.add(stream)
+
+
+def _bound(endpoint: str) -> socket.socket:
+    """A socket that listens at an endpoint; CommunicatorError where it cannot."""
+    try:
+        host, port = address_of(endpoint)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise CommunicatorError(f"cannot listen at {endpoint}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise CommunicatorError(f"cannot listen at {endpoint}: {error}") from error

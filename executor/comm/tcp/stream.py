@@ -9,7 +9,6 @@ measured beside ZeroMQ and gRPC.
 from __future__ import annotations
 
 import contextlib
-import math
 import select
 import socket
 import time
@@ -17,27 +16,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode, receive_buffer
 
-from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode
-from fluidlite.values.recycling import RecycledArrays
+__all__ = ["ConnectionLost", "TimedOut", "Stream", "address_of"]
 
-__all__ = ["Gone", "Late", "Stream", "address_of"]
-
-STAGE = 1 << 16  # bytes that are read at once: small messages come together, large values go around it
-PIECES = 64  # pieces of memory that one call sends
-PORTION = 1 << 18  # bytes of a large value that are waited for at once
-SMALL = 1 << 14  # bytes up to which what is to be sent later is copied
-SHAPES = 256  # of large values whose memory is kept
+STAGE = 1 << 16  # bytes of the buffer that headers and small values are read through
+PIECES = 64  # frames that one system call sends: below the kernel's limit of 1024, and enough for a step
+PORTION = 1 << 18  # bytes of a large value that the kernel collects before it wakes this process
+SMALL = 1 << 14  # bytes of a frame that is rather copied than kept as it is until it is sent
 PROBE_IDLE, PROBE_EVERY, PROBES = 10, 5, 4  # a silent peer is given up after 30 s, by the kernel
 
 
-class Gone(Exception):
-    """The peer has ended the connection, or it was lost."""
+class ConnectionLost(Exception):
+    """The peer has ended the connection, or it broke."""
 
 
-class Late(Exception):
-    """Nothing has moved within the time limit."""
+class TimedOut(Exception):
+    """No byte has moved within the time limit."""
 
 
 def address_of(endpoint: str) -> tuple[str, int]:
@@ -49,8 +44,8 @@ def address_of(endpoint: str) -> tuple[str, int]:
 
 
 def prepare(sock: socket.socket, deadline: float) -> None:
-    """Send at once, and have the kernel find out when the peer is no more: it needs nobody's Python for
-    that.
+    """Set a socket's options: send at once, and have the kernel find out when the peer is no more, which
+    needs no thread here and no answer from the peer's Python.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -60,28 +55,16 @@ def prepare(sock: socket.socket, deadline: float) -> None:
         ("TCP_KEEPCNT", PROBES),
         ("TCP_USER_TIMEOUT", int(deadline * 1000)),
     ):
-        if hasattr(socket, name):
+        if hasattr(socket, name):  # each system has some of them
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-_large: dict[tuple[tuple[int, ...], Any], RecycledArrays] = {}
-
-
-def recycled(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array for a value that comes. New memory is mapped page by page, which takes as long as to
-    receive it: take what is free again.
-    """
-    if math.prod(shape) * dtype.itemsize < STAGE:
-        return np.empty(shape, dtype)
-    if len(_large) >= SHAPES and (shape, dtype) not in _large:
-        _large.clear()
-    return _large.setdefault((shape, dtype), RecycledArrays(np, shape, dtype))()
-
-
 class Stream:
-    """A connected socket that messages go over. Never blocks, except in `wait`.
+    """A connected socket that messages go over. Only `next` and `send_all` wait.
 
-    check: asked about each message before its value is allocated; raises for one that is not to be read.
+    out: frames that are not sent yet.
+    check: called with the header of each message before memory is allocated for its value; raises for one
+        that is not to be read.
     """
 
     def __init__(
@@ -91,13 +74,13 @@ class Stream:
         sock.setblocking(False)
         self.sock, self.deadline, self.check = sock, deadline, check
         self.out: deque[memoryview] = deque()
-        self.stage = memoryview(bytearray(STAGE))
-        self.start = self.stop = 0  # what of it is not used yet
-        self.coming: Incoming | None = None  # the message that is being read, once its header is here
-        self.arrays: tuple[Any, Any] = (None, None)
-        self.left: list[memoryview] = []  # what of its values is still to be filled
-        self.wakes_at = 1  # bytes from which the kernel says that something has come
-        self.into: Any = None  # where the next value may be read into
+        self._into: Any = None  # an array that the next value is read into where it fits
+        self._stage = memoryview(bytearray(STAGE))
+        self._start = self._stop = 0  # the bytes of the stage that are not used yet
+        self._incoming: Incoming | None = None  # the message whose values are being read
+        self._arrays: tuple[Any, Any] = (None, None)  # its row numbers and elements
+        self._left: list[memoryview] = []  # the memory of these that is still to be filled
+        self._low_water = 1  # bytes from which the kernel calls the socket readable
 
     def close(self) -> None:
         """End the connection."""
@@ -105,8 +88,8 @@ class Stream:
 
     # ------------------------------------------------------------------ out
     def put(self, item: Any, own: bool = False) -> None:
-        """Queue a message or answer for `flush`. With `own`, small values are copied: their memory may
-        change before.
+        """Queue a message or an answer. With `own`, frames up to SMALL are copied, since their memory may
+        change before `flush` sends them.
         """
         for frame in encode(item):
             view = memoryview(frame)
@@ -123,7 +106,7 @@ class Stream:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise Gone(reason(error)) from error
+                raise ConnectionLost(reason(error)) from error
             while sent:
                 if sent < out[0].nbytes:
                     out[0] = out[0][sent:]
@@ -131,142 +114,141 @@ class Stream:
                 sent -= out.popleft().nbytes
         return True
 
-    def settle(self) -> None:
-        """Copy what is queued: its memory is about to change."""
+    def copy_queued(self) -> None:
+        """Copy the frames that are not sent yet: their memory is about to change."""
         for index, view in enumerate(self.out):
             self.out[index] = memoryview(bytes(view))
 
     # ------------------------------------------------------------------ in
     def get(self) -> Any:
-        """The next message or answer that is complete; None inside of a tuple is a value, a bare None says
-        that none is.
+        """The next complete message or answer, in a tuple, for an answer may be None; None where there is
+        none yet.
         """
-        while True:
-            if self.coming is None and not self._header():
-                if not self._fill():
-                    return None
-            elif self.coming is not None:
-                if not self._values():
-                    return None
-                coming, self.coming = self.coming, None
-                arrays, self.arrays = self.arrays, (None, None)
-                return (coming.item(*arrays),)
+        while self._incoming is None and not self._header():
+            if not self._fill():
+                return None
+        if not self._values():
+            return None
+        incoming, self._incoming = self._incoming, None
+        arrays, self._arrays = self._arrays, (None, None)
+        assert incoming is not None
+        return (incoming.item(*arrays),)
 
     def _header(self) -> bool:
         """Read a header, if all of it is staged."""
-        have = self.stop - self.start
+        have = self._stop - self._start
         if have < HEAD_SIZE:
             return False
-        coming = Incoming(self.stage[self.start : self.start + HEAD_SIZE])
-        end = self.start + HEAD_SIZE + coming.rest
-        if end > self.stop:
-            if HEAD_SIZE + coming.rest > STAGE:
-                raise Gone("a header that is too long")
+        incoming = Incoming(self._stage[self._start : self._start + HEAD_SIZE])
+        end = self._start + HEAD_SIZE + incoming.rest
+        if end > self._stop:
+            if HEAD_SIZE + incoming.rest > STAGE:
+                raise ConnectionLost("a header that is too long")
             return False
-        coming.describe(self.stage[self.start + HEAD_SIZE : end])
-        self.check(coming)
-        self.start = end
-        self.arrays = coming.arrays(self.into, recycled)
-        self.left = [
-            memoryview(array).cast("B") for array in self.arrays if array is not None and array.nbytes
-        ]
-        self.coming = coming
+        incoming.describe(self._stage[self._start + HEAD_SIZE : end])
+        self.check(incoming)
+        self._start = end
+        self._arrays = incoming.arrays(self._into, receive_buffer)
+        filled = [array for array in self._arrays if array is not None and array.nbytes]
+        self._left = [memoryview(array).cast("B") for array in filled]
+        self._incoming = incoming
         return True
 
     def _values(self) -> bool:
         """Read the values of the message whose header is here; True when they are complete."""
-        left = self.left
+        left = self._left
         while left:
-            count = min(self.stop - self.start, left[0].nbytes)
+            count = min(self._stop - self._start, left[0].nbytes)
             if count:
-                left[0][:count] = self.stage[self.start : self.start + count]
-                self.start += count
+                left[0][:count] = self._stage[self._start : self._start + count]
+                self._start += count
             else:
                 count = self._receive(left[0])
                 if not count:
-                    self._wake_at(min(sum(view.nbytes for view in left), PORTION))
+                    self._set_low_water(min(sum(view.nbytes for view in left), PORTION))
                     return False
             if count == left[0].nbytes:
                 del left[0]
             else:
                 left[0] = left[0][count:]
-        self._wake_at(1)
+        self._set_low_water(1)
         return True
 
-    def _wake_at(self, count: int) -> None:
-        """Have the kernel call the socket readable when so many bytes are there: to wake up for each
-        packet takes half of the time.
+    def _set_low_water(self, count: int) -> None:
+        """Have the kernel call the socket readable when so many bytes are there: to wake up for each packet
+        of a large value takes half of the time.
         """
-        if count != self.wakes_at and hasattr(socket, "SO_RCVLOWAT"):
+        if count != self._low_water and hasattr(socket, "SO_RCVLOWAT"):
             with contextlib.suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-            self.wakes_at = count
+            self._low_water = count
 
     def _fill(self) -> bool:
         """Stage what has come; False when nothing has."""
-        if self.start:
-            kept = self.stop - self.start
-            self.stage[:kept] = bytes(self.stage[self.start : self.stop])
-            self.start, self.stop = 0, kept
-        count = self._receive(self.stage[self.stop :])
-        self.stop += count
+        if self._start:
+            kept = self._stop - self._start
+            self._stage[:kept] = bytes(self._stage[self._start : self._stop])
+            self._start, self._stop = 0, kept
+        count = self._receive(self._stage[self._stop :])
+        self._stop += count
         return count > 0
 
     def _receive(self, target: memoryview) -> int:
-        """Bytes read; 0 when none have come. Gone at the end of the connection."""
+        """Bytes read; 0 when none have come. ConnectionLost at the end of the connection."""
         try:
             count = self.sock.recv_into(target)
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise Gone(reason(error)) from error
+            raise ConnectionLost(reason(error)) from error
         if not count:
-            raise Gone(
-                "cut in the middle of a message"
-                if self.coming is not None or self.stop > self.start
-                else "closed"
-            )
+            is_cut = self._incoming is not None or self._stop > self._start
+            raise ConnectionLost("cut in the middle of a message" if is_cut else "closed")
         return count
 
     def skim(self) -> None:
-        """Read what has come, and forget it; Gone at the end."""
-        while self._receive(self.stage):
+        """Read what has come, and drop it; ConnectionLost at the end."""
+        while self._receive(self._stage):
             pass
 
     def hang_up(self) -> None:
-        """Send nothing more: the peer sees the end of the connection behind what was sent."""
+        """Send nothing more: the peer sees the end of the connection after what was sent."""
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError as error:
-            raise Gone(reason(error)) from error
+            raise ConnectionLost(reason(error)) from error
 
     # ------------------------------------------------------------------ waiting
-    def send_all(self) -> None:
-        """Send what is queued; Late when nothing moves for the time limit."""
+    def send_all(self, limit: float | None = None) -> None:
+        """Send what is queued; TimedOut when no byte moves for `limit` seconds (default: the deadline)."""
         while not self.flush():
-            self.wait(select.POLLOUT, self.deadline)
+            wait_for(self.sock, select.POLLOUT, self.deadline if limit is None else limit)
 
-    def next(self, limit: float | None = None) -> Any:
-        """The next message or answer, waited for; Late when nothing moves for the time limit (or `limit`)."""
-        while (found := self.get()) is None:
-            self.wait(select.POLLIN, self.deadline if limit is None else limit)
+    def next(self, limit: float | None = None, into: Any = None) -> Any:
+        """The next message or answer, waited for, and read straight into the array `into` where it fits.
+        TimedOut when no byte moves for `limit` seconds (default: the deadline).
+        """
+        self._into = into
+        try:
+            while (found := self.get()) is None:
+                wait_for(self.sock, select.POLLIN, self.deadline if limit is None else limit)
+        finally:
+            self._into = None
         return found[0]
-
-    def wait(self, events: int, limit: float) -> None:
-        """Until the socket can be read from, or written to, again; Late after `limit` seconds."""
-        wait_for(self.sock, events, limit)
 
 
 def wait_for(sock: socket.socket, events: int, limit: float) -> None:
-    """Until `sock` is ready; Late after `limit` seconds."""
+    """Wait until `sock` is ready for one of the events; TimedOut after `limit` seconds."""
     poll = select.poll()
     poll.register(sock, events)
     if not poll.poll(max(0, int(limit * 1000))):
-        raise Late(f"{limit:g} s")
+        raise TimedOut(f"{limit:g} s")
 
 
 def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
-    """So many bytes of a socket, for the handshake; Gone or Late where they do not come."""
+    """The next `count` bytes of a socket, for the handshake; ConnectionLost or TimedOut where they do not
+    come.
+    """
     found, end = b"", time.monotonic() + limit
     while len(found) < count:
         wait_for(sock, select.POLLIN, end - time.monotonic())
@@ -275,13 +257,13 @@ def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
         except BlockingIOError:
             continue
         except OSError as error:
-            raise Gone(reason(error)) from error
+            raise ConnectionLost(reason(error)) from error
         if not piece:
-            raise Gone("closed")
+            raise ConnectionLost("closed")
         found += piece
     return found
 
 
 def reason(error: OSError) -> str:
-    """What the system says is wrong."""
+    """The system's words for an error."""
     return (error.strerror or str(error)).lower()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fluidlite.executor.comm.ring_ops import Exchange, Reduction
-from fluidlite.executor.comm.session import current, of_process
+from fluidlite.executor.comm.ring_ops import PlannedAllReduce, PlannedCollective
+from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Same, Storage, Value
@@ -90,12 +90,12 @@ def _show_parts(e: Emitter, buffer: Value, pieces: Sequence[Piece]) -> None:
 @lowering("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod")
 def _(e: Emitter) -> None:
     x = e.need("X")
-    session = current() or of_process(False)
+    session = find_session(needs_servers=False)
     if not e.on_host and (session is None or not session.on_device(e.attr("ring_id"))):
         raise CannotLower("the ring needs the host")
     pieces = _pieces(e)
     out = _target(e, x, pieces)
-    reduction = e.bind_fresh("reduce", Reduction, e.op)
+    reduction = e.bind_fresh("reduce", PlannedAllReduce, e.op)
     e.run(reduction, x, Out(out), effect=True, starts=reduction)
     _show_parts(e, out, pieces)
 
@@ -107,7 +107,7 @@ def _(e: Emitter) -> None:
         raise CannotLower("X and Out are two variables")
     pieces = _pieces(e)
     out = _target(e, x, pieces)
-    e.run(e.bind_fresh("exchange", Exchange, e.op), x, Out(out), effect=True)
+    e.run(e.bind_fresh("exchange", PlannedCollective, e.op), x, Out(out), effect=True)
     _show_parts(e, out, pieces)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.ops import session_for
-from fluidlite.executor.comm.requests import Wanted
-from fluidlite.executor.comm.server_ops import places
+from fluidlite.executor.comm.requests import Wanted, wanted_by
+from fluidlite.executor.comm.session import BackgroundCommunicator
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
@@ -33,28 +33,29 @@ def _(e: Emitter) -> None:
 
 def receive_into(op: Operator, *targets: Any) -> None:
     """Have the newest values of variables of servers read into arrays."""
-    session = session_for(op, served=True)
-    session.doing = op
-    try:
-        if op.attrs["do_not_run"]:  # so communicators mark the ops that they run
+    session = session_for(op)
+    with session.running(op):
+        if op.attrs["do_not_run"]:  # a communicator marks the ops that it runs itself
             if session.communicator is not None:
                 take_newest(session.communicator, op, targets)
             return
-        wanted = [Wanted(*place, target) for place, target in zip(places(op), targets, strict=True)]
+        wanted = _wanted_into(op, targets)
         for item, value in zip(wanted, session.requests.fetch(wanted, op.attrs["trainer_id"]), strict=True):
             if value is not item.into:
                 _copy(item, value)
-    finally:
-        session.doing = None
 
 
-def take_newest(communicator: Any, op: Operator, targets: Sequence[Any]) -> None:
+def _wanted_into(op: Operator, targets: Sequence[Any]) -> list[Wanted]:
+    return [item._replace(into=target) for item, target in zip(wanted_by(op), targets, strict=True)]
+
+
+def take_newest(communicator: BackgroundCommunicator, op: Operator, targets: Sequence[Any]) -> None:
     """Copy what a communicator has fetched meanwhile; what is not persistable is needed at every step."""
     again = not all(op.block._var_recursive(name).persistable for name in op.output("Out"))
     found = communicator.newest(op, again, targets)
-    for wanted, target, value in zip(places(op), targets, found or (), strict=False):
-        if value is not target:
-            _copy(Wanted(*wanted, target), value)
+    for wanted, value in zip(_wanted_into(op, targets), found or (), strict=False):
+        if value is not wanted.into:
+            _copy(wanted, value)
 
 
 def _copy(wanted: Wanted, value: Any) -> None:
@@ -69,17 +70,14 @@ def _copy(wanted: Wanted, value: Any) -> None:
 
 def step_is_over(op: Operator) -> None:
     """Read what servers still owe."""
-    session = session_for(op, served=True)
-    session.doing = op
-    try:
+    session = session_for(op)
+    with session.running(op):
         session.requests.collect_all()
-    finally:
-        session.doing = None
 
 
 @lowering("recv")
 def _(e: Emitter) -> None:
-    if not e.on_host or e.builder.depth or len(places(e.op)) != len(e.op.outputs["Out"]):
+    if not e.on_host or e.builder.depth or len(wanted_by(e.op)) != len(e.op.outputs["Out"]):
         raise CannotLower("recv")
     declared = [_declared(e, name) for name in e.op.outputs["Out"]]
     whole = _whole(e, [shape for shape, _ in declared])

@@ -1,0 +1,114 @@
+"""The session of this process: which transport it was started for, and how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fluidlite.base import flags
+from fluidlite.base.mpi_start import under_mpi
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import LocalSession
+from fluidlite.executor.comm.mpi.session import MpiSession
+from fluidlite.executor.comm.session import Session, current
+from fluidlite.executor.comm.tcp.session import TcpSession
+
+__all__ = [
+    "TRANSPORTS",
+    "Transport",
+    "before_run",
+    "find_session",
+    "leave",
+    "process_session",
+    "single_session",
+]
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A transport that a process can be started for.
+
+    serves: True if it was, for ops that need servers or for others.
+    connect: its session, in which every wait ends after so many seconds.
+    """
+
+    name: str
+    serves: Callable[[bool], bool]
+    connect: Callable[[float], Session]
+
+
+# the first that serves is taken
+TRANSPORTS = (
+    Transport("mpi", lambda needs_servers: under_mpi(), MpiSession),
+    # a process that was started by hand can reach servers at their addresses, but no other ranks
+    Transport("tcp", lambda needs_servers: needs_servers, TcpSession),
+)
+
+_sessions: list[Session] = []  # of this process: one at the most
+_single: list[Session] = []  # where there are rings of one rank only
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_sessions.clear)  # the child of a fork is no trainer
+
+
+def process_session(needs_servers: bool) -> Session | None:
+    """The session of the whole process, made when it is first needed; None where the process was started for
+    no transport.
+
+    needs_servers: True for ops that talk to parameter servers, which a process started by hand can do.
+    """
+    if not _sessions:
+        found = next((row for row in TRANSPORTS if row.serves(needs_servers)), None)
+        if found is not None:
+            session = found.connect(flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0)
+            _sessions.append(session)
+            if not session.lasts_until_exit:
+                atexit.register(_at_exit)
+    return next(iter(_sessions if needs_servers else (*_sessions, *_single)), None)
+
+
+def find_session(needs_servers: bool) -> Session | None:
+    """The session of this thread, else that of the process; None where there is neither."""
+    return current() or process_session(needs_servers)
+
+
+def single_session() -> Session:
+    """The session of a process that is the only one of its job: its rings have one rank."""
+    _single.append(LocalSession(LocalNetwork(), "this process"))
+    return _single[0]
+
+
+def _at_exit() -> None:
+    """Say goodbye at the end of the process, unless an error ends it: then the servers find that it is lost,
+    and the job does not go on without it unseen.
+    """
+    ended_by_error = hasattr(sys, "last_value") and not hasattr(sys, "ps1")  # at a prompt errors end nothing
+    for session in _sessions if ended_by_error else ():
+        session.forget_servers()
+    leave_process()
+
+
+def leave_process() -> None:
+    """Tell this process's servers that it leaves, and end its connections unless they last until its exit."""
+    for session in list(_sessions):
+        if not session.lasts_until_exit:
+            _sessions.remove(session)
+        session.leave()
+
+
+def before_run() -> None:
+    """A program is about to run: a communicator may have parameters for it, or an error."""
+    session = current() or (_sessions[0] if _sessions else None)
+    if session is not None and session.communicator is not None:
+        session.communicator.before_run()
+
+
+def leave() -> None:
+    """Tell the servers of this thread, or else of this process, that it sends nothing more."""
+    session = current()
+    if session is None:
+        leave_process()
+    else:
+        session.leave()

@@ -72,7 +72,9 @@ class ServerLink(ABC):
 
     @abstractmethod
     def keep_replies(self) -> None:
-        """Have the replies that are not sent yet keep their values when the memory of these changes."""
+        """Have the replies that are not sent yet keep their values when the memory of these changes, as far
+        as the transport can; one that cannot says what trainers may get.
+        """
 
     @abstractmethod
     def interrupt(self, why: str) -> None:

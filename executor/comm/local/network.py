@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Hashable
 from typing import Any, NamedTuple, TypeAlias
@@ -18,6 +19,14 @@ from fluidlite.executor.comm.messages import Kind, Message
 __all__ = ["JobEvent", "LocalNetwork", "LocalRole", "TurnScheduler"]
 
 WaitedFor: TypeAlias = "str | Callable[[], str]"  # a function where the text takes time to make
+
+
+class _Wait(NamedTuple):
+    """A role's wait: whether it can end, what it is for, and whether a time limit ends it."""
+
+    can_go_on: Callable[[], bool]
+    waited_for: WaitedFor
+    has_limit: bool
 
 
 class JobEvent(NamedTuple):
@@ -86,7 +95,7 @@ class LocalNetwork:
         self.events: list[JobEvent] = []
         self.bytes: dict[tuple[str, str], int] = defaultdict(int)
         self._alive: set[str] = set()
-        self._waiting: dict[str, tuple[Callable[[], bool], WaitedFor]] = {}
+        self._waiting: dict[str, _Wait] = {}
         self._last: dict[str, dict[str, JobEvent]] = defaultdict(dict)  # by server and trainer
 
     # ------------------------------------------------------------------ roles
@@ -113,19 +122,29 @@ class LocalNetwork:
             self.changed.notify_all()
 
     # ------------------------------------------------------------------ waiting
-    def wait(self, role: str, ready: Callable[[], bool], waited_for: WaitedFor) -> None:
-        """With the lock held: return when `ready()`; CommunicatorError when that can never be."""
-        self._waiting[role] = ready, waited_for
+    def wait(
+        self, role: str, ready: Callable[[], bool], waited_for: WaitedFor, within: float | None = None
+    ) -> bool:
+        """With the lock held: True when `ready()`, False after `within` seconds; CommunicatorError when it
+        can never be.
+        """
+        end = None if within is None else time.monotonic() + within
+
+        def can_go_on() -> bool:
+            return ready() or (end is not None and time.monotonic() >= end)
+
+        self._waiting[role] = _Wait(can_go_on, waited_for, has_limit=end is not None)
         self._look_for_deadlock()
         self._pass_turn(role)
         try:
-            while not (ready() and self._has_turn(role)):
+            while not (can_go_on() and self._has_turn(role)):
                 if self.failure is not None:
                     text = f"{role} waits for {_text_of(waited_for)}, but {self.failure}"
                     raise CommunicatorError(text, names_op=True)
-                self.changed.wait()
+                self.changed.wait(None if end is None else max(0.0, end - time.monotonic()))
         finally:
             del self._waiting[role]
+        return ready()
 
     def pause(self, role: str) -> None:
         """With the lock held: let other roles have their turn."""
@@ -137,9 +156,8 @@ class LocalNetwork:
 
     def _pass_turn(self, role: str) -> None:
         if self.turns is not None and self.turns.holder == role:
-            ready = {
-                other for other in self._alive if other not in self._waiting or self._waiting[other][0]()
-            }
+            waiting = self._waiting
+            ready = {other for other in self._alive if other not in waiting or waiting[other].can_go_on()}
             self.turns.pass_on(ready)
             self.changed.notify_all()
 
@@ -147,11 +165,11 @@ class LocalNetwork:
         """Fail the job where all roles wait, and none of them can go on."""
         if self.failure is not None or not self._alive or not self._alive <= set(self._waiting):
             return
-        if any(ready() for ready, _ in self._waiting.values()):
+        if any(wait.has_limit or wait.can_go_on() for wait in self._waiting.values()):
             return
         lines = "".join(
-            f"\n  {role} waits for {_text_of(waited_for)}"
-            for role, (_, waited_for) in sorted(self._waiting.items())
+            f"\n  {role} waits for {_text_of(wait.waited_for)}"
+            for role, wait in sorted(self._waiting.items())
         )
         self.failure = f"nobody can go on (deadlock):{lines}"
         self.changed.notify_all()
@@ -192,10 +210,12 @@ class LocalRole:
         self.reductions: list[Any] = []  # of all rings, to which this role has not given its share yet
         network.enter(name)
 
-    def wait(self, ready: Callable[[], bool], waited_for: WaitedFor) -> None:
-        """With the network's lock held: return when `ready()`; CommunicatorError when that can never be."""
+    def wait(self, ready: Callable[[], bool], waited_for: WaitedFor, within: float | None = None) -> bool:
+        """With the network's lock held: True when `ready()`, False after `within` seconds; CommunicatorError
+        when it can never be.
+        """
         doing = self._doing
-        self.network.wait(self.name, ready, lambda: _text_of(waited_for) + doing())
+        return self.network.wait(self.name, ready, lambda: _text_of(waited_for) + doing(), within)
 
     def count(self, target: str, nbytes: int) -> None:
         """Note that this role sends so many bytes."""

@@ -124,14 +124,15 @@ class LocalServerLink(ServerLink):
         self._interrupted = ""
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
-        """The next message to this server. A time limit is not needed where no clock runs: the wait ends
-        with a message, or with the error of a deadlock.
-        """
+        """The next message to this server; the error of a deadlock where none can come."""
         inbox, network = self.network.inbox[self.endpoint], self.network
+
+        def ready() -> bool:
+            return bool(inbox or self._interrupted)
+
         with network.changed:
-            self.role.wait(
-                lambda: bool(inbox or self._interrupted), lambda: network.server_waits_for(self.endpoint)
-            )
+            if not self.role.wait(ready, lambda: network.server_waits_for(self.endpoint), within):
+                return None
             if not inbox:
                 raise CommunicatorError(self._interrupted)
             to, message = inbox.popleft()

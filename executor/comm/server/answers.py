@@ -98,7 +98,8 @@ class Answers:
         """Write the tables of the saving block into a folder, one file each."""
         if self.program.saving is None:
             raise CommunicatorError(
-                f"trainer {message.trainer} asks for tables, and this server holds no table that is saved on demand"
+                f"trainer {message.trainer} asks for tables, and this server holds no table that is saved on "
+                f"demand"
             )
         os.makedirs(message.name, exist_ok=True)
         for name in (name for op in self.program.saving.ops for name in op.input("X")):

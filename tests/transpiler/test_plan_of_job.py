@@ -22,7 +22,7 @@ from fluidlite.transpiler.cost.model import CostRow, Port
 from fluidlite.transpiler.modes import Job, make_job
 
 PORT = Port(latency_s=1e-4, bytes_per_s=1e9)
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "PLAN.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "COST.md"
 
 
 def programs(build: Callable[[], Any]) -> tuple[Any, Any]:
@@ -50,7 +50,7 @@ def square_error(guess: Any) -> Any:
 
 
 def two_fc() -> None:
-    """The example of docs/PLAN.md."""
+    """The example of docs/COST.md."""
     x = fluid.data("x", [None, 1000])
     hidden = fluid.layers.fc(x, 1000, bias_attr=False, param_attr=fluid.ParamAttr(name="fc_w"))
     fluid.optimizer.SGD(0.1).minimize(square_error(fluid.layers.fc(hidden, 1)))

@@ -1,7 +1,7 @@
 """The cost of a job before it is run: bytes and messages on each link, memory of each role, and the time of
 a step.
 
-docs/PLAN.md states the model and works an example. Everything is computed from the original program, the
+docs/COST.md states the model and works an example. Everything is computed from the original program, the
 job's slices and one trainer's program: an estimate of 10,000 trainers and 1,000 servers makes one program.
 """
 

@@ -14,7 +14,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.errors import TranspilerError
-from fluidlite.transpiler.check.facts import read_trainer
+from fluidlite.transpiler.check.reading import read_trainer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
 from fluidlite.transpiler.cost.facts import Sizes, flops_of, peak_activations

@@ -10,15 +10,16 @@ from typing import NamedTuple, TypeAlias
 
 import networkx as nx
 
-from fluidlite.transpiler.check.facts import Findings, Server, Site, Trainer
-from fluidlite.transpiler.check.servers import Cluster
+from fluidlite.transpiler.check.cluster import Cluster
+from fluidlite.transpiler.check.facts import Findings, Site
+from fluidlite.transpiler.check.reading import ServerFacts, TrainerFacts
 from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["check_barriers", "check_cycles", "step_of_ranks", "step_of_servers"]
 
 
-class Event(NamedTuple):
-    """Something that roles wait for and that is no op of its own: a server's update, a collective."""
+class WaitPoint(NamedTuple):
+    """An event that roles wait for, and that is no op of its own: a server's update, a collective."""
 
     name: str
     role: JobRole
@@ -28,12 +29,12 @@ class Event(NamedTuple):
 
 
 # A node of the wait-for graph; ops stand in it by their role, program and position
-Node: TypeAlias = "Event | tuple[str, str, int]"
+Node: TypeAlias = "WaitPoint | tuple[str, str, int]"
 
 
 # ---------------------------------------------------------------------- barriers and the order of a step
 def check_barriers(cluster: Cluster) -> None:
-    """Every trainer passes the same barriers of every server, and sends before and fetches behind them."""
+    """Every trainer passes the same barriers of every server, sends before them, and fetches after them."""
     for trainer in cluster.trainers:
         if trainer.received_at_start:
             _check_counts(
@@ -61,7 +62,7 @@ def _relaxed(site: Site) -> bool:
 
 
 def _check_counts(
-    cluster: Cluster, trainer: Trainer, sites: Sequence[Site], kind: str, wanted: int, where: str
+    cluster: Cluster, trainer: TrainerFacts, sites: Sequence[Site], kind: str, wanted: int, where: str
 ) -> None:
     counts = Counter(
         str(endpoint)
@@ -76,12 +77,11 @@ def _check_counts(
                 "barrier",
                 blame,
                 f"{where} passes {counts[endpoint]} {kind} of {server.role.name} at {endpoint} a run, and "
-                f"the "
-                f"server waits for {wanted}",
+                f"the server waits for {wanted}",
             )
 
 
-def _check_control(found: Findings, trainer: Trainer) -> None:
+def _check_control(found: Findings, trainer: TrainerFacts) -> None:
     """The control variables must tie each send to the barrier, and the barrier to each recv."""
     barriers = [site for site in trainer.barriers if site.op.type == "send_barrier"]
     waited = {name for site in barriers for name in site.op.input_arg_names}
@@ -104,40 +104,15 @@ def _check_control(found: Findings, trainer: Trainer) -> None:
             )
 
 
-def _check_step(found: Findings, trainer: Trainer, sync: bool) -> None:
-    sends = [piece.site for piece in trainer.sent]
-    fetches = {piece.local: piece.site.number for piece in trainer.fetched}
+def _check_step(found: Findings, trainer: TrainerFacts, sync: bool) -> None:
+    """A step sends what is written, passes the barrier, fetches, and then joins."""
     if sync:
-        first = next((site for site in trainer.barriers if site.op.type == "send_barrier"), None)
-        last = next((site for site in trainer.barriers if site.op.type == "fetch_barrier"), None)
-        for site in sends if first is not None else ():
-            if first is not None and site.number > first.number:
-                found.add(
-                    "order",
-                    site,
-                    f"it sends behind the send_barrier (op {first.number}): the servers would apply the step "
-                    f"without it",
-                )
-        for piece in trainer.fetched if last is not None else ():
-            if last is not None and piece.site.number > last.number:
-                found.add(
-                    "order",
-                    piece.site,
-                    f"it fetches {piece.remote!r} behind the fetch_barrier (op {last.number})",
-                )
-        for piece in trainer.fetched if first is not None else ():
-            if first is not None and piece.site.number < first.number:
-                found.add(
-                    "order",
-                    piece.site,
-                    f"it fetches {piece.remote!r} in front of the send_barrier (op {first.number})",
-                )
+        _check_around_barriers(found, trainer)
+    fetches = {piece.local: piece.site.number for piece in trainer.fetched}
     for site in trainer.joins:
-        late = [
-            name
-            for name in site.op.input_arg_names
-            if site.program == "main" and fetches.get(name, -1) > site.number
-        ]
+        if site.program != "main":
+            continue
+        late = [name for name in site.op.input_arg_names if fetches.get(name, -1) > site.number]
         if late:
             found.add("order", site, f"it joins {late[0]!r} before op {fetches[late[0]]} fetches it")
     written = {name: site for site in trainer.sites("main") for name in site.op.output_arg_names}
@@ -151,6 +126,29 @@ def _check_step(found: Findings, trainer: Trainer, sync: bool) -> None:
             )
 
 
+def _check_around_barriers(found: Findings, trainer: TrainerFacts) -> None:
+    """Sends stand before the send_barrier, and fetches between it and the fetch_barrier."""
+    numbers: dict[str, int] = {}
+    for site in trainer.barriers:
+        numbers.setdefault(site.op.type, site.number)
+    first, last = numbers.get("send_barrier"), numbers.get("fetch_barrier")
+    for piece in trainer.sent:
+        if first is not None and piece.site.number > first:
+            found.add(
+                "order",
+                piece.site,
+                f"it sends after the send_barrier (op {first}): the servers would apply the step without it",
+            )
+    for piece in trainer.fetched:
+        number = piece.site.number
+        if last is not None and number > last:
+            found.add("order", piece.site, f"it fetches {piece.remote!r} after the fetch_barrier (op {last})")
+        if first is not None and number < first:
+            found.add(
+                "order", piece.site, f"it fetches {piece.remote!r} before the send_barrier (op {first})"
+            )
+
+
 # ---------------------------------------------------------------------- the wait-for graph of one step
 def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
     """Who must be done before whom in one step of a parameter-server job: an edge u -> v where v waits for
@@ -159,7 +157,7 @@ def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
     graph = nx.DiGraph()
     places: dict[Node, Site] = {}
     applied = {
-        endpoint: Event(f"{server.role.name}'s update", server.role)
+        endpoint: WaitPoint(f"{server.role.name}'s update", server.role)
         for endpoint, server in cluster.servers.items()
     }
     for trainer in cluster.trainers:
@@ -185,7 +183,10 @@ def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
 
 
 def _fetch_barriers(
-    graph: nx.DiGraph, trainer: Trainer, servers: Mapping[str, Server], applied: Mapping[str, Event]
+    graph: nx.DiGraph,
+    trainer: TrainerFacts,
+    servers: Mapping[str, ServerFacts],
+    applied: Mapping[str, WaitPoint],
 ) -> None:
     for site in trainer.barriers:
         for endpoint in site.op.attrs.get("endpoints", ()) if site.op.type == "fetch_barrier" else ():
@@ -193,7 +194,7 @@ def _fetch_barriers(
                 graph.add_edge(applied[endpoint], _node(site))
                 graph.add_edge(
                     _node(site),
-                    Event(f"{servers[endpoint].role.name}'s end of the step", servers[endpoint].role),
+                    WaitPoint(f"{servers[endpoint].role.name}'s end of the step", servers[endpoint].role),
                 )
 
 
@@ -210,11 +211,11 @@ def step_of_ranks(ranks: Mapping[JobRole, Sequence[tuple[int, Site]]]) -> tuple[
         numbers: Counter[int] = Counter()
         before: Node | None = None
         for ring, site in sites:
-            meeting = Event(f"collective {numbers[ring]} of ring {ring}", JobRole("trainer", 0))
+            point = WaitPoint(f"collective {numbers[ring]} of ring {ring}", JobRole("trainer", 0))
             numbers[ring] += 1
-            graph.add_edge(meeting, _node(site))
+            graph.add_edge(point, _node(site))
             if before is not None:
-                graph.add_edge(before, meeting)
+                graph.add_edge(before, point)
             before = _node(site)
     return graph, places
 

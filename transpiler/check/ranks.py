@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from fluidlite.ir.operator import Operator, OpRole
-from fluidlite.transpiler.check.facts import Findings, Site, declared, only
+from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of
 from fluidlite.transpiler.parts.op_kinds import REDUCTIONS, RING_OPS, is_collective, is_distributed
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
@@ -314,7 +314,7 @@ def _check_order(
             elif name in gradients and site.op.role & OpRole.Backward:
                 if name in done:
                     found.add(
-                        "reduce", site, f"it writes {name!r} behind op {done[name].number}, which reduces it"
+                        "reduce", site, f"it writes {name!r} after op {done[name].number}, which reduces it"
                     )
                 waiting[name] = site
 
@@ -357,45 +357,47 @@ def _check_snapshots(
     renewed.
     """
     for param, sites in reduced.items():
-        at = sites[0].number
-        before = [
+        taken = [
             site
-            for site in rank.main[:at]
+            for site in rank.main[: sites[0].number]
             if param in site.op.output_arg_names and site.op.type == "elementwise_sub"
         ]
-        if not before:
+        if taken:
+            snapshot = first_of(taken[-1].op.inputs, "X")
+            _check_mean_change(found, rank, param, sites[0], snapshot, count)
+            _check_first_snapshot(found, rank, param, snapshot)
+        else:
             found.add(
                 "snapshot",
                 sites[0],
-                f"no op in front takes {param!r} off its snapshot: the parameters themselves would be summed",
+                f"no op before takes {param!r} off its snapshot: the parameters themselves would be summed",
             )
-            continue
-        snapshot = only(before[-1].op.inputs, "X")
-        behind = [
-            site
-            for site in rank.main[at + 1 :]
-            if param in site.op.input_arg_names or param in site.op.output_arg_names
-        ]
-        scale = next(
-            (site for site in behind if site.op.type == "scale" and site.op.output_arg_names == [param]), None
+
+
+def _check_mean_change(
+    found: Findings, rank: RankReading, param: str, reduction: Site, snapshot: str, count: int
+) -> None:
+    """After its reduction a change is divided by the ranks, and applied to the snapshot, which is renewed."""
+    later = [
+        site
+        for site in rank.main[reduction.number + 1 :]
+        if param in site.op.input_arg_names or param in site.op.output_arg_names
+    ]
+    written = [site for site in later if site.op.output_arg_names == [param]]
+    scale = next((site for site in written if site.op.type == "scale"), None)
+    factor = 0.0 if scale is None else float(scale.op.attrs.get("scale", 1.0))
+    if not rank.shared and count > 1 and abs(factor * count - 1) > 1e-5:
+        found.add(
+            "average",
+            scale or reduction,
+            f"the summed difference of {param!r} is not divided by {count} ranks",
         )
-        if (
-            not rank.shared
-            and count > 1
-            and (scale is None or abs(float(scale.op.attrs.get("scale", 1.0)) * count - 1) > 1e-5)
-        ):
-            found.add(
-                "average",
-                scale or sites[0],
-                f"the summed difference of {param!r} is not divided by {count} ranks",
-            )
-        if not any(
-            site.op.type == "elementwise_sub" and only(site.op.inputs, "X") == snapshot for site in behind
-        ):
-            found.add("snapshot", sites[0], f"no op behind takes the averaged difference off {snapshot!r}")
-        if not any(site.op.type == "assign" and site.op.output_arg_names == [snapshot] for site in behind):
-            found.add("snapshot", sites[0], f"{snapshot!r} is not renewed from {param!r}")
-        _check_first_snapshot(found, rank, param, snapshot)
+    changes = [site for site in later if site.op.type == "elementwise_sub"]
+    if not any(first_of(site.op.inputs, "X") == snapshot for site in changes):
+        found.add("snapshot", reduction, f"no op after it takes the averaged difference off {snapshot!r}")
+    copies = [site for site in later if site.op.type == "assign"]
+    if not any(site.op.output_arg_names == [snapshot] for site in copies):
+        found.add("snapshot", reduction, f"{snapshot!r} is not renewed from {param!r}")
 
 
 def _check_first_snapshot(found: Findings, rank: RankReading, param: str, snapshot: str) -> None:
@@ -447,7 +449,7 @@ def _check_broadcasts(found: Findings, rank: RankReading, count: int) -> None:
 
 
 def _check_streams(found: Findings, rank: RankReading) -> None:
-    """A collective on its own stream starts behind c_sync_calc_stream and is done at c_sync_comm_stream."""
+    """A collective on its own stream starts after c_sync_calc_stream and is done at c_sync_comm_stream."""
     if any(site.op.type == "c_sync_calc_stream" for site in rank.main) or any(
         site.op.type == "c_sync_comm_stream" for site in rank.main
     ):

@@ -7,20 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fluidlite.transpiler.check.facts import (
-    Finding,
-    Findings,
-    Server,
-    Site,
-    Trainer,
-    read_server,
-    read_trainer,
-    writes,
-)
+from fluidlite.transpiler.check.arrivals import check_arrivals
+from fluidlite.transpiler.check.cluster import Cluster
+from fluidlite.transpiler.check.coverage import check_coverage
+from fluidlite.transpiler.check.facts import Finding, Findings, Site, writes
 from fluidlite.transpiler.check.flow import check_flow, fed_names, never_written
+from fluidlite.transpiler.check.links import check_links
 from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_of_ranks, step_of_servers
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
-from fluidlite.transpiler.check.servers import Cluster, check_cluster
+from fluidlite.transpiler.check.reading import ServerFacts, TrainerFacts, read_server, read_trainer
+from fluidlite.transpiler.check.servers import check_servers
 from fluidlite.transpiler.check.slices import check_placement, check_slices
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole, Programs
@@ -48,7 +44,7 @@ RULES: Mapping[str, str] = {
     "nranks": "communicators have the job's number of ranks, and its endpoints",
     "order": "a step sends what is written, then passes the barrier, then fetches, then joins",
     "pairing": "a parameter's gradient updates that parameter",
-    "reduce": "each gradient is reduced once, behind its last write and before its first use",
+    "reduce": "each gradient is reduced once, after its last write and before its first use",
     "ring": "a ring is made once, before it is used",
     "sent-twice": "a trainer sends a variable to a server once a step",
     "shape": "both ends of a link, and the inputs of an update, agree in shape",
@@ -69,8 +65,8 @@ RULES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Report:
-    """What the check found; `looked_at` are the roles whose programs were read, `ops` the number of their
-    ops.
+    """Findings of the check; `looked_at` are the roles whose programs were read, `ops` the number of their
+    ops, `pieces` that of variables which cross links.
     """
 
     findings: tuple[Finding, ...]
@@ -80,7 +76,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.findings
 
     def rules(self) -> frozenset[str]:
@@ -88,7 +84,10 @@ class Report:
         return frozenset(finding.rule for finding in self.findings)
 
     def __str__(self) -> str:
-        seen = f"{len(self.looked_at)} roles, {self.ops} ops, {self.pieces} variables a step on the links or in collectives"
+        seen = (
+            f"{len(self.looked_at)} roles, {self.ops} ops, {self.pieces} variables a step on the links or in "
+            "collectives"
+        )
         if self.ok:
             return f"ok: {seen}"
         return "\n".join([*map(str, self.findings), f"{len(self.findings)} findings in {seen}"])
@@ -120,9 +119,9 @@ class _Check:
         self.servers = self.listening()
         self.pieces = 0
 
-    def listening(self) -> dict[str, Server]:
+    def listening(self) -> dict[str, ServerFacts]:
         """The servers by endpoint."""
-        found: dict[str, Server] = {}
+        found: dict[str, ServerFacts] = {}
         for role, programs in self.programs.items():
             if role.kind == "trainer":
                 continue
@@ -168,7 +167,7 @@ class _Check:
                 self.found.add("trainer-id", role, f"the job has {self.count} trainers, numbered from 0")
             seen[role.name] = role
 
-    def check_trainer_flow(self, trainer: Trainer) -> None:
+    def check_trainer_flow(self, trainer: TrainerFacts) -> None:
         """Definition before use in a trainer's programs."""
         program, startup = trainer.programs.main, trainer.programs.startup
         check_flow(self.found, trainer.role, "startup", startup, (), trainer.local)
@@ -202,7 +201,8 @@ class _Check:
             self.is_sync(),
             any(server.geo for server in self.servers.values()),
         )
-        check_cluster(cluster)
+        for rules in (check_links, check_servers, check_arrivals, check_coverage):
+            rules(cluster)
         check_slices(cluster)
         check_barriers(cluster)
         check_cycles(self.found, *step_of_servers(cluster))

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.transpiler.check.facts import Findings, Piece, Server, Site, Trainer, declared, only, row_count
-from fluidlite.transpiler.check.servers import Cluster
+from fluidlite.transpiler.check.cluster import Cluster
+from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of, row_count
+from fluidlite.transpiler.check.reading import Piece, ServerFacts, TrainerFacts
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.op_kinds import update_of
 from fluidlite.transpiler.parts.roles import JobRole, Slice
@@ -43,7 +44,7 @@ def _check_split(found: Findings, site: Site) -> None:
     op = site.op
     sections = [int(rows) for rows in op.attrs.get("sections") or op.attrs.get("height_sections") or ()]
     outs = op.outputs.get("Out", [])
-    whole = declared(op.block, only(op.inputs, "X"))
+    whole = declared(op.block, first_of(op.inputs, "X"))
     if len(sections) != len(outs):
         found.add("slices", site, f"it has {len(sections)} sections {sections} for {len(outs)} slices")
         return
@@ -73,7 +74,7 @@ def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
     op = site.op
     if list(order) != sorted(order):
         found.add("slices", site, f"it joins {op.input_arg_names} in another order than they are fetched in")
-    whole = declared(op.block, only(op.outputs, "Out"))
+    whole = declared(op.block, first_of(op.outputs, "Out"))
     parts = [declared(op.block, name) for name in op.inputs.get("X", ())]
     if int(op.attrs.get("axis", 0)) != 0:
         found.add("slices", site, f"it joins slices along axis {op.attrs['axis']}, and they are rows")
@@ -100,7 +101,7 @@ def _by_site(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return list(groups.values())
 
 
-def _check_runtime_cuts(cluster: Cluster, trainer: Trainer) -> None:
+def _check_runtime_cuts(cluster: Cluster, trainer: TrainerFacts) -> None:
     """Sends and recvs that cut and join by themselves."""
     for group in _by_site(trainer.sent):
         if len(group[0].site.op.attrs.get("send_varnames") or ()) > 1:
@@ -127,12 +128,12 @@ def _same_rows(found: Findings, group: Sequence[Piece], rows: list[int]) -> None
         )
 
 
-def _check_tables(found: Findings, trainer: Trainer) -> None:
+def _check_tables(found: Findings, trainer: TrainerFacts) -> None:
     for group in _by_site(trainer.looked_up):
         _same_rows(found, group, [row_count(piece.shape) for piece in group])
 
 
-def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
+def _check_pairing(cluster: Cluster, trainer: TrainerFacts) -> None:
     """What is sent as a parameter's gradient must update what is fetched as that parameter (sends and
     recvs name it in op_role_var).
     """
@@ -153,7 +154,7 @@ def _check_pairing(cluster: Cluster, trainer: Trainer) -> None:
             )
 
 
-def _check_order(cluster: Cluster, trainer: Trainer) -> None:
+def _check_order(cluster: Cluster, trainer: TrainerFacts) -> None:
     """The k-th slice of the gradient must update the k-th slice of the parameter."""
     orders = {tuple(site.op.inputs.get("X", ())): site for site in trainer.joins if site.program == "main"}
     place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}
@@ -171,22 +172,22 @@ def _check_order(cluster: Cluster, trainer: Trainer) -> None:
             server = cluster.server(piece)
             param = None if server is None else _param_of(server, piece.remote)
             name = local.get((param, piece.endpoint)) if param is not None else None
-            for seats in (place, at_start):
-                if name in seats and seats[name][0] != number:
+            for places in (place, at_start):
+                if name in places and places[name][0] != number:
                     cluster.found.add(
                         "slices",
-                        seats[name][1],
-                        f"{name!r} is joined as slice {seats[name][0]}, and its gradient "
+                        places[name][1],
+                        f"{name!r} is joined as slice {places[name][0]}, and its gradient "
                         f"{piece.local!r} is slice {number}",
                     )
 
 
-def _param_of(server: Server, arrival: str) -> str | None:
+def _param_of(server: ServerFacts, arrival: str) -> str | None:
     """The one parameter that an arriving gradient updates."""
     gradient = arrival
     if arrival not in server.gradients:
         sums = [site for site in server.readers.get(arrival, ()) if site.op.type == "sum"]
-        gradient = only(sums[0].op.outputs, "Out") if sums else arrival
+        gradient = first_of(sums[0].op.outputs, "Out") if sums else arrival
     number = server.gradients.get(gradient)
     if number is None or not 0 < number < len(server.programs.main.blocks):
         return None
@@ -197,7 +198,7 @@ def _param_of(server: Server, arrival: str) -> str | None:
 
 
 # ---------------------------------------------------------------------- a job's own table
-def check_placement(found: Findings, job: Job, servers: Mapping[str, Server]) -> None:
+def check_placement(found: Findings, job: Job, servers: Mapping[str, ServerFacts]) -> None:
     """The job's slices must tile each parameter of the original program, on servers that exist and hold
     them.
     """
@@ -243,8 +244,7 @@ def _check_tiles(found: Findings, blame: JobRole, parts: Sequence[Slice], shape:
                 "slices",
                 blame,
                 f"slice {part.index} of {part.count} of {part.param!r} is {list(part.shape)}, and the "
-                f"parameter "
-                f"{list(shape)} has {len(parts)} slices of whole rows",
+                f"parameter {list(shape)} has {len(parts)} slices of whole rows",
             )
         row = part.first_row + row_count(part.shape)
     if row != row_count(shape):

@@ -3,6 +3,7 @@
 The same source is built under PaddlePaddle (which records) and under FluidLite (which is compared), so
 nothing here or in `programs/` may import either: `fluid` always comes in as an argument.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -75,31 +76,38 @@ def train(fluid: Any, feeds: dict[str, Feed], *fetch: Any) -> Built:
 def floats(*shape: int, low: float = -1.0, high: float = 1.0) -> Feed:
     def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return rng.uniform(low, high, shape).astype("float32"), []
+
     return make
 
 
 def ids(*shape: int, below: int, dtype: str = "int64") -> Feed:
     def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return rng.randint(0, below, shape).astype(dtype), []
+
     return make
 
 
 def fixed(value: Any, dtype: str = "float32", lengths: list[list[int]] | None = None) -> Feed:
     """The same array in every step."""
+
     def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         return np.asarray(value, dtype), lengths or []
+
     return make
 
 
-def sequences(count: int, longest: int, *width: int, below: int | None = None,
-              like: str | None = None) -> Feed:
+def sequences(
+    count: int, longest: int, *width: int, below: int | None = None, like: str | None = None
+) -> Feed:
     """`count` sequences of 1 to `longest` rows; whole numbers if `below` is given, as long as those of `like`."""
+
     def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         lengths = others[like][1] if like else [rng.randint(1, longest + 1, count).tolist()]
         shape = (sum(lengths[-1]),) + width
         if below is None:
             return rng.uniform(-1, 1, shape).astype("float32"), lengths
         return rng.randint(0, below, shape).astype("int64"), lengths
+
     return make
 
 
@@ -136,8 +144,8 @@ def layer_group(fluid: Any, shape: tuple[int, ...], made: dict[str, Layer], low:
     """Each layer over a trained tensor plus fed data, all gradients fetched, ten steps of SGD."""
     data = fluid.data(name="data", shape=list(shape), dtype="float32")
     offset = fluid.layers.create_parameter(
-        shape=list(shape), dtype="float32", name="offset",
-        default_initializer=fluid.initializer.Constant(0.0))
+        shape=list(shape), dtype="float32", name="offset", default_initializer=fluid.initializer.Constant(0.0)
+    )
     loss, fetch = each_layer(fluid, fluid.layers.elementwise_add(data, offset), made)
     fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
     block = fluid.default_main_program().global_block()  # some layers stop the gradient: then it has no name

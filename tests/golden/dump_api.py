@@ -4,6 +4,7 @@ Run under PaddlePaddle 1.8.5; nothing here is needed to use FluidLite.
 
     python tests/golden/dump_api.py [--pretty DIR]
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,25 +27,67 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GENERATED = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"}
 TYPE_NAMES = {"BOOL": "BOOLEAN", "BOOLS": "BOOLEANS"}
 MADE_UP = {
-    "INT": 1, "FLOAT": 1.0, "STRING": "made_up", "INTS": [1], "FLOATS": [1.0], "STRINGS": ["made_up"],
-    "BOOLEAN": True, "BOOLEANS": [True], "LONG": 1, "LONGS": [1],
+    "INT": 1,
+    "FLOAT": 1.0,
+    "STRING": "made_up",
+    "INTS": [1],
+    "FLOATS": [1.0],
+    "STRINGS": ["made_up"],
+    "BOOLEAN": True,
+    "BOOLEANS": [True],
+    "LONG": 1,
+    "LONGS": [1],
 }
 MADE_UP_FOR = {  # where a check refuses the plain made-up value
-    "pooling_type": "max", "pyramid_height": 2, "win_size": 2, "dtype": 5, "variances": [0.1, 0.1, 0.2, 0.2],
-    "unpooling_type": "max", "functor_list": ["relu", "elementwise_add"], "shape": [2, 2],
+    "pooling_type": "max",
+    "pyramid_height": 2,
+    "win_size": 2,
+    "dtype": 5,
+    "variances": [0.1, 0.1, 0.2, 0.2],
+    "unpooling_type": "max",
+    "functor_list": ["relu", "elementwise_add"],
+    "shape": [2, 2],
 }
 MODULES = [
-    "paddle.fluid", "paddle.fluid.layers", "paddle.fluid.optimizer", "paddle.fluid.initializer",
-    "paddle.fluid.regularizer", "paddle.fluid.clip", "paddle.fluid.io", "paddle.fluid.metrics",
-    "paddle.fluid.nets", "paddle.fluid.framework", "paddle.fluid.backward", "paddle.fluid.executor",
-    "paddle.fluid.compiler", "paddle.fluid.parallel_executor", "paddle.fluid.data",
-    "paddle.fluid.data_feeder", "paddle.fluid.reader", "paddle.fluid.unique_name", "paddle.fluid.profiler",
-    "paddle.fluid.param_attr", "paddle.fluid.average", "paddle.fluid.evaluator", "paddle.fluid.debugger",
-    "paddle.fluid.layer_helper", "paddle.fluid.dataset", "paddle.fluid.transpiler", "paddle.fluid.lod_tensor",
-    "paddle.fluid.input", "paddle.fluid.install_check", "paddle.fluid.dygraph_grad_clip",
-    "paddle.fluid.generator", "paddle.fluid.communicator", "paddle.fluid.trainer_factory",
-    "paddle.fluid.device_worker", "paddle.fluid.trainer_desc", "paddle.fluid.layers.math_op_patch",
-    "paddle.reader", "paddle.batch", "paddle.dataset",
+    "paddle.fluid",
+    "paddle.fluid.layers",
+    "paddle.fluid.optimizer",
+    "paddle.fluid.initializer",
+    "paddle.fluid.regularizer",
+    "paddle.fluid.clip",
+    "paddle.fluid.io",
+    "paddle.fluid.metrics",
+    "paddle.fluid.nets",
+    "paddle.fluid.framework",
+    "paddle.fluid.backward",
+    "paddle.fluid.executor",
+    "paddle.fluid.compiler",
+    "paddle.fluid.parallel_executor",
+    "paddle.fluid.data",
+    "paddle.fluid.data_feeder",
+    "paddle.fluid.reader",
+    "paddle.fluid.unique_name",
+    "paddle.fluid.profiler",
+    "paddle.fluid.param_attr",
+    "paddle.fluid.average",
+    "paddle.fluid.evaluator",
+    "paddle.fluid.debugger",
+    "paddle.fluid.layer_helper",
+    "paddle.fluid.dataset",
+    "paddle.fluid.transpiler",
+    "paddle.fluid.lod_tensor",
+    "paddle.fluid.input",
+    "paddle.fluid.install_check",
+    "paddle.fluid.dygraph_grad_clip",
+    "paddle.fluid.generator",
+    "paddle.fluid.communicator",
+    "paddle.fluid.trainer_factory",
+    "paddle.fluid.device_worker",
+    "paddle.fluid.trainer_desc",
+    "paddle.fluid.layers.math_op_patch",
+    "paddle.reader",
+    "paddle.batch",
+    "paddle.dataset",
 ]
 
 
@@ -169,7 +212,8 @@ def describe_gradient(proto: Any) -> list[dict[str, Any]]:
 def describe_gradient_op(forward: Any, grad: Any) -> dict[str, Any]:
     own = [name for name in grad.attr_names() if name not in GENERATED]
     changed = {
-        name: [attr_type_name(grad, name), attr_value(grad, name)] for name in sorted(own)
+        name: [attr_type_name(grad, name), attr_value(grad, name)]
+        for name in sorted(own)
         if not forward.has_attr(name) or attr_value(forward, name) != attr_value(grad, name)
     }
     dropped = sorted(set(forward.attr_names()) - set(own) - GENERATED)
@@ -193,7 +237,9 @@ def slot_flags(slot: Any, is_output: bool) -> list[Any]:
 def describe_op(proto: Any) -> dict[str, Any]:
     attrs = in_child(lambda: describe_attrs(proto))
     if "error" in attrs:
-        attrs = {attr.name: [attr_kind(attr), "unknown"] for attr in proto.attrs if attr.name not in GENERATED}
+        attrs = {
+            attr.name: [attr_kind(attr), "unknown"] for attr in proto.attrs if attr.name not in GENERATED
+        }
     return {
         "inputs": [slot_flags(slot, False) for slot in proto.inputs],
         "outputs": [slot_flags(slot, True) for slot in proto.outputs],
@@ -263,7 +309,9 @@ def framework_classes() -> tuple[type, ...]:
 
 
 def public_names(module: Any) -> list[str]:
-    return sorted(set(getattr(module, "__all__", [])) | {name for name in vars(module) if not name.startswith("_")})
+    return sorted(
+        set(getattr(module, "__all__", [])) | {name for name in vars(module) if not name.startswith("_")}
+    )
 
 
 def describe_module(module: Any) -> dict[str, Any]:
@@ -284,8 +332,12 @@ def describe_module(module: Any) -> dict[str, Any]:
 
 def module_names() -> list[str]:
     names = list(MODULES)
-    for parent in ("paddle.fluid.layers", "paddle.fluid.transpiler", "paddle.fluid.incubate.fleet",
-                   "paddle.fluid.contrib"):
+    for parent in (
+        "paddle.fluid.layers",
+        "paddle.fluid.transpiler",
+        "paddle.fluid.incubate.fleet",
+        "paddle.fluid.contrib",
+    ):
         package = importlib.import_module(parent)
         names += sorted(info[1] for info in pkgutil.iter_modules(package.__path__, parent + "."))
     return list(dict.fromkeys(names))
@@ -307,7 +359,9 @@ def describe_api() -> dict[str, Any]:
             continue
         described = describe_module(module)
         for key in described:
-            place = seen.setdefault(id(getattr(module, key, key)), name + "." + key) if key != "__all__" else ""
+            place = (
+                seen.setdefault(id(getattr(module, key, key)), name + "." + key) if key != "__all__" else ""
+            )
             if place and place != name + "." + key:
                 described[key] = "same as " + place
         result[name] = described

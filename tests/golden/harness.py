@@ -3,6 +3,7 @@
 `fluid` is an argument everywhere: the same checks run under FluidLite and, to try the checks themselves, under
 PaddlePaddle.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -22,21 +23,55 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(HERE, "runs")
 RTOL = 1e-4  # of each element, and of the largest magnitude in the array: Adam turns rounding into steps
 FLOOR = 1e-7  # sums that cancel leave rounding noise of about this size
-FLOORS = {"vgg": 3e-6, "alexnet": 1e-6, "norm_layers": 1e-6}  # the bias before a normalisation: nothing but noise
+FLOORS = {
+    "vgg": 3e-6,
+    "alexnet": 1e-6,
+    "norm_layers": 1e-6,
+}  # the bias before a normalisation: nothing but noise
 
 Values = Dict[str, np.ndarray]  # noqa: UP006
 Lengths = List[List[int]]  # noqa: UP006
 
 # Attributes that steer PaddlePaddle's other back ends, or that only Paddle's debugging reads.
-IGNORED = frozenset([
-    "op_callstack", "op_device", "use_mkldnn", "use_cudnn", "use_quantizer", "mkldnn_data_type",
-    "exhaustive_search", "workspace_size_MB", "Scale_in", "Scale_out", "Scale_in_eltwise", "Scale_weights",
-    "force_fp32_output", "fuse_relu", "fuse_brelu", "fuse_brelu_threshold", "fuse_activation", "fuse_alpha",
-    "fuse_beta", "fuse_residual_connection", "fuse_relu_before_depthwise_conv", "fuse_with_relu",
-    "x_data_format", "y_data_format", "scale_x", "scale_y", "scale_out", "grad_inplace", "is_test_grad",
-    "sub_block", "grad_block", "skip_eager_deletion_vars", "__fusion_type", "with_quant_attr",
-    "cudnn_is_available",
-])
+IGNORED = frozenset(
+    [
+        "op_callstack",
+        "op_device",
+        "use_mkldnn",
+        "use_cudnn",
+        "use_quantizer",
+        "mkldnn_data_type",
+        "exhaustive_search",
+        "workspace_size_MB",
+        "Scale_in",
+        "Scale_out",
+        "Scale_in_eltwise",
+        "Scale_weights",
+        "force_fp32_output",
+        "fuse_relu",
+        "fuse_brelu",
+        "fuse_brelu_threshold",
+        "fuse_activation",
+        "fuse_alpha",
+        "fuse_beta",
+        "fuse_residual_connection",
+        "fuse_relu_before_depthwise_conv",
+        "fuse_with_relu",
+        "x_data_format",
+        "y_data_format",
+        "scale_x",
+        "scale_y",
+        "scale_out",
+        "grad_inplace",
+        "is_test_grad",
+        "sub_block",
+        "grad_block",
+        "skip_eager_deletion_vars",
+        "__fusion_type",
+        "with_quant_attr",
+        "cudnn_is_available",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -85,13 +120,13 @@ class Golden:
             sizes = [int(np.prod(shape, dtype=int)) for shape in track["shapes"]]
             start = sum(sizes[:step])
             shape = track["shapes"][step] or self.scalar
-            flat = self.arrays[f"{kind}/{index}/{number}"][start:start + sizes[step]]
+            flat = self.arrays[f"{kind}/{index}/{number}"][start : start + sizes[step]]
             lengths = track["lengths"][step] if "lengths" in track else []
             yield Fetched(track["name"], flat.reshape(shape), lengths)
 
 
 def recorded_cases() -> list[str]:
-    return sorted(name[:-len(".npz")] for name in os.listdir(RUNS) if name.endswith(".npz"))
+    return sorted(name[: -len(".npz")] for name in os.listdir(RUNS) if name.endswith(".npz"))
 
 
 # --------------------------------------------------------------------- running
@@ -121,7 +156,9 @@ class Replay:
     def __init__(self, fluid: Any, golden: Golden) -> None:
         self.fluid, self.golden = fluid, golden
         self.scope, self.exe = fluid.Scope(), fluid.Executor(fluid.CPUPlace())
-        self.programs = [fluid.Program.parse_from_string(golden.program(index)) for index in range(len(golden.runs))]
+        self.programs = [
+            fluid.Program.parse_from_string(golden.program(index)) for index in range(len(golden.runs))
+        ]
         self.floor = FLOORS.get(golden.name, FLOOR)
         self.expected = golden.persistables("init")
         for name, value in self.expected.items():
@@ -131,7 +168,9 @@ class Replay:
         """Run one program once: what the recording fetches, by name."""
         feeds = {name: to_feed(self.fluid, fed) for name, fed in self.golden.feeds(index, step).items()}
         names = [one.name for one in self.golden.fetches(index, step)]
-        found = self.exe.run(self.programs[index], feed=feeds, fetch_list=names, scope=self.scope, return_numpy=False)
+        found = self.exe.run(
+            self.programs[index], feed=feeds, fetch_list=names, scope=self.scope, return_numpy=False
+        )
         return dict(zip(names, found))
 
     def run(self, index: int, step: int) -> None:
@@ -182,7 +221,7 @@ def default_of(op_type: str, attr: str) -> Any:
     if attr in STAMPS:
         return STAMPS[attr]
     while op_type not in PROTOS and op_type.endswith("_grad"):
-        op_type = op_type[:-len("_grad")]
+        op_type = op_type[: -len("_grad")]
     entry = PROTOS.get(op_type, {"attrs": {}})["attrs"].get(attr)
     return None if entry is None or entry[1] == "required" else entry[1]
 
@@ -206,7 +245,7 @@ def same_attr(left: Any, right: Any) -> bool:
 def attrs_of(op: Any) -> dict[str, Any]:
     """The attributes that count; name scopes without their numbers, which count up through the whole process."""
     found = {name: op.attr(name) for name in op.attr_names if name not in IGNORED}
-    if "original_output_grad" in found:                # from a set of strings, like the slots (see slots_of)
+    if "original_output_grad" in found:  # from a set of strings, like the slots (see slots_of)
         found["original_output_grad"] = sorted(found["original_output_grad"])
     if "op_namescope" in found:
         found["op_namescope"] = re.sub(r"_\d+/", "/", found["op_namescope"])
@@ -240,10 +279,12 @@ def op_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
 def type_differences(where: str, built: Sequence[str], recorded: Sequence[str]) -> list[str]:
     """The first place where two lists of operator types part."""
     for index in range(max(len(built), len(recorded))):
-        mine, theirs = built[index:index + 1], recorded[index:index + 1]
+        mine, theirs = built[index : index + 1], recorded[index : index + 1]
         if mine != theirs:
-            return [f"{where}: operators part at {index}: {list(built[index:index + 4])}; "
-                    f"Paddle has {list(recorded[index:index + 4])}"]
+            return [
+                f"{where}: operators part at {index}: {list(built[index : index + 4])}; "
+                f"Paddle has {list(recorded[index : index + 4])}"
+            ]
     return []
 
 
@@ -254,7 +295,9 @@ def facts_of(var: Any) -> dict[str, Any]:
             value = getattr(var, name)
         except Exception:  # Paddle's arrays and step scopes have none of these
             continue
-        facts[name] = [max(size, -1) for size in value] if name == "shape" else value if value is None else int(value)
+        facts[name] = (
+            [max(size, -1) for size in value] if name == "shape" else value if value is None else int(value)
+        )
     return facts
 
 
@@ -266,7 +309,11 @@ def var_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
         del theirs["shape"]  # expand_as of 1.8.5 says zeros until it runs
     if "@GRAD" in recorded.name or recorded.name.startswith("beam_search_"):
         theirs.pop("lod_level", None)  # 1.8.5's depends on which op wrote the gradient first
-    if recorded.name.startswith("sequence_pool_") and recorded.name.endswith(".tmp_1") or recorded.name.startswith("edit_distance_"):
+    if (
+        recorded.name.startswith("sequence_pool_")
+        and recorded.name.endswith(".tmp_1")
+        or recorded.name.startswith("edit_distance_")
+    ):
         theirs.pop("dtype", None)  # positions are integers and distances are not, whatever 1.8.5 declares
     if recorded.name.startswith("sequence_pad_"):
         theirs.pop("shape", None)  # 1.8.5 takes the longest sequence for known, and for 1
@@ -312,11 +359,18 @@ def python_differences(where: str, program: Any, recorded: dict[str, Any]) -> It
 
 def running_blocks(program: Any) -> list[Any]:
     """The blocks that run: Paddle's recomputation leaves two more behind, to which no operator refers."""
-    used = {0} | {op._block_attr_id("sub_block") for block in program.blocks for op in block.ops if op.has_attr("sub_block")}
+    used = {0} | {
+        op._block_attr_id("sub_block")
+        for block in program.blocks
+        for op in block.ops
+        if op.has_attr("sub_block")
+    }
     return [block for block in program.blocks if block.idx in used]
 
 
-def program_differences(fluid: Any, where: str, built: Any, data: bytes, python: dict[str, Any]) -> Iterator[str]:
+def program_differences(
+    fluid: Any, where: str, built: Any, data: bytes, python: dict[str, Any]
+) -> Iterator[str]:
     recorded = fluid.Program.parse_from_string(data)
     blocks = [running_blocks(program) for program in (built, recorded)]
     if len(blocks[0]) != len(blocks[1]):
@@ -332,6 +386,7 @@ def build_differences(fluid: Any, golden: Golden) -> list[str]:
     built, startup = construct(fluid, load_cases()[golden.name])
     lines = list(program_differences(fluid, "startup", startup, golden.program(None), golden.meta["startup"]))
     for index, run in enumerate(built.steps + built.after):
-        lines += program_differences(fluid, f"program {index}", run.program, golden.program(index),
-                                     golden.runs[index])
+        lines += program_differences(
+            fluid, f"program {index}", run.program, golden.program(index), golden.runs[index]
+        )
     return lines

@@ -1,4 +1,5 @@
 """The small models that are saved: training programs, and the part of each that is kept for inference."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,12 +31,15 @@ def convnet(fluid: Any) -> Model:
     image = fluid.layers.data(name="image", shape=[1, 6, 6], dtype="float32")
     label = fluid.layers.data(name="label", shape=[1], dtype="int64")
     conv = fluid.layers.conv2d(image, num_filters=3, filter_size=3, bias_attr=False)
-    norm = fluid.layers.batch_norm(conv, act="relu", moving_mean_name="running_mean",
-                                   moving_variance_name="running_variance")
+    norm = fluid.layers.batch_norm(
+        conv, act="relu", moving_mean_name="running_mean", moving_variance_name="running_variance"
+    )
     pooled = fluid.layers.pool2d(norm, pool_size=2, pool_stride=2)
     predicted = fluid.layers.fc(fluid.layers.dropout(pooled, 0.2), size=3, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(predicted, label))
-    fluid.optimizer.Momentum(learning_rate=fluid.layers.exponential_decay(0.1, 2, 0.5), momentum=0.9).minimize(loss)
+    fluid.optimizer.Momentum(
+        learning_rate=fluid.layers.exponential_decay(0.1, 2, 0.5), momentum=0.9
+    ).minimize(loss)
     feeds = {"image": floats(2, 1, 6, 6), "label": ids(2, 1, below=3)}
     return Model(fluid.default_main_program(), feeds, ["image"], [predicted, pooled])
 

@@ -1,4 +1,5 @@
 """Read the models that Paddle saved, use them, and write the same files again."""
+
 from __future__ import annotations
 
 import json
@@ -33,7 +34,7 @@ class SavedModel:
         return os.path.join(self.folder, *parts)
 
     def group(self, prefix: str) -> dict[str, np.ndarray]:
-        return {key[len(prefix):]: value for key, value in self.arrays.items() if key.startswith(prefix)}
+        return {key[len(prefix) :]: value for key, value in self.arrays.items() if key.startswith(prefix)}
 
     def inputs(self) -> dict[str, Fetched]:
         lengths = self.meta["lengths"]

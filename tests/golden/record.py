@@ -12,6 +12,7 @@ removed), the persistables of three moments (`init`: after the startup program; 
 and `feed/<i>/<k>` and `fetch/<i>/<k>`, all steps flattened into one array. Names, shapes and sequence lengths
 are in `meta`. One array a variable would triple the files: an entry of an archive costs 300 bytes.
 """
+
 from __future__ import annotations
 
 import json
@@ -58,8 +59,11 @@ def python_side(program: Any) -> dict[str, list[Any]]:
     pairs = [(block.idx, var) for block in program.blocks for var in block.vars.values()]
     return {
         "stop_gradient": sorted([index, var.name] for index, var in pairs if var.stop_gradient),
-        "parameters": sorted([index, var.name, var.trainable] for index, var in pairs
-                             if isinstance(var, fluid.framework.Parameter)),
+        "parameters": sorted(
+            [index, var.name, var.trainable]
+            for index, var in pairs
+            if isinstance(var, fluid.framework.Parameter)
+        ),
     }
 
 
@@ -128,8 +132,12 @@ class RunRecord:
         made = make_feeds(self.run.feeds, rng, step)
         for track in self.feeds:
             track.add(*made[track.name])
-        values = exe.run(self.run.program, feed={name: to_tensor(fed) for name, fed in made.items()},
-                         fetch_list=self.run.fetch, return_numpy=False)
+        values = exe.run(
+            self.run.program,
+            feed={name: to_tensor(fed) for name, fed in made.items()},
+            fetch_list=self.run.fetch,
+            return_numpy=False,
+        )
         for track, value in zip(self.fetches, values):
             track.add(np.array(value), value.recursive_sequence_lengths())
 
@@ -142,13 +150,17 @@ class RunRecord:
         return result
 
     def meta(self) -> dict[str, Any]:
-        return {"feeds": [track.meta() for track in self.feeds], "fetches": [track.meta() for track in self.fetches],
-                **self.python}
+        return {
+            "feeds": [track.meta() for track in self.feeds],
+            "fetches": [track.meta() for track in self.fetches],
+            **self.python,
+        }
 
 
 def changed(before: dict[str, np.ndarray], now: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {
-        name: value for name, value in now.items()
+        name: value
+        for name, value in now.items()
         if name not in before or before[name].tobytes() != value.tobytes()
     }
 
@@ -181,18 +193,22 @@ def record(built: Built, startup: Any) -> tuple[dict[str, np.ndarray], dict[str,
         exe.run(distinct_seeds(startup))
         moments.add("init")
         for step in range(STEPS):
-            for one in records[:len(built.steps)]:
+            for one in records[: len(built.steps)]:
                 one.step(exe, rng, step)
         moments.add("final")
-        for number, one in enumerate(records[len(built.steps):]):
+        for number, one in enumerate(records[len(built.steps) :]):
             one.step(exe, rng, STEPS)
             moments.add(f"after{number}")
     arrays = dict(moments.arrays, startup=program_bytes(startup))
     for index, one in enumerate(records):
         arrays.update(one.arrays(index))
-    return arrays, {"steps": STEPS, "step_runs": len(built.steps), "persistables": moments.index,
-                    "startup": python_side(startup),
-                    "runs": [one.meta() for one in records]}
+    return arrays, {
+        "steps": STEPS,
+        "step_runs": len(built.steps),
+        "persistables": moments.index,
+        "startup": python_side(startup),
+        "runs": [one.meta() for one in records],
+    }
 
 
 def record_case(name: str, build: Build) -> None:

@@ -8,6 +8,7 @@ Each model becomes a folder `models/<name>/` with `inference/` (a file a paramet
 (`__params__` in one file), `persistables/`, `persistables_combined/all`, `params/`, `saved.pdmodel|pdparams|pdopt`
 (from fluid.save) and `example.npz`: `meta`, one input, what the inference model makes of it, every persistable.
 """
+
 from __future__ import annotations
 
 import json
@@ -43,9 +44,18 @@ def without_callstacks(path: str) -> None:
 
 def save_everywhere(exe: Any, model: Model, folder: str) -> None:
     program = model.program
-    fluid.io.save_inference_model(os.path.join(folder, "inference"), model.inputs, model.outputs, exe, program)
-    fluid.io.save_inference_model(os.path.join(folder, "inference_combined"), model.inputs, model.outputs, exe, program,
-                                  model_filename="model", params_filename="__params__")
+    fluid.io.save_inference_model(
+        os.path.join(folder, "inference"), model.inputs, model.outputs, exe, program
+    )
+    fluid.io.save_inference_model(
+        os.path.join(folder, "inference_combined"),
+        model.inputs,
+        model.outputs,
+        exe,
+        program,
+        model_filename="model",
+        params_filename="__params__",
+    )
     fluid.io.save_persistables(exe, os.path.join(folder, "persistables"), program)
     fluid.io.save_persistables(exe, os.path.join(folder, "persistables_combined"), program, filename="all")
     fluid.io.save_params(exe, os.path.join(folder, "params"), program)
@@ -58,8 +68,12 @@ def example(exe: Any, folder: str, fed: dict[str, Fed]) -> dict[str, Any]:
     made = exe.run(program, feed={name: to_tensor(fed[name]) for name in feed_names}, fetch_list=targets)
     arrays = {"in/" + name: fed[name][0] for name in feed_names}
     arrays.update({f"out/{number}": value for number, value in enumerate(made)})
-    meta = {"paddle": paddle.__version__, "feeds": feed_names, "targets": [target.name for target in targets],
-            "lengths": {name: fed[name][1] for name in feed_names}}
+    meta = {
+        "paddle": paddle.__version__,
+        "feeds": feed_names,
+        "targets": [target.name for target in targets],
+        "lengths": {name: fed[name][1] for name in feed_names},
+    }
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     return arrays
 

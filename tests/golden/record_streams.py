@@ -14,7 +14,7 @@ import paddle.fluid as fluid
 from paddle.fluid import core
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "io")
-DTYPES = ["float32", "float64", "int8", "int32", "int64"]          # op save has no kernel for others
+DTYPES = ["float32", "float64", "int8", "int32", "int64"]  # op save has no kernel for others
 
 
 def main() -> None:
@@ -27,7 +27,9 @@ def main() -> None:
     tensor = scope.var("sequence").get_tensor()
     tensor.set(np.arange(5).reshape(5, 1), place)
     tensor.set_recursive_sequence_lengths([[2, 1], [1, 3, 1]])
-    block.create_var(name="rows", shape=[9, 2], dtype="float32", type=core.VarDesc.VarType.SELECTED_ROWS, persistable=True)
+    block.create_var(
+        name="rows", shape=[9, 2], dtype="float32", type=core.VarDesc.VarType.SELECTED_ROWS, persistable=True
+    )
     rows = scope.var("rows").get_selected_rows()
     rows.set_height(9)
     rows.set_rows([7, 2, 7])

@@ -1,4 +1,5 @@
 """What PaddlePaddle 1.8.5 builds and computes for single layers and operators, recorded, and how it is compared."""
+
 from __future__ import annotations
 
 import gzip
@@ -10,9 +11,15 @@ from . import gradients, operators, sequences, tensor_layers
 
 PATH = str(pathlib.Path(__file__).parent / "facts.json.gz")
 GROUPS = {
-    "values": tensor_layers.values, "shapes": tensor_layers.shapes, "arithmetic": tensor_layers.arithmetic,
-    "parts": tensor_layers.parts, "operators": operators.operators, "indices": operators.indices,
-    "sequences": sequences.sequences, "gradients": gradients.gradients, "second": gradients.second,
+    "values": tensor_layers.values,
+    "shapes": tensor_layers.shapes,
+    "arithmetic": tensor_layers.arithmetic,
+    "parts": tensor_layers.parts,
+    "operators": operators.operators,
+    "indices": operators.indices,
+    "sequences": sequences.sequences,
+    "gradients": gradients.gradients,
+    "second": gradients.second,
 }
 
 

@@ -2,6 +2,7 @@
 
 The same source runs under PaddlePaddle 1.8.5 (`record.py`) and under FluidLite (the tests): `fluid` is an argument.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -15,11 +16,32 @@ Cases = Dict[str, Case]  # noqa: UP006
 Facts = Dict[str, Any]  # noqa: UP006
 
 # roles and places in the source have tests of their own; the rest steers back ends that are not here
-IGNORED = frozenset([
-    "op_callstack", "op_device", "op_role", "op_role_var", "op_namescope", "use_mkldnn", "use_cudnn", "use_quantizer", "x_data_format",
-    "y_data_format", "mkldnn_data_type", "Scale_in", "Scale_out", "Scale_x", "Scale_y", "scale_x", "scale_y", "scale_out", "head_number",
-    "fused_reshape_Out", "fused_transpose_Out", "force_fp32_output",
-])
+IGNORED = frozenset(
+    [
+        "op_callstack",
+        "op_device",
+        "op_role",
+        "op_role_var",
+        "op_namescope",
+        "use_mkldnn",
+        "use_cudnn",
+        "use_quantizer",
+        "x_data_format",
+        "y_data_format",
+        "mkldnn_data_type",
+        "Scale_in",
+        "Scale_out",
+        "Scale_x",
+        "Scale_y",
+        "scale_x",
+        "scale_y",
+        "scale_out",
+        "head_number",
+        "fused_reshape_Out",
+        "fused_transpose_Out",
+        "force_fp32_output",
+    ]
+)
 BATCH = 3
 
 
@@ -32,8 +54,10 @@ class Fed:
 
 def declare(fluid: Any) -> Callable[..., Any]:
     """Declares a fed variable of fixed rank, -1 standing for the batch."""
+
     def data(name: str = "x", shape: Any = (None, 4), dtype: str = "float32") -> Any:
         return fluid.data(name=name, shape=list(shape), dtype=dtype)
+
     return data
 
 
@@ -56,19 +80,33 @@ def plain(value: Any) -> Any:
 def _operator(op: Any) -> List[Any]:  # noqa: UP006
     inputs = {slot: op.input(slot) for slot in sorted(op.input_names) if op.input(slot)}
     outputs = {slot: op.output(slot) for slot in sorted(op.output_names) if op.output(slot)}
-    return [op.type, inputs, outputs, {name: plain(op.attr(name)) for name in sorted(op.attr_names) if name not in IGNORED}]
+    return [
+        op.type,
+        inputs,
+        outputs,
+        {name: plain(op.attr(name)) for name in sorted(op.attr_names) if name not in IGNORED},
+    ]
 
 
 def _variable(var: Any) -> Facts:
-    facts: Facts = {"type": int(var.type), "persistable": bool(var.persistable), "stop_gradient": bool(var.stop_gradient)}
+    facts: Facts = {
+        "type": int(var.type),
+        "persistable": bool(var.persistable),
+        "stop_gradient": bool(var.stop_gradient),
+    }
     with contextlib.suppress(Exception):  # Paddle's lists of places have none of these
-        facts.update(shape=[max(size, -1) for size in var.shape], dtype=int(var.dtype), lod_level=int(var.lod_level))
+        facts.update(
+            shape=[max(size, -1) for size in var.shape], dtype=int(var.dtype), lod_level=int(var.lod_level)
+        )
     return facts
 
 
 def _program(program: Any) -> Facts:
     block = program.global_block()
-    return {"ops": [_operator(op) for op in block.ops], "vars": {name: _variable(var) for name, var in sorted(block.vars.items())}}
+    return {
+        "ops": [_operator(op) for op in block.ops],
+        "vars": {name: _variable(var) for name, var in sorted(block.vars.items())},
+    }
 
 
 def _feeds(fluid: Any, program: Any, given: Dict[str, Fed]) -> Dict[str, Any]:  # noqa: UP006
@@ -88,7 +126,12 @@ def _feeds(fluid: Any, program: Any, given: Dict[str, Fed]) -> Dict[str, Any]:  
 
 def _value(tensor: Any) -> List[Any]:  # noqa: UP006
     array = np.array(tensor)
-    return [str(array.dtype), list(array.shape), array.astype("float64").reshape(-1).tolist(), tensor.recursive_sequence_lengths()]
+    return [
+        str(array.dtype),
+        list(array.shape),
+        array.astype("float64").reshape(-1).tolist(),
+        tensor.recursive_sequence_lengths(),
+    ]
 
 
 def observe(fluid: Any, case: Case) -> Facts:
@@ -140,7 +183,11 @@ def _program_differences(mine: Facts, theirs: Facts) -> Iterator[str]:
 def _value_differences(mine: Any, theirs: Any) -> Iterator[str]:
     for index, (left, right) in enumerate(zip(mine, theirs)):
         for what, one, other in zip(("dtype", "shape", "values", "lengths"), left, right):
-            same = np.allclose(one, other, 1e-5, 1e-6, equal_nan=True) if what == "values" and len(one) == len(other) else one == other
+            same = (
+                np.allclose(one, other, 1e-5, 1e-6, equal_nan=True)
+                if what == "values" and len(one) == len(other)
+                else one == other
+            )
             if not same:
                 yield f"{what} of result {index}: {one}, Paddle has {other}"
 
@@ -150,5 +197,9 @@ def differences(mine: Facts, theirs: Facts) -> List[str]:  # noqa: UP006
     if "error" in mine or "error" in theirs:
         found, wanted = mine.get("error", ["no error"]), theirs.get("error", ["no error"])
         return [] if wanted[0] in found else [f"raises {found[0]}, Paddle raises {wanted[0]}"]
-    lines = [f"{name}: {line}" for name in ("main", "startup") for line in _program_differences(mine[name], theirs[name])]
+    lines = [
+        f"{name}: {line}"
+        for name in ("main", "startup")
+        for line in _program_differences(mine[name], theirs[name])
+    ]
     return lines + list(_value_differences(mine.get("values", []), theirs.get("values", [])))

@@ -1,7 +1,8 @@
 """Record the facts of all cases; run under PaddlePaddle 1.8.5, nothing here is needed to use FluidLite.
 
-    cd tests && python -m recorded.record
+cd tests && python -m recorded.record
 """
+
 from __future__ import annotations
 
 import gzip

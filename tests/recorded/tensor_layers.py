@@ -16,7 +16,9 @@ def values(fluid: Any) -> Cases:
     layers, data = fluid.layers, declare(fluid)
     return {
         "create_tensor": lambda: layers.assign(data(), layers.create_tensor("float32")),
-        "create_tensor_named": lambda: layers.assign(data(), layers.create_tensor("float32", name="abc", persistable=True)),
+        "create_tensor_named": lambda: layers.assign(
+            data(), layers.create_tensor("float32", name="abc", persistable=True)
+        ),
         "create_parameter": lambda: layers.create_parameter(
             [3, 4], "float32", default_initializer=fluid.initializer.Constant(2.0)
         ),
@@ -27,7 +29,9 @@ def values(fluid: Any) -> Cases:
             attr=fluid.ParamAttr(name="q", learning_rate=0.5),
             default_initializer=fluid.initializer.Constant(2.0),
         ),
-        "create_global_var": lambda: layers.create_global_var([2], 1.5, "float32", persistable=True, name="g"),
+        "create_global_var": lambda: layers.create_global_var(
+            [2], 1.5, "float32", persistable=True, name="g"
+        ),
         "cast": lambda: layers.cast(data(), "int32"),
         "cast2": lambda: layers.cast(data(dtype="int64"), "float64"),
         "cast_bad": lambda: layers.cast(3, "int32"),
@@ -40,7 +44,9 @@ def values(fluid: Any) -> Cases:
         ),
         "concat_bad": lambda: layers.concat([data("x", (2, 3)), data("y", (2, 4), "int64")], axis=1),
         "sums": lambda: layers.sums([data("x", (2, 3)), data("y", (2, 3))]),
-        "sums_out": lambda: layers.sums([data("x", (2, 3)), data("y", (2, 3))], out=layers.create_tensor("float32")),
+        "sums_out": lambda: layers.sums(
+            [data("x", (2, 3)), data("y", (2, 3))], out=layers.create_tensor("float32")
+        ),
         "sums1": lambda: layers.sums(data("x", (2, 3))),
         "sums_bad": lambda: layers.sums([data("x", (2, 3), "bool")]),
         "assign": lambda: layers.assign(data()),
@@ -51,7 +57,9 @@ def values(fluid: Any) -> Cases:
         "assign_np_b": lambda: layers.assign(np.array([True, False])),
         "assign_list": lambda: layers.assign([1, 2]),
         "assign_out": lambda: layers.assign(data("x", (2, 3)), layers.create_tensor("float32", name="o")),
-        "assign_np_out": lambda: layers.assign(np.ones((2, 2), "float32"), layers.create_tensor("float32", name="o")),
+        "assign_np_out": lambda: layers.assign(
+            np.ones((2, 2), "float32"), layers.create_tensor("float32", name="o")
+        ),
         "fill_like_batch": lambda: layers.fill_constant_batch_size_like(data(), [1, 5], "float32", 2.5),
         "fill_like_batch2": lambda: layers.fill_constant_batch_size_like(
             data(), [4, -1], "int64", 3, output_dim_idx=1, force_cpu=True
@@ -60,9 +68,13 @@ def values(fluid: Any) -> Cases:
         "fill_i": lambda: layers.fill_constant([2], "int64", 2**40),
         "fill_bool": lambda: layers.fill_constant([2], "bool", True),
         "fill_i2": lambda: layers.fill_constant([2], "int32", 7.9),
-        "fill_out": lambda: layers.fill_constant([2], "float32", 3, force_cpu=True, out=layers.create_tensor("float32")),
+        "fill_out": lambda: layers.fill_constant(
+            [2], "float32", 3, force_cpu=True, out=layers.create_tensor("float32")
+        ),
         "fill_shapevar": lambda: layers.fill_constant(layers.fill_constant([2], "int32", 3), "float32", 1.0),
-        "fill_shapelist": lambda: layers.fill_constant([2, layers.fill_constant([1], "int32", 3)], "float32", 1.0),
+        "fill_shapelist": lambda: layers.fill_constant(
+            [2, layers.fill_constant([1], "int32", 3)], "float32", 1.0
+        ),
         "fill_valvar": lambda: layers.fill_constant([2], "float32", layers.fill_constant([1], "float32", 3)),
         "fill_bad": lambda: layers.fill_constant([2], "uint8", 1),
         "fill_bad2": lambda: layers.fill_constant(2, "float32", 1),
@@ -104,7 +116,9 @@ def values(fluid: Any) -> Cases:
         "full1": lambda: layers.full([2], 3.0),
         "full_dev": lambda: layers.full([2], 3, device="cpu", name="z"),
         "full_like": lambda: layers.full_like(data("x", (2, 3)), 3.5),
-        "full_like2": lambda: layers.full_like(data("x", (2, 3)), 3.5, dtype="int32", stop_gradient=False, name="n"),
+        "full_like2": lambda: layers.full_like(
+            data("x", (2, 3)), 3.5, dtype="int32", stop_gradient=False, name="n"
+        ),
         "arange": lambda: layers.arange(0, 5),
         "arange2": lambda: layers.arange(0, 5.5, 2, dtype="float32"),
         "zeros_bad": lambda: layers.zeros([2], "bool"),
@@ -140,7 +154,9 @@ def shapes(fluid: Any) -> Cases:
         "reshape_neg": lambda: layers.reshape(data("x", (None, 3, 4)), [-1, 6]),
         "reshape_neg0": lambda: layers.reshape(data("x", (None, 3, 4)), [0, -1]),
         "reshape_var": lambda: layers.reshape(data("x", (2, 3, 4)), layers.assign(np.array([4, 6], "int32"))),
-        "reshape_vlist": lambda: layers.reshape(data("x", (2, 3, 4)), [layers.fill_constant([1], "int32", 4), -1]),
+        "reshape_vlist": lambda: layers.reshape(
+            data("x", (2, 3, 4)), [layers.fill_constant([1], "int32", 4), -1]
+        ),
         "reshape_actual": lambda: layers.reshape(
             data("x", (2, 3, 4)), [4, 6], actual_shape=layers.assign(np.array([6, 4], "int32"))
         ),
@@ -158,7 +174,9 @@ def shapes(fluid: Any) -> Cases:
         "unsqueeze": lambda: layers.unsqueeze(data("x", (2, 3)), [0, 2]),
         "unsqueeze_i": lambda: layers.unsqueeze(data("x", (2, 3)), -1),
         "unsqueeze_v": lambda: layers.unsqueeze(data("x", (2, 3)), layers.fill_constant([1], "int32", 1)),
-        "unsqueeze_vl": lambda: layers.unsqueeze(data("x", (2, 3)), [0, layers.fill_constant([1], "int32", 1)]),
+        "unsqueeze_vl": lambda: layers.unsqueeze(
+            data("x", (2, 3)), [0, layers.fill_constant([1], "int32", 1)]
+        ),
         "flatten": lambda: layers.flatten(data("x", (2, 3, 4)), 2),
         "flatten0": lambda: layers.flatten(data("x", (2, 3, 4)), 0),
         "flatten_b": lambda: layers.flatten(data("x", (None, 3, 4)), 1, name="f"),
@@ -209,7 +227,8 @@ def arithmetic(fluid: Any) -> Cases:
 
     cases: Cases = {op: lambda op=op: binary(op)(data("x", (2, 3, 4)), data("y", (3,)), axis=1) for op in OPS}
     cases.update(
-        (op + "_act", lambda op=op: binary(op)(data("x", (2, 3)), data("y", (2, 3)), act="relu", name="nm")) for op in OPS
+        (op + "_act", lambda op=op: binary(op)(data("x", (2, 3)), data("y", (2, 3)), act="relu", name="nm"))
+        for op in OPS
     )
     cases.update(
         (op, lambda op=op: binary(op)(data("x", (2, 3), "int64"), layers.fill_constant([3], "int64", 2)))
@@ -228,7 +247,9 @@ def arithmetic(fluid: Any) -> Cases:
             "scale_bad": lambda: layers.scale(3),
             "addcmul": lambda: layers.addcmul(data("x", (2, 3)), data("y", (2, 3)), data("z", (2, 3)), 2.0),
             "addcmul2": lambda: layers.addcmul(data("x", (2, 3)), data("y", (2, 3)), data("z", (2, 3))),
-            "addmm": lambda: layers.addmm(data("x", (2, 4)), data("y", (2, 3)), data("z", (3, 4)), alpha=2.0, beta=0.5),
+            "addmm": lambda: layers.addmm(
+                data("x", (2, 4)), data("y", (2, 3)), data("z", (3, 4)), alpha=2.0, beta=0.5
+            ),
             "addmm_b": lambda: layers.addmm(data("x", (1, 4)), data("y", (2, 3)), data("z", (3, 4))),
             "addmm_b2": lambda: layers.addmm(data("x", (4,)), data("y", (2, 3)), data("z", (3, 4))),
             "allclose": lambda: layers.allclose(data("x", (2, 4)), data("y", (2, 4)), rtol=0.1),
@@ -270,9 +291,14 @@ def parts(fluid: Any) -> Cases:
         "roll_bad": lambda: layers.roll(data("x", (3, 4)), [1, -1], [0]),
         "slice": lambda: layers.slice(data("x", (4, 5, 6)), [0, 2], [1, -3], [3, -1]),
         "slice_b": lambda: layers.slice(data("x", (None, 5)), [0, 1], [1, 0], [1000, 2]),
-        "slice_v": lambda: layers.slice(data("x", (4, 5)), [0, 1], [layers.fill_constant([1], "int32", 1), 0], [3, 2]),
+        "slice_v": lambda: layers.slice(
+            data("x", (4, 5)), [0, 1], [layers.fill_constant([1], "int32", 1), 0], [3, 2]
+        ),
         "slice_v2": lambda: layers.slice(
-            data("x", (4, 5)), [0, 1], layers.assign(np.array([1, 0], "int32")), layers.assign(np.array([3, 2], "int32"))
+            data("x", (4, 5)),
+            [0, 1],
+            layers.assign(np.array([1, 0], "int32")),
+            layers.assign(np.array([3, 2], "int32")),
         ),
         "slice_bad": lambda: layers.slice(data("x", (4, 5)), 0, 1, 2),
         "strided": lambda: layers.strided_slice(data("x", (4, 5, 6)), [0, 2], [0, -1], [4, 0], [2, -2]),
@@ -303,7 +329,9 @@ def parts(fluid: Any) -> Cases:
             data("x", (4, 5)), data("i", (3, 1), "int64"), data("u", (3, 5)), name="s"
         ),
         "one_hot": lambda: layers.one_hot(data("i", (3, 1), "int64"), 4),
-        "one_hot1": lambda: layers.one_hot(data("i", (None, 1), "int32"), layers.fill_constant([1], "int32", 4)),
+        "one_hot1": lambda: layers.one_hot(
+            data("i", (None, 1), "int32"), layers.fill_constant([1], "int32", 4)
+        ),
         "one_hot2": lambda: layers.one_hot(data("i", (3, 1), "int64"), 2, allow_out_of_range=True),
         "f_one_hot": lambda: fluid.one_hot(data("i", (3,), "int64"), 4),
         "f_one_hot1": lambda: fluid.one_hot(data("i", (3, 1), "int64"), 4),
@@ -312,14 +340,18 @@ def parts(fluid: Any) -> Cases:
         "multiplex": lambda: layers.multiplex(
             [data("x", (3, 4)), data("y", (3, 4))], layers.assign(np.array([[1], [0], [1]], "int32"))
         ),
-        "multiplex_bad": lambda: layers.multiplex([data("x", (3, 4))], layers.assign(np.array([[1], [0], [1]], "int32"))),
+        "multiplex_bad": lambda: layers.multiplex(
+            [data("x", (3, 4))], layers.assign(np.array([[1], [0], [1]], "int32"))
+        ),
         "crop": lambda: layers.crop(data("x", (3, 4)), [2, 2], [1, 0]),
         "crop1": lambda: layers.crop(data("x", (3, 4)), data("y", (2, 3)), name="c"),
         "crop2": lambda: layers.crop(data("x", (3, 4)), [2, 2], layers.assign(np.array([1, 2], "int32"))),
         "crop_tensor": lambda: layers.crop_tensor(data("x", (3, 4)), [2, 2], [1, 0]),
         "crop_tensor_1": lambda: layers.crop_tensor(data("x", (3, 4)), [-1, 2], [1, 0], name="c"),
         "crop_tensor_2": lambda: layers.crop_tensor(
-            data("x", (3, 4)), [2, layers.fill_constant([1], "int32", 2)], [layers.fill_constant([1], "int32", 1), 0]
+            data("x", (3, 4)),
+            [2, layers.fill_constant([1], "int32", 2)],
+            [layers.fill_constant([1], "int32", 1), 0],
         ),
         "crop_tensor_4": lambda: layers.crop_tensor(data("x", (None, 4)), [2, -1]),
         "crop_tensor_bad": lambda: layers.crop_tensor(data("x", (3, 4)), None, [1, 0]),

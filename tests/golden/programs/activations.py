@@ -88,16 +88,21 @@ def activations_channels(fluid: Any) -> Built:
         "maxout": lambda x: layers.maxout(x, groups=2),
         "prelu_all": lambda x: layers.prelu(x, mode="all"),
         "prelu_channel": lambda x: layers.prelu(x, mode="channel"),
-        "prelu_element": lambda x: layers.prelu(x, mode="element", param_attr=fluid.ParamAttr(
-            initializer=fluid.initializer.Constant(0.3))),
+        "prelu_element": lambda x: layers.prelu(
+            x, mode="element", param_attr=fluid.ParamAttr(initializer=fluid.initializer.Constant(0.3))
+        ),
         "cumsum": lambda x: layers.cumsum(x, axis=1),
         "cumsum_exclusive": lambda x: layers.cumsum(x, axis=-1, exclusive=True),
         "cumsum_reverse": lambda x: layers.cumsum(x, axis=2, reverse=True),
         "l2_normalize": lambda x: layers.l2_normalize(x, axis=1),
         "clip_by_norm": lambda x: layers.clip_by_norm(x, max_norm=1.0),
         "affine_channel": lambda x: layers.affine_channel(
-            x, scale=layers.create_parameter([4], "float32", default_initializer=fluid.initializer.Constant(2.0)),
-            bias=layers.create_parameter([4], "float32", is_bias=True)),
+            x,
+            scale=layers.create_parameter(
+                [4], "float32", default_initializer=fluid.initializer.Constant(2.0)
+            ),
+            bias=layers.create_parameter([4], "float32", is_bias=True),
+        ),
     }
     return layer_group(fluid, (2, 4, 2, 3), made)
 
@@ -106,8 +111,22 @@ def activations_channels(fluid: Any) -> Built:
 def activations_by_name(fluid: Any) -> Built:
     """Activations as layers name them: the `act` argument."""
     x = fluid.data(name="x", shape=[None, 3], dtype="float32")
-    names = ("relu", "sigmoid", "tanh", "softmax", "softsign", "square", "exp", "relu6", "swish", "leaky_relu", "gelu",
-             "elu", "softplus", "abs")
+    names = (
+        "relu",
+        "sigmoid",
+        "tanh",
+        "softmax",
+        "softsign",
+        "square",
+        "exp",
+        "relu6",
+        "swish",
+        "leaky_relu",
+        "gelu",
+        "elu",
+        "softplus",
+        "abs",
+    )
     outs = [fluid.layers.fc(x, size=3, act=name, name="act_" + name) for name in names]
     loss = fluid.layers.mean(fluid.layers.concat(outs, axis=1))
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)

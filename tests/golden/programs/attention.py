@@ -14,7 +14,9 @@ def heads_of(fluid: Any, x: Any, size: int) -> Any:
 
 def attend(fluid: Any, queries: Any, memory: Any, bias: Optional[Any]) -> Any:
     layers = fluid.layers
-    q, k, v = (layers.fc(x, size=WIDTH, bias_attr=False, num_flatten_dims=2) for x in (queries, memory, memory))
+    q, k, v = (
+        layers.fc(x, size=WIDTH, bias_attr=False, num_flatten_dims=2) for x in (queries, memory, memory)
+    )
     q, k, v = (heads_of(fluid, x, WIDTH) for x in (q, k, v))
     product = layers.matmul(x=q, y=k, transpose_y=True, alpha=(WIDTH // HEADS) ** -0.5)
     if bias is not None:
@@ -26,8 +28,12 @@ def attend(fluid: Any, queries: Any, memory: Any, bias: Optional[Any]) -> Any:
 
 
 def normalised(fluid: Any, x: Any) -> Any:
-    return fluid.layers.layer_norm(x, begin_norm_axis=2, param_attr=fluid.initializer.Constant(1.0),
-                                   bias_attr=fluid.initializer.Constant(0.0))
+    return fluid.layers.layer_norm(
+        x,
+        begin_norm_axis=2,
+        param_attr=fluid.initializer.Constant(1.0),
+        bias_attr=fluid.initializer.Constant(0.0),
+    )
 
 
 def feed_forward(fluid: Any, x: Any, act: str) -> Any:
@@ -36,12 +42,17 @@ def feed_forward(fluid: Any, x: Any, act: str) -> Any:
 
 
 def embed(fluid: Any, words: Any, positions: Any) -> Any:
-    word = fluid.layers.embedding(words, size=[WORDS, WIDTH], padding_idx=0, param_attr=fluid.ParamAttr(
-        name="word_emb", initializer=fluid.initializer.Normal(0.0, WIDTH ** -0.5)))
-    position = fluid.layers.embedding(positions, size=[LENGTH, WIDTH],
-                                      param_attr=fluid.ParamAttr(name="pos_emb", trainable=False))
+    word = fluid.layers.embedding(
+        words,
+        size=[WORDS, WIDTH],
+        padding_idx=0,
+        param_attr=fluid.ParamAttr(name="word_emb", initializer=fluid.initializer.Normal(0.0, WIDTH**-0.5)),
+    )
+    position = fluid.layers.embedding(
+        positions, size=[LENGTH, WIDTH], param_attr=fluid.ParamAttr(name="pos_emb", trainable=False)
+    )
     position.stop_gradient = True
-    return fluid.layers.scale(x=word, scale=WIDTH ** 0.5) + position
+    return fluid.layers.scale(x=word, scale=WIDTH**0.5) + position
 
 
 POSITIONS = fixed([[[n] for n in range(LENGTH)]] * BATCH, "int64")
@@ -69,9 +80,13 @@ def transformer_encoder(fluid: Any) -> Built:
     loss = total / tokens
     rate = layers.noam_decay(WIDTH, 40)
     fluid.optimizer.Adam(learning_rate=rate, beta1=0.9, beta2=0.997, epsilon=1e-9).minimize(loss)
-    feeds = {"words": ids(BATCH, LENGTH, 1, below=WORDS), "positions": POSITIONS,
-             "bias": floats(BATCH, HEADS, LENGTH, LENGTH), "target": ids(BATCH * LENGTH, 1, below=WORDS),
-             "weight": ids(BATCH * LENGTH, 1, below=2, dtype="float32")}
+    feeds = {
+        "words": ids(BATCH, LENGTH, 1, below=WORDS),
+        "positions": POSITIONS,
+        "bias": floats(BATCH, HEADS, LENGTH, LENGTH),
+        "target": ids(BATCH * LENGTH, 1, below=WORDS),
+        "weight": ids(BATCH * LENGTH, 1, below=2, dtype="float32"),
+    }
     return train(fluid, feeds, loss, total, tokens, rate)
 
 
@@ -96,9 +111,13 @@ def transformer_decoder(fluid: Any) -> Built:
     fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(clip_norm=0.5))
     fluid.optimizer.AdamOptimizer(learning_rate=0.01).minimize(loss)
     mask = [[[[0.0 if j <= i else -1e9 for j in range(LENGTH)] for i in range(LENGTH)]] * HEADS] * BATCH
-    feeds = {"words": ids(BATCH, LENGTH, 1, below=WORDS), "positions": POSITIONS,
-             "memory": floats(BATCH, 3, WIDTH), "causal": fixed(mask),
-             "target": ids(BATCH * LENGTH, 1, below=WORDS)}
+    feeds = {
+        "words": ids(BATCH, LENGTH, 1, below=WORDS),
+        "positions": POSITIONS,
+        "memory": floats(BATCH, 3, WIDTH),
+        "causal": fixed(mask),
+        "target": ids(BATCH * LENGTH, 1, below=WORDS),
+    }
     return train(fluid, feeds, loss)
 
 
@@ -124,7 +143,9 @@ def bert(fluid: Any) -> Built:
     gathered = layers.gather(input=layers.reshape(x=x, shape=[-1, WIDTH]), index=masked)
     transformed = layers.layer_norm(layers.fc(gathered, size=WIDTH, act="gelu"), begin_norm_axis=1)
     table = fluid.default_main_program().global_block().var("word_emb")
-    out_bias = layers.create_parameter(shape=[WORDS], dtype="float32", name="mask_lm_out_fc.b_0", is_bias=True)
+    out_bias = layers.create_parameter(
+        shape=[WORDS], dtype="float32", name="mask_lm_out_fc.b_0", is_bias=True
+    )
     logits = layers.elementwise_add(layers.matmul(transformed, table, transpose_y=True), out_bias)
     mask_loss = layers.mean(layers.softmax_with_cross_entropy(logits, answer))
     next_logits = layers.fc(pooled, size=2)
@@ -132,8 +153,12 @@ def bert(fluid: Any) -> Built:
     accuracy = layers.accuracy(input=softmax, label=following)
     loss = mask_loss + layers.mean(next_loss)
     fluid.optimizer.Adam(learning_rate=layers.polynomial_decay(0.02, 8, 0.0, 1.0)).minimize(loss)
-    feeds = {"words": ids(BATCH, LENGTH, 1, below=WORDS), "positions": POSITIONS,
-             "mask": fixed([[[1.0]] * LENGTH, [[1.0]] * (LENGTH - 1) + [[0.0]]]),
-             "masked": fixed([[1], [2], [5]], "int32"), "answer": ids(3, 1, below=WORDS),
-             "following": ids(BATCH, 1, below=2)}
+    feeds = {
+        "words": ids(BATCH, LENGTH, 1, below=WORDS),
+        "positions": POSITIONS,
+        "mask": fixed([[[1.0]] * LENGTH, [[1.0]] * (LENGTH - 1) + [[0.0]]]),
+        "masked": fixed([[1], [2], [5]], "int32"),
+        "answer": ids(3, 1, below=WORDS),
+        "following": ids(BATCH, 1, below=2),
+    }
     return train(fluid, feeds, loss, mask_loss, accuracy)

@@ -45,10 +45,12 @@ def softmax_regression(fluid: Any) -> Built:
 def lenet(fluid: Any) -> Built:
     image = fluid.data(name="image", shape=[None, 1, 12, 12], dtype="float32")
     label = fluid.data(name="label", shape=[None, 1], dtype="int64")
-    hidden = fluid.nets.simple_img_conv_pool(image, num_filters=4, filter_size=3, pool_size=2, pool_stride=2,
-                                             act="relu")
-    hidden = fluid.nets.simple_img_conv_pool(hidden, num_filters=6, filter_size=2, pool_size=2, pool_stride=2,
-                                             pool_type="avg", act="tanh")
+    hidden = fluid.nets.simple_img_conv_pool(
+        image, num_filters=4, filter_size=3, pool_size=2, pool_stride=2, act="relu"
+    )
+    hidden = fluid.nets.simple_img_conv_pool(
+        hidden, num_filters=6, filter_size=2, pool_size=2, pool_stride=2, pool_type="avg", act="tanh"
+    )
     predicted = fluid.layers.fc(hidden, size=10, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(predicted, label))
     accuracy = fluid.layers.accuracy(predicted, label)

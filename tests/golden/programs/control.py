@@ -85,8 +85,11 @@ def cond(fluid: Any) -> Built:
     hidden = layers.fc(x, size=4)
     switch = layers.reduce_sum(x)
     zero = layers.fill_constant(shape=[1], dtype="float32", value=0.0)
-    out = layers.cond(layers.less_than(switch, zero), lambda: layers.fc(hidden, size=2, act="tanh"),
-                      lambda: layers.scale(layers.fc(hidden, size=2), scale=2.0))
+    out = layers.cond(
+        layers.less_than(switch, zero),
+        lambda: layers.fc(hidden, size=2, act="tanh"),
+        lambda: layers.scale(layers.fc(hidden, size=2), scale=2.0),
+    )
     loss = layers.mean(layers.square(out))
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
     return train(fluid, {"x": floats(3, 4)}, loss, out, switch)
@@ -124,10 +127,15 @@ def case_and_switch_case(fluid: Any) -> Built:
     total = layers.reduce_sum(x)
     low = layers.less_than(total, layers.fill_constant([1], "float32", -0.5))
     high = layers.greater_than(total, layers.fill_constant([1], "float32", 0.5))
-    picked = layers.case([(low, lambda: layers.scale(x, 2.0)), (high, lambda: layers.tanh(x))],
-                         default=lambda: layers.scale(x, -1.0))
-    switched = layers.switch_case(index, branch_fns={1: lambda: layers.exp(x), 3: lambda: layers.square(x)},
-                                  default=lambda: layers.scale(x, 0.5))
+    picked = layers.case(
+        [(low, lambda: layers.scale(x, 2.0)), (high, lambda: layers.tanh(x))],
+        default=lambda: layers.scale(x, -1.0),
+    )
+    switched = layers.switch_case(
+        index,
+        branch_fns={1: lambda: layers.exp(x), 3: lambda: layers.square(x)},
+        default=lambda: layers.scale(x, 0.5),
+    )
     fetch = [layers.reduce_sum(picked), picked, switched, low, high]
     return Built([Run(fluid.default_main_program(), {"x": floats(2, 3), "index": ids(1, below=5)}, fetch)])
 
@@ -138,7 +146,9 @@ def switch_learning_rate(fluid: Any) -> Built:
     layers = fluid.layers
     x = fluid.data(name="x", shape=[None, 4], dtype="float32")
     loss = layers.mean(layers.square(layers.fc(x, size=2)))
-    rate = layers.create_global_var(shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate")
+    rate = layers.create_global_var(
+        shape=[1], value=0.0, dtype="float32", persistable=True, name="learning_rate"
+    )
     step = layers.autoincreased_step_counter(counter_name="@MY_COUNTER@", begin=1, step=2)
     now = layers.cast(step, "float32")
     with layers.Switch() as switch:

@@ -13,7 +13,7 @@ def gradient_of_gradient(fluid: Any) -> Built:
     x.stop_gradient = False
     hidden = layers.leaky_relu(layers.fc(x, size=5), alpha=0.1)
     out = layers.fc(layers.square(hidden), size=1)
-    slope, = fluid.gradients([out], [x])
+    (slope,) = fluid.gradients([out], [x])
     norm = layers.sqrt(layers.reduce_sum(layers.square(slope), dim=1) + 1e-6)
     penalty = layers.reduce_mean(layers.square(norm - 1.0))
     loss = layers.mean(out) + 10.0 * penalty
@@ -47,7 +47,9 @@ def append_backward(fluid: Any) -> Built:
     second = layers.fc(first, size=4, param_attr=fluid.ParamAttr(name="second"), bias_attr=False)
     blocked = layers.fc(first, size=4, param_attr=fluid.ParamAttr(name="blocked"), bias_attr=False)
     loss = layers.mean(layers.square(second + stopped) + blocked)
-    pairs = fluid.backward.append_backward(loss, parameter_list=["first", "second"], no_grad_set={blocked.name})
+    pairs = fluid.backward.append_backward(
+        loss, parameter_list=["first", "second"], no_grad_set={blocked.name}
+    )
     names: List[Any] = [grad for _, grad in pairs]
     return Built([Run(fluid.default_main_program(), {"x": floats(3, 4)}, [loss] + names)])
 
@@ -85,18 +87,25 @@ def gan(fluid: Any) -> Built:
     discriminate, generate = fluid.default_main_program(), fluid.Program()
     image = fluid.data(name="image", shape=[None, 4], dtype="float32")
     noise = fluid.data(name="noise", shape=[None, 3], dtype="float32")
-    d_loss = (entropy(fluid, discriminator(fluid, image), 1.0)
-              + entropy(fluid, discriminator(fluid, generator(fluid, noise)), 0.0))
+    d_loss = entropy(fluid, discriminator(fluid, image), 1.0) + entropy(
+        fluid, discriminator(fluid, generator(fluid, noise)), 0.0
+    )
     fluid.optimizer.Adam(learning_rate=0.004, beta1=0.5, name="d_adam").minimize(
-        d_loss, parameter_list=["d_w1", "d_b1", "d_w2", "d_b2"])
+        d_loss, parameter_list=["d_w1", "d_b1", "d_w2", "d_b2"]
+    )
     with fluid.program_guard(generate, fluid.default_startup_program()):
         noise = fluid.data(name="noise", shape=[None, 3], dtype="float32")
         fake = generator(fluid, noise)
         g_loss = entropy(fluid, discriminator(fluid, fake), 1.0)
         fluid.optimizer.Adam(learning_rate=0.004, beta1=0.5, name="g_adam").minimize(
-            g_loss, parameter_list=["g_w1", "g_b1", "g_w2", "g_b2"])
-    return Built([Run(discriminate, {"image": floats(4, 4), "noise": floats(4, 3)}, [d_loss]),
-                  Run(generate, {"noise": floats(4, 3)}, [g_loss, fake])])
+            g_loss, parameter_list=["g_w1", "g_b1", "g_w2", "g_b2"]
+        )
+    return Built(
+        [
+            Run(discriminate, {"image": floats(4, 4), "noise": floats(4, 3)}, [d_loss]),
+            Run(generate, {"noise": floats(4, 3)}, [g_loss, fake]),
+        ]
+    )
 
 
 @case
@@ -106,10 +115,18 @@ def dcgan(fluid: Any) -> Built:
     noise = fluid.data(name="noise", shape=[None, 3], dtype="float32")
     label = fluid.data(name="label", shape=[None, 1], dtype="float32")
     seed = layers.reshape(layers.fc(noise, size=16), [-1, 4, 2, 2])
-    up = layers.conv2d_transpose(layers.batch_norm(seed, act="relu"), num_filters=2, filter_size=4, stride=2,
-                                 padding=1, act="tanh")
-    down = layers.conv2d(up, num_filters=3, filter_size=4, stride=2, padding=1, act="leaky_relu",
-                         param_attr=fluid.ParamAttr(name="d_conv"))
+    up = layers.conv2d_transpose(
+        layers.batch_norm(seed, act="relu"), num_filters=2, filter_size=4, stride=2, padding=1, act="tanh"
+    )
+    down = layers.conv2d(
+        up,
+        num_filters=3,
+        filter_size=4,
+        stride=2,
+        padding=1,
+        act="leaky_relu",
+        param_attr=fluid.ParamAttr(name="d_conv"),
+    )
     logit = layers.fc(layers.batch_norm(down), size=1, param_attr=fluid.ParamAttr(name="d_fc"))
     loss = layers.mean(layers.sigmoid_cross_entropy_with_logits(logit, label))
     names = [param.name for param in fluid.default_main_program().all_parameters() if param.name[:2] != "d_"]

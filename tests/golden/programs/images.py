@@ -15,8 +15,9 @@ def convolutions(fluid: Any) -> Built:
         "paired_pads": lambda x: layers.conv2d(x, 2, 3, padding=[[0, 0], [0, 0], [1, 0], [0, 2]]),
         "same": lambda x: layers.conv2d(x, 2, 3, stride=2, padding="SAME"),
         "valid_dilated": lambda x: layers.conv2d(x, 2, 2, padding="VALID", dilation=2),
-        "groups": lambda x: layers.conv2d(x, 4, 2, groups=2, param_attr=fluid.ParamAttr(
-            initializer=fluid.initializer.MSRA(uniform=False))),
+        "groups": lambda x: layers.conv2d(
+            x, 4, 2, groups=2, param_attr=fluid.ParamAttr(initializer=fluid.initializer.MSRA(uniform=False))
+        ),
         "depthwise": lambda x: layers.conv2d(x, 8, 3, groups=4, padding=1, use_cudnn=False),
         "last": lambda x: layers.conv2d(layers.transpose(x, [0, 2, 3, 1]), 2, 2, data_format="NHWC"),
     }
@@ -44,8 +45,9 @@ def volumes(fluid: Any) -> Built:
         "conv3d_groups": lambda x: layers.conv3d(x, 2, 2, groups=2, bias_attr=False),
         "conv3d_transpose": lambda x: layers.conv3d_transpose(x, 2, filter_size=2, stride=2),
         "pool3d": lambda x: layers.pool3d(x, pool_size=2, pool_type="max", pool_stride=1),
-        "pool3d_mean": lambda x: layers.pool3d(x, pool_size=[1, 2, 3], pool_type="avg", pool_stride=1,
-                                               pool_padding=[0, 1, 1], exclusive=False),
+        "pool3d_mean": lambda x: layers.pool3d(
+            x, pool_size=[1, 2, 3], pool_type="avg", pool_stride=1, pool_padding=[0, 1, 1], exclusive=False
+        ),
         "pool3d_all": lambda x: layers.pool3d(x, pool_type="avg", global_pooling=True),
         "adaptive": lambda x: layers.adaptive_pool3d(x, pool_size=[1, 2, 2], pool_type="avg"),
         "trilinear": lambda x: layers.resize_trilinear(x, out_shape=[3, 4, 5]),
@@ -87,7 +89,9 @@ def resizes(fluid: Any) -> Built:
 
     made: Dict[str, Layer] = {
         "bilinear": lambda x: layers.resize_bilinear(x, out_shape=[5, 7]),
-        "bilinear_half": lambda x: layers.resize_bilinear(x, out_shape=[5, 7], align_corners=False, align_mode=0),
+        "bilinear_half": lambda x: layers.resize_bilinear(
+            x, out_shape=[5, 7], align_corners=False, align_mode=0
+        ),
         "bilinear_floor": lambda x: layers.resize_bilinear(x, scale=2.0, align_corners=False, align_mode=1),
         "nearest": lambda x: layers.resize_nearest(x, out_shape=[6, 2]),
         "nearest_floor": lambda x: layers.resize_nearest(x, scale=1.5, align_corners=False),

@@ -8,8 +8,9 @@ from ..cases import Built, Layer, case, each_layer, floats, ids, layer_group, tr
 def scored(fluid: Any) -> Any:
     """Scores of 5 rows in 4 classes: fed data plus a trained offset."""
     data = fluid.data(name="data", shape=[5, 4], dtype="float32")
-    offset = fluid.layers.create_parameter([5, 4], "float32", name="offset",
-                                           default_initializer=fluid.initializer.Constant(0.0))
+    offset = fluid.layers.create_parameter(
+        [5, 4], "float32", name="offset", default_initializer=fluid.initializer.Constant(0.0)
+    )
     return fluid.layers.elementwise_add(data, offset)
 
 
@@ -34,14 +35,21 @@ def losses_classes(fluid: Any) -> Built:
         "with_softmax_ignore": lambda x: layers.softmax_with_cross_entropy(x, label, ignore_index=2),
         "with_softmax_soft": lambda x: layers.softmax_with_cross_entropy(x, soft, soft_label=True),
         "with_softmax_axis": lambda x: layers.softmax_with_cross_entropy(
-            layers.transpose(x, [1, 0]), layers.transpose(label, [1, 0]), axis=0),
+            layers.transpose(x, [1, 0]), layers.transpose(label, [1, 0]), axis=0
+        ),
         "with_softmax_both": lambda x: layers.softmax_with_cross_entropy(x, label, return_softmax=True)[0],
         "bpr": lambda x: layers.bpr_loss(x, label),
-        "npair": lambda x: layers.npair_loss(x, layers.tanh(x), layers.cast(layers.reshape(label, [5]), "float32"),
-                                             l2_reg=0.01),
+        "npair": lambda x: layers.npair_loss(
+            x, layers.tanh(x), layers.cast(layers.reshape(label, [5]), "float32"), l2_reg=0.01
+        ),
         "dice": lambda x: layers.dice_loss(layers.softmax(x), label),
-        "center": lambda x: layers.center_loss(x, label, num_classes=4, alpha=0.1, param_attr=fluid.ParamAttr(
-            name="centers", initializer=fluid.initializer.Constant(0.2))),
+        "center": lambda x: layers.center_loss(
+            x,
+            label,
+            num_classes=4,
+            alpha=0.1,
+            param_attr=fluid.ParamAttr(name="centers", initializer=fluid.initializer.Constant(0.2)),
+        ),
         "hsigmoid": lambda x: layers.hsigmoid(x, label, num_classes=4),
         "accuracy_free": lambda x: layers.reduce_mean(x),
     }
@@ -63,17 +71,21 @@ def losses_values(fluid: Any) -> Built:
         "smooth_l1_weights": lambda x: layers.smooth_l1(x, target, inside, inside, sigma=2.0),
         "huber": lambda x: layers.huber_loss(x, target, delta=0.5),
         "sigmoid": lambda x: layers.sigmoid_cross_entropy_with_logits(x, binary),
-        "sigmoid_normalized": lambda x: layers.sigmoid_cross_entropy_with_logits(x, binary, ignore_index=0,
-                                                                                 normalize=True),
+        "sigmoid_normalized": lambda x: layers.sigmoid_cross_entropy_with_logits(
+            x, binary, ignore_index=0, normalize=True
+        ),
         "log": lambda x: layers.log_loss(layers.sigmoid(layers.slice(x, [1], [0], [1])), sign),
         "kldiv_mean": lambda x: layers.kldiv_loss(x, layers.softmax(target)),
         "kldiv_sum": lambda x: layers.kldiv_loss(x, layers.softmax(target), reduction="sum"),
         "kldiv_batch": lambda x: layers.kldiv_loss(x, layers.softmax(target), reduction="batchmean"),
         "kldiv_none": lambda x: layers.kldiv_loss(x, layers.softmax(target), reduction="none"),
-        "margin_rank": lambda x: layers.margin_rank_loss(sign * 2.0 - 1.0, layers.slice(x, [1], [0], [1]), column,
-                                                         margin=0.2),
+        "margin_rank": lambda x: layers.margin_rank_loss(
+            sign * 2.0 - 1.0, layers.slice(x, [1], [0], [1]), column, margin=0.2
+        ),
         "rank": lambda x: layers.rank_loss(sign, layers.slice(x, [1], [0], [1]), column),
-        "teacher_student": lambda x: layers.teacher_student_sigmoid_loss(layers.slice(x, [1], [0], [1]), sign),
+        "teacher_student": lambda x: layers.teacher_student_sigmoid_loss(
+            layers.slice(x, [1], [0], [1]), sign
+        ),
     }
     return finished(fluid, made, {"target": floats(5, 4)})
 
@@ -88,6 +100,7 @@ def double_precision(fluid: Any) -> Built:
 
     def feed(rng: Any, step: int, others: Any) -> Any:
         return rng.uniform(-1, 1, (4, 3)), []
+
     return train(fluid, {"x": feed}, loss)
 
 
@@ -105,8 +118,9 @@ def norm_layers(fluid: Any) -> Built:
         "batch_norm_last": lambda x: layers.batch_norm(x, data_layout="NHWC"),
         "batch_norm_flat": lambda x: layers.batch_norm(layers.reshape(x, [3, 24])),
         "layer_norm": lambda x: layers.layer_norm(x),
-        "layer_norm_axis": lambda x: layers.layer_norm(x, begin_norm_axis=2, param_attr=fluid.ParamAttr(
-            initializer=ones)),
+        "layer_norm_axis": lambda x: layers.layer_norm(
+            x, begin_norm_axis=2, param_attr=fluid.ParamAttr(initializer=ones)
+        ),
         "layer_norm_plain": lambda x: layers.layer_norm(x, scale=False, shift=False, begin_norm_axis=3),
         "group_norm": lambda x: layers.group_norm(x, groups=2, act="tanh"),
         "instance_norm": lambda x: layers.instance_norm(x),

@@ -57,8 +57,11 @@ def clip_set_some(fluid: Any) -> Built:
 def clip_and_decay(fluid: Any) -> Built:
     """Clipping comes before regularisation."""
     loss = two_layers(fluid)
-    fluid.optimizer.Adam(learning_rate=0.01, regularization=fluid.regularizer.L2Decay(0.1),
-                         grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)).minimize(loss)
+    fluid.optimizer.Adam(
+        learning_rate=0.01,
+        regularization=fluid.regularizer.L2Decay(0.1),
+        grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1),
+    ).minimize(loss)
     return finished(fluid, loss)
 
 
@@ -90,8 +93,12 @@ def decay_l2(fluid: Any) -> Built:
 @case
 def decay_per_parameter(fluid: Any) -> Built:
     """A parameter's own regulariser wins over the optimizer's."""
-    loss = two_layers(fluid, fluid.ParamAttr(regularizer=fluid.regularizer.L1Decay(0.03)),
-                      fluid.ParamAttr(regularizer=fluid.regularizer.L2Decay(0.2)))
-    fluid.optimizer.Momentum(learning_rate=0.1, momentum=0.9,
-                             regularization=fluid.regularizer.L2Decay(0.01)).minimize(loss)
+    loss = two_layers(
+        fluid,
+        fluid.ParamAttr(regularizer=fluid.regularizer.L1Decay(0.03)),
+        fluid.ParamAttr(regularizer=fluid.regularizer.L2Decay(0.2)),
+    )
+    fluid.optimizer.Momentum(
+        learning_rate=0.1, momentum=0.9, regularization=fluid.regularizer.L2Decay(0.01)
+    ).minimize(loss)
     return finished(fluid, loss)

@@ -6,7 +6,9 @@ from ..cases import Built, Feed, case, floats, ids, sequences, train
 
 
 def slots(fluid: Any, count: int) -> List[Any]:
-    return [fluid.layers.data(name="C%d" % n, shape=[1], lod_level=1, dtype="int64") for n in range(1, count + 1)]
+    return [
+        fluid.layers.data(name="C%d" % n, shape=[1], lod_level=1, dtype="int64") for n in range(1, count + 1)
+    ]
 
 
 def slot_feeds(count: int, batch: int, table: int) -> Dict[str, Feed]:
@@ -14,7 +16,7 @@ def slot_feeds(count: int, batch: int, table: int) -> Dict[str, Feed]:
 
 
 def normal(fluid: Any, width: int) -> Any:
-    return fluid.ParamAttr(initializer=fluid.initializer.Normal(scale=1.0 / width ** 0.5))
+    return fluid.ParamAttr(initializer=fluid.initializer.Normal(scale=1.0 / width**0.5))
 
 
 @case
@@ -26,8 +28,11 @@ def ctr_dnn(fluid: Any) -> Built:
     pooled = []
     for slot in sparse:
         vectors = fluid.layers.embedding(
-            input=slot, size=[30, 4], is_sparse=True,
-            param_attr=fluid.ParamAttr(name="SparseFeatFactors", initializer=fluid.initializer.Uniform()))
+            input=slot,
+            size=[30, 4],
+            is_sparse=True,
+            param_attr=fluid.ParamAttr(name="SparseFeatFactors", initializer=fluid.initializer.Uniform()),
+        )
         pooled.append(fluid.layers.sequence_pool(input=vectors, pool_type="sum"))
     hidden = fluid.layers.concat(pooled + [dense], axis=1)
     for _ in range(2):
@@ -35,7 +40,7 @@ def ctr_dnn(fluid: Any) -> Built:
     predicted = fluid.layers.fc(hidden, size=2, act="softmax", param_attr=normal(fluid, 8))
     loss = fluid.layers.reduce_sum(fluid.layers.cross_entropy(input=predicted, label=label))
     accuracy = fluid.layers.accuracy(input=predicted, label=label)
-    auc, batch_auc, _ = fluid.layers.auc(input=predicted, label=label, num_thresholds=2 ** 6, slide_steps=3)
+    auc, batch_auc, _ = fluid.layers.auc(input=predicted, label=label, num_thresholds=2**6, slide_steps=3)
     fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
     feeds = {"dense_input": floats(6, 5, low=0.0)}
     feeds.update(slot_feeds(3, 6, 30))
@@ -52,8 +57,12 @@ def deepfm(fluid: Any) -> Built:
     label = fluid.data(name="label", shape=[None, 1], dtype="float32")
     flat = fluid.layers.reshape(index, [-1, 1])
     weight = fluid.layers.reshape(value, [-1, fields, 1])
-    first = fluid.layers.embedding(flat, size=[table + 1, 1], padding_idx=0,
-                                   param_attr=fluid.ParamAttr(initializer=fluid.initializer.TruncatedNormal(0, 0.1)))
+    first = fluid.layers.embedding(
+        flat,
+        size=[table + 1, 1],
+        padding_idx=0,
+        param_attr=fluid.ParamAttr(initializer=fluid.initializer.TruncatedNormal(0, 0.1)),
+    )
     first = fluid.layers.reduce_sum(fluid.layers.reshape(first, [-1, fields, 1]) * weight, 1)
     vectors = fluid.layers.embedding(flat, size=[table + 1, width], padding_idx=0)
     vectors = fluid.layers.reshape(vectors, [-1, fields, width]) * weight
@@ -66,9 +75,14 @@ def deepfm(fluid: Any) -> Built:
     deep = fluid.layers.fc(deep, size=1)
     predicted = fluid.layers.sigmoid(first + second + deep)
     loss = fluid.layers.reduce_sum(fluid.layers.log_loss(input=predicted, label=label))
-    fluid.optimizer.SGD(learning_rate=0.05, regularization=fluid.regularizer.L2DecayRegularizer(1e-4)).minimize(loss)
-    feeds = {"feat_index": ids(6, fields, 1, below=table), "feat_value": floats(6, fields, low=0.0),
-             "label": ids(6, 1, below=2, dtype="float32")}
+    fluid.optimizer.SGD(
+        learning_rate=0.05, regularization=fluid.regularizer.L2DecayRegularizer(1e-4)
+    ).minimize(loss)
+    feeds = {
+        "feat_index": ids(6, fields, 1, below=table),
+        "feat_value": floats(6, fields, low=0.0),
+        "label": ids(6, 1, below=2, dtype="float32"),
+    }
     return train(fluid, feeds, loss, predicted)
 
 
@@ -79,7 +93,9 @@ def wide_deep(fluid: Any) -> Built:
     word = fluid.data(name="word", shape=[None, 1], dtype="int64")
     label = fluid.data(name="label", shape=[None, 1], dtype="float32")
     linear = fluid.layers.fc(wide, size=1, param_attr=fluid.ParamAttr(name="wide_w"), bias_attr=False)
-    deep = fluid.layers.embedding(word, size=[15, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="deep_emb"))
+    deep = fluid.layers.embedding(
+        word, size=[15, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="deep_emb")
+    )
     deep = fluid.layers.fc(deep, size=5, act="relu", param_attr=fluid.ParamAttr(name="deep_w"))
     logit = fluid.layers.fc(deep, size=1, param_attr=fluid.ParamAttr(name="deep_out")) + linear
     loss = fluid.layers.mean(fluid.layers.sigmoid_cross_entropy_with_logits(logit, label))
@@ -94,8 +110,13 @@ def user_tower(fluid: Any) -> Tuple[Any, Dict[str, Feed]]:
     parts, feeds = [], {}
     for name, size in (("user_id", 12), ("gender_id", 2), ("age_id", 7), ("job_id", 6)):
         word = fluid.data(name=name, shape=[None, 1], dtype="int64")
-        vector = fluid.layers.embedding(input=word, dtype="float32", size=[size, 4], is_sparse=name == "user_id",
-                                        param_attr=name + "_table")
+        vector = fluid.layers.embedding(
+            input=word,
+            dtype="float32",
+            size=[size, 4],
+            is_sparse=name == "user_id",
+            param_attr=name + "_table",
+        )
         parts.append(fluid.layers.fc(input=vector, size=5))
         feeds[name] = ids(4, 1, below=size)
     return fluid.layers.fc(input=fluid.layers.concat(parts, axis=1), size=6, act="tanh"), feeds
@@ -108,11 +129,18 @@ def movie_tower(fluid: Any) -> Tuple[Any, Dict[str, Feed]]:
     vector = fluid.layers.fc(fluid.layers.embedding(movie, size=[10, 4], is_sparse=True), size=5)
     categories = fluid.layers.sequence_pool(fluid.layers.embedding(category, size=[8, 4]), pool_type="sum")
     titles = fluid.nets.sequence_conv_pool(
-        input=fluid.layers.embedding(title, size=[14, 4]), num_filters=4, filter_size=3, act="tanh",
-        pool_type="sum")
+        input=fluid.layers.embedding(title, size=[14, 4]),
+        num_filters=4,
+        filter_size=3,
+        act="tanh",
+        pool_type="sum",
+    )
     out = fluid.layers.fc(fluid.layers.concat([vector, categories, titles], axis=1), size=6, act="tanh")
-    feeds = {"movie_id": ids(4, 1, below=10), "category_id": sequences(4, 3, 1, below=8),
-             "movie_title": sequences(4, 5, 1, below=14)}
+    feeds = {
+        "movie_id": ids(4, 1, below=10),
+        "category_id": sequences(4, 3, 1, below=8),
+        "movie_title": sequences(4, 5, 1, below=14),
+    }
     return out, feeds
 
 

@@ -44,8 +44,9 @@ def stacked_lstm(fluid: Any) -> Built:
     layers = [fc, lstm]
     for number in range(2):
         fc = fluid.layers.fc(input=layers, size=16)
-        lstm, cell = fluid.layers.dynamic_lstm(input=fc, size=16, is_reverse=number % 2 == 0,
-                                               use_peepholes=number == 0)
+        lstm, cell = fluid.layers.dynamic_lstm(
+            input=fc, size=16, is_reverse=number % 2 == 0, use_peepholes=number == 0
+        )
         layers = [fc, lstm]
     pooled = [fluid.layers.sequence_pool(input=layer, pool_type="max") for layer in layers]
     pooled.append(fluid.layers.sequence_last_step(cell))
@@ -57,10 +58,19 @@ def gru(fluid: Any) -> Built:
     """dynamic_gru in both directions and both formulas; candidate activations; first and last steps."""
     vectors, label = sentiment_inputs(fluid)
     forward = fluid.layers.dynamic_gru(fluid.layers.fc(vectors, size=12), size=4)
-    backward = fluid.layers.dynamic_gru(fluid.layers.fc(vectors, size=12, bias_attr=False), size=4, is_reverse=True,
-                                        candidate_activation="relu", gate_activation="sigmoid", origin_mode=True)
-    features = [fluid.layers.sequence_last_step(forward), fluid.layers.sequence_first_step(backward),
-                fluid.layers.sequence_pool(forward, "average")]
+    backward = fluid.layers.dynamic_gru(
+        fluid.layers.fc(vectors, size=12, bias_attr=False),
+        size=4,
+        is_reverse=True,
+        candidate_activation="relu",
+        gate_activation="sigmoid",
+        origin_mode=True,
+    )
+    features = [
+        fluid.layers.sequence_last_step(forward),
+        fluid.layers.sequence_first_step(backward),
+        fluid.layers.sequence_pool(forward, "average"),
+    ]
     return finish(fluid, features, label, fluid.optimizer.Adam(learning_rate=0.02))
 
 
@@ -72,8 +82,14 @@ def lstm_projected(fluid: Any) -> Built:
     projected = fluid.layers.fc(input=vectors, size=16, bias_attr=False)
     out, _ = fluid.layers.dynamic_lstmp(input=projected, size=16, proj_size=3, proj_activation="tanh")
     again = fluid.layers.fc(input=out, size=12)
-    hidden, cell = fluid.layers.dynamic_lstm(input=again, size=12, h_0=start, c_0=fluid.layers.relu(start),
-                                             cell_activation="relu", candidate_activation="tanh")
+    hidden, cell = fluid.layers.dynamic_lstm(
+        input=again,
+        size=12,
+        h_0=start,
+        c_0=fluid.layers.relu(start),
+        cell_activation="relu",
+        candidate_activation="tanh",
+    )
     pooled = [fluid.layers.sequence_pool(hidden, "sqrt"), fluid.layers.sequence_pool(cell, "last")]
     built = finish(fluid, pooled, label, fluid.optimizer.SGD(learning_rate=0.1))
     built.steps[0].feeds["start"] = floats(4, 3)
@@ -93,14 +109,19 @@ def label_semantic_roles(fluid: Any) -> Built:
     target = fluid.layers.data(name="target", shape=[1], dtype="int64", lod_level=1)
     feeds["target"] = sequences(3, 5, 1, below=4, like="word")
     mixed = fluid.layers.sums([fluid.layers.fc(input=vector, size=8, act="tanh") for vector in vectors])
-    lstm, _ = fluid.layers.dynamic_lstm(input=mixed, size=8, candidate_activation="relu", gate_activation="sigmoid",
-                                        cell_activation="sigmoid")
+    lstm, _ = fluid.layers.dynamic_lstm(
+        input=mixed, size=8, candidate_activation="relu", gate_activation="sigmoid", cell_activation="sigmoid"
+    )
     features = fluid.layers.sums([fluid.layers.fc(mixed, size=4, act="tanh"), fluid.layers.fc(lstm, size=4)])
-    crf = fluid.layers.linear_chain_crf(input=features, label=target,
-                                        param_attr=fluid.ParamAttr(name="crfw", learning_rate=0.5))
+    crf = fluid.layers.linear_chain_crf(
+        input=features, label=target, param_attr=fluid.ParamAttr(name="crfw", learning_rate=0.5)
+    )
     loss = fluid.layers.mean(crf)
-    fluid.optimizer.SGD(learning_rate=fluid.layers.exponential_decay(
-        learning_rate=0.05, decay_steps=3, decay_rate=0.5, staircase=True)).minimize(loss)
+    fluid.optimizer.SGD(
+        learning_rate=fluid.layers.exponential_decay(
+            learning_rate=0.05, decay_steps=3, decay_rate=0.5, staircase=True
+        )
+    ).minimize(loss)
     decoded = fluid.layers.crf_decoding(input=features, param_attr=fluid.ParamAttr(name="crfw"))
     right = fluid.layers.crf_decoding(input=features, label=target, param_attr=fluid.ParamAttr(name="crfw"))
     chunks = fluid.layers.chunk_eval(input=decoded, label=target, chunk_scheme="IOB", num_chunk_types=2)
@@ -120,8 +141,10 @@ def ctc(fluid: Any) -> Built:
     fluid.optimizer.Momentum(learning_rate=0.02, momentum=0.9).minimize(loss)
     lengths = [[4, 6, 3]]
     spoken = fixed([[0], [1], [2], [2], [3], [1]], "int32", [[2, 3, 1]])
+
     def frame_feed(rng: Any, step: int, others: Any) -> Any:
         return rng.uniform(-1, 1, (13, 4)).astype("float32"), lengths
+
     return train(fluid, {"frames": frame_feed, "label": spoken}, loss, decoded, distance, count)
 
 
@@ -130,7 +153,9 @@ def rnn_cells(fluid: Any) -> Built:
     """layers.rnn with LSTMCell and GRUCell over padded batches, with lengths; lstm_unit and gru_unit."""
     x = fluid.data(name="x", shape=[None, 3, 4], dtype="float32")
     lengths = fluid.data(name="lengths", shape=[None], dtype="int64")
-    outputs, (hidden, cell) = fluid.layers.rnn(fluid.layers.LSTMCell(hidden_size=5), x, sequence_length=lengths)
+    outputs, (hidden, cell) = fluid.layers.rnn(
+        fluid.layers.LSTMCell(hidden_size=5), x, sequence_length=lengths
+    )
     backward, last = fluid.layers.rnn(fluid.layers.GRUCell(hidden_size=5), outputs, is_reverse=True)
     unit_hidden, unit_cell = fluid.layers.lstm_unit(hidden, last, cell)
     gates = fluid.layers.fc(unit_cell, size=15)
@@ -175,7 +200,9 @@ def dynamic_rnn(fluid: Any) -> Built:
         hidden = fluid.layers.fc(input=[word, previous, context], size=4, act="tanh")
         rnn.update_memory(previous, hidden)
         rnn.output(hidden)
-    return finish(fluid, fluid.layers.sequence_last_step(rnn()), label, fluid.optimizer.Adam(learning_rate=0.02))
+    return finish(
+        fluid, fluid.layers.sequence_last_step(rnn()), label, fluid.optimizer.Adam(learning_rate=0.02)
+    )
 
 
 @case
@@ -185,7 +212,8 @@ def attention_seq2seq(fluid: Any) -> Built:
     target = fluid.layers.data(name="target", shape=[1], dtype="int64", lod_level=1)
     following = fluid.layers.data(name="following", shape=[1], dtype="int64", lod_level=1)
     encoded, _ = fluid.layers.dynamic_lstm(
-        input=fluid.layers.fc(fluid.layers.embedding(source, size=[WORDS, 4]), size=16, act="tanh"), size=16)
+        input=fluid.layers.fc(fluid.layers.embedding(source, size=[WORDS, 4]), size=16, act="tanh"), size=16
+    )
     last = fluid.layers.fc(fluid.layers.sequence_last_step(encoded), size=4, act="tanh")
     vectors = fluid.layers.embedding(target, size=[WORDS, 4], param_attr="target_emb")
     rnn = fluid.layers.DynamicRNN()
@@ -194,7 +222,9 @@ def attention_seq2seq(fluid: Any) -> Built:
         memory = rnn.static_input(encoded)
         state = rnn.memory(init=last, need_reorder=True)
         spread = fluid.layers.sequence_expand(x=state, y=memory)
-        scores = fluid.layers.fc(fluid.layers.concat([memory, spread], axis=1), size=1, act="tanh", bias_attr=False)
+        scores = fluid.layers.fc(
+            fluid.layers.concat([memory, spread], axis=1), size=1, act="tanh", bias_attr=False
+        )
         weights = fluid.layers.reshape(fluid.layers.sequence_softmax(scores), shape=[-1])
         context = fluid.layers.sequence_pool(fluid.layers.elementwise_mul(memory, weights, axis=0), "sum")
         current = fluid.layers.fc([word, context, state], size=4, act="tanh")
@@ -202,8 +232,11 @@ def attention_seq2seq(fluid: Any) -> Built:
         rnn.output(fluid.layers.fc(current, size=WORDS, act="softmax"))
     loss = fluid.layers.mean(fluid.layers.cross_entropy(input=rnn(), label=following))
     fluid.optimizer.Adagrad(learning_rate=0.1).minimize(loss)
-    feeds = {"source": sequences(3, 4, 1, below=WORDS), "target": sequences(3, 4, 1, below=WORDS),
-             "following": sequences(3, 4, 1, below=WORDS, like="target")}
+    feeds = {
+        "source": sequences(3, 4, 1, below=WORDS),
+        "target": sequences(3, 4, 1, below=WORDS),
+        "following": sequences(3, 4, 1, below=WORDS, like="target"),
+    }
     return train(fluid, feeds, loss)
 
 
@@ -216,8 +249,9 @@ def beam_search_step(fluid: Any) -> Built:
     probs = fluid.data(name="probs", shape=[None, 6], dtype="float32", lod_level=2)
     topk_scores, topk_ids = layers.topk(layers.softmax(probs), k=3)
     total = layers.elementwise_add(layers.log(topk_scores), layers.reshape(pre_scores, shape=[-1]), axis=0)
-    chosen, scores, parents = layers.beam_search(pre_ids, pre_scores, topk_ids, total, beam_size=2, end_id=0,
-                                                 return_parent_idx=True)
+    chosen, scores, parents = layers.beam_search(
+        pre_ids, pre_scores, topk_ids, total, beam_size=2, end_id=0, return_parent_idx=True
+    )
     counter = layers.zeros(shape=[1], dtype="int64")
     id_array, score_array = layers.array_write(pre_ids, counter), layers.array_write(pre_scores, counter)
     counter = layers.increment(counter, in_place=True)
@@ -225,9 +259,14 @@ def beam_search_step(fluid: Any) -> Built:
     layers.array_write(scores, counter, array=score_array)
     sentences, sentence_scores = layers.beam_search_decode(id_array, score_array, beam_size=2, end_id=0)
     lengths = [[1, 1], [1, 1]]
+
     def scores_feed(rng: Any, step: int, others: Any) -> Any:
         return rng.uniform(-1, 1, (2, 6)).astype("float32"), lengths
-    feeds = {"pre_ids": fixed([[2], [3]], "int64", lengths),
-             "pre_scores": fixed([[-0.2], [-0.4]], "float32", lengths), "probs": scores_feed}
+
+    feeds = {
+        "pre_ids": fixed([[2], [3]], "int64", lengths),
+        "pre_scores": fixed([[-0.2], [-0.4]], "float32", lengths),
+        "probs": scores_feed,
+    }
     fetch = [chosen, scores, parents, sentences, sentence_scores]
     return Built([Run(fluid.default_main_program(), feeds, fetch)])

@@ -37,21 +37,40 @@ def searches(fluid: Any) -> Built:
     x = fluid.data(name="x", shape=[3, 4], dtype="float32")
     whole = fluid.data(name="whole", shape=[3, 4], dtype="int64")
     positive = layers.greater_than(x, layers.zeros([3, 4], "float32"))
-    even = layers.equal(layers.elementwise_mod(whole, layers.fill_constant([3, 4], "int64", 2)),
-                        layers.zeros([3, 4], "int64"))
+    even = layers.equal(
+        layers.elementwise_mod(whole, layers.fill_constant([3, 4], "int64", 2)), layers.zeros([3, 4], "int64")
+    )
     fetch = [
-        layers.argmax(x, axis=1), layers.argmin(x, axis=0), layers.topk(x, k=2)[1], layers.argsort(x, axis=0)[1],
-        layers.reduce_all(positive, dim=1), layers.reduce_any(positive, dim=0, keep_dim=True),
-        layers.reduce_all(even), layers.logical_and(positive, even), layers.logical_or(positive, even),
-        layers.logical_xor(positive, even), layers.logical_not(even), layers.less_equal(x, layers.reverse(x, axis=1)),
+        layers.argmax(x, axis=1),
+        layers.argmin(x, axis=0),
+        layers.topk(x, k=2)[1],
+        layers.argsort(x, axis=0)[1],
+        layers.reduce_all(positive, dim=1),
+        layers.reduce_any(positive, dim=0, keep_dim=True),
+        layers.reduce_all(even),
+        layers.logical_and(positive, even),
+        layers.logical_or(positive, even),
+        layers.logical_xor(positive, even),
+        layers.logical_not(even),
+        layers.less_equal(x, layers.reverse(x, axis=1)),
         layers.greater_equal(whole, layers.ones([3, 4], "int64")),
         layers.not_equal(whole, layers.ones([3, 4], "int64")),
-        layers.less_than(x, layers.transpose(layers.transpose(x, [1, 0]), [1, 0])), layers.isfinite(x),
-        layers.has_nan(x), layers.has_inf(x), layers.where(positive), layers.reduce_sum(whole, dim=1),
-        layers.reduce_max(whole), layers.cumsum(x, axis=0), layers.cast(positive, "int32"),
-        layers.cast(x * 3.0, "int64"), layers.unique(layers.reshape(whole, [-1]))[0],
-        layers.elementwise_floordiv(whole, layers.fill_constant([3, 4], "int64", 3)), layers.shape(x),
-        layers.size(x), layers.rank(x), layers.shard_index(layers.reshape(whole, [-1, 1]), 20, 2, 1),
+        layers.less_than(x, layers.transpose(layers.transpose(x, [1, 0]), [1, 0])),
+        layers.isfinite(x),
+        layers.has_nan(x),
+        layers.has_inf(x),
+        layers.where(positive),
+        layers.reduce_sum(whole, dim=1),
+        layers.reduce_max(whole),
+        layers.cumsum(x, axis=0),
+        layers.cast(positive, "int32"),
+        layers.cast(x * 3.0, "int64"),
+        layers.unique(layers.reshape(whole, [-1]))[0],
+        layers.elementwise_floordiv(whole, layers.fill_constant([3, 4], "int64", 3)),
+        layers.shape(x),
+        layers.size(x),
+        layers.rank(x),
+        layers.shard_index(layers.reshape(whole, [-1, 1]), 20, 2, 1),
     ]
     feeds = {"x": floats(3, 4), "whole": ids(3, 4, below=6)}
     return Built([Run(fluid.default_main_program(), feeds, [layers.reduce_sum(x)] + fetch)])
@@ -63,8 +82,12 @@ def elementwise_all(fluid: Any) -> Built:
     layers = fluid.layers
     row = layers.create_parameter([4], "float32", default_initializer=fluid.initializer.Constant(0.7))
     middle = layers.create_parameter([3], "float32", default_initializer=fluid.initializer.Constant(1.3))
-    block = layers.create_parameter([3, 4], "float32", default_initializer=fluid.initializer.Uniform(0.5, 1.5))
-    front = layers.create_parameter([2, 1, 4], "float32", default_initializer=fluid.initializer.Uniform(0.5, 1.5))
+    block = layers.create_parameter(
+        [3, 4], "float32", default_initializer=fluid.initializer.Uniform(0.5, 1.5)
+    )
+    front = layers.create_parameter(
+        [2, 1, 4], "float32", default_initializer=fluid.initializer.Uniform(0.5, 1.5)
+    )
     made: Dict[str, Layer] = {
         "add": lambda x: layers.elementwise_add(x, row),
         "sub": lambda x: layers.elementwise_sub(x, middle, axis=1),
@@ -104,7 +127,9 @@ def products_all(fluid: Any) -> Built:
         "mul_deep": lambda x: layers.mul(x, weight(3, 4, 2), y_num_col_dims=2),
         "bmm": lambda x: layers.bmm(x, weight(2, 4, 2)),
         "dot": lambda x: layers.dot(layers.reshape(x, [6, 4]), weight(6, 4)),
-        "addmm": lambda x: layers.addmm(weight(6, 2), layers.reshape(x, [6, 4]), weight(4, 2), alpha=2.0, beta=0.5),
+        "addmm": lambda x: layers.addmm(
+            weight(6, 2), layers.reshape(x, [6, 4]), weight(4, 2), alpha=2.0, beta=0.5
+        ),
         "kron": lambda x: layers.kron(layers.reshape(x, [6, 4]), weight(2, 3)),
         "cross": lambda x: layers.cross(layers.transpose(x, [0, 2, 1]), weight(2, 4, 3), dim=2),
         "bilinear": lambda x: layers.bilinear_tensor_product(layers.reshape(x, [6, 4]), weight(6, 3), size=2),
@@ -124,14 +149,22 @@ def constants_all(fluid: Any) -> Built:
     written = layers.create_tensor(dtype="float32")
     layers.assign(x, written)
     fetch = [
-        layers.fill_constant([2, 3], "float32", 1.5), layers.fill_constant([2], "int64", 7),
+        layers.fill_constant([2, 3], "float32", 1.5),
+        layers.fill_constant([2], "int64", 7),
         layers.zeros([2, 2], "int32"),
-        layers.ones([3], "float64"), layers.ones_like(x), layers.zeros_like(x), layers.eye(3), layers.eye(2, 3, [2]),
-        layers.linspace(0.0, 1.0, 5, "float32"), layers.range(0, 10, 3, "int64"), layers.diag(
-            layers.fill_constant([3], "float32", 2.0)),
-        layers.assign(fixed_array(import_values)), written,
+        layers.ones([3], "float64"),
+        layers.ones_like(x),
+        layers.zeros_like(x),
+        layers.eye(3),
+        layers.eye(2, 3, [2]),
+        layers.linspace(0.0, 1.0, 5, "float32"),
+        layers.range(0, 10, 3, "int64"),
+        layers.diag(layers.fill_constant([3], "float32", 2.0)),
+        layers.assign(fixed_array(import_values)),
+        written,
         layers.fill_constant_batch_size_like(x, shape=[4, -1], dtype="float32", value=0.5, output_dim_idx=1),
-        layers.fill_constant([1], "bool", True), layers.full([2, 2], 4.0, dtype="float32"),
+        layers.fill_constant([1], "bool", True),
+        layers.full([2, 2], 4.0, dtype="float32"),
     ]
     total = layers.reduce_sum(written)
     return Built([Run(fluid.default_main_program(), {"x": floats(2, 3)}, [total] + fetch)])
@@ -155,7 +188,9 @@ def hard_labels(fluid: Any) -> Built:
     pr, pr_batch, _ = layers.auc(two, binary, curve="PR", num_thresholds=30, slide_steps=0)
     correct, total = layers.create_tensor("int64"), layers.create_tensor("int64")
     top = layers.accuracy(predicted, label, k=2, correct=correct, total=total)
-    iou, wrong, right = layers.mean_iou(layers.argmax(predicted, axis=1), layers.squeeze(label, [1]), num_classes=3)
+    iou, wrong, right = layers.mean_iou(
+        layers.argmax(predicted, axis=1), layers.squeeze(label, [1]), num_classes=3
+    )
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
     feeds = {"x": floats(6, 4), "label": ids(6, 1, below=3)}
     return train(fluid, feeds, loss, roc, roc_batch, pr, pr_batch, top, correct, total, wrong, right)

@@ -6,12 +6,18 @@ from ..cases import Built, case, floats, named, train
 
 SCHEDULES: Dict[str, Callable[[Any], Any]] = {
     "exponential": lambda layers: layers.exponential_decay(0.1, decay_steps=3, decay_rate=0.5),
-    "exponential_stairs": lambda layers: layers.exponential_decay(0.1, decay_steps=3, decay_rate=0.5, staircase=True),
+    "exponential_stairs": lambda layers: layers.exponential_decay(
+        0.1, decay_steps=3, decay_rate=0.5, staircase=True
+    ),
     "natural_exp": lambda layers: layers.natural_exp_decay(0.1, decay_steps=3, decay_rate=0.5),
-    "natural_exp_stairs": lambda layers: layers.natural_exp_decay(0.1, decay_steps=3, decay_rate=0.5, staircase=True),
+    "natural_exp_stairs": lambda layers: layers.natural_exp_decay(
+        0.1, decay_steps=3, decay_rate=0.5, staircase=True
+    ),
     "inverse_time": lambda layers: layers.inverse_time_decay(0.1, decay_steps=3, decay_rate=0.5),
     "inverse_time_stairs": lambda layers: layers.inverse_time_decay(0.1, 3, 0.5, staircase=True),
-    "polynomial": lambda layers: layers.polynomial_decay(0.1, decay_steps=6, end_learning_rate=0.01, power=2.0),
+    "polynomial": lambda layers: layers.polynomial_decay(
+        0.1, decay_steps=6, end_learning_rate=0.01, power=2.0
+    ),
     "polynomial_cycle": lambda layers: layers.polynomial_decay(0.1, 4, 0.01, power=1.5, cycle=True),
     "piecewise": lambda layers: layers.piecewise_decay([2, 5, 7], [0.1, 0.2, 0.05, 0.01]),
     "noam": lambda layers: layers.noam_decay(d_model=16, warmup_steps=4),
@@ -19,7 +25,8 @@ SCHEDULES: Dict[str, Callable[[Any], Any]] = {
     "cosine": lambda layers: layers.cosine_decay(0.1, step_each_epoch=2, epochs=5),
     "warmup": lambda layers: layers.linear_lr_warmup(0.1, warmup_steps=5, start_lr=0.0, end_lr=0.2),
     "warmup_piecewise": lambda layers: layers.linear_lr_warmup(
-        layers.piecewise_decay([6, 8], [0.1, 0.05, 0.01]), warmup_steps=4, start_lr=0.01, end_lr=0.1),
+        layers.piecewise_decay([6, 8], [0.1, 0.05, 0.01]), warmup_steps=4, start_lr=0.01, end_lr=0.1
+    ),
 }
 
 

@@ -11,6 +11,7 @@ NESTED = [[2, 1], [3, 1, 4]]
 def fed(lengths: Any) -> Any:
     def make(rng: Any, step: int, others: Dict[str, Fed]) -> Fed:
         return rng.uniform(-1, 1, (8, 4)).astype("float32"), lengths
+
     return make
 
 
@@ -40,7 +41,9 @@ def sequence_ops(fluid: Any) -> Built:
         "last": layers.sequence_last_step,
         "softmax": lambda x: layers.sequence_softmax(layers.fc(x, size=1, bias_attr=False)),
         "conv": lambda x: layers.sequence_conv(x, num_filters=3, filter_size=3),
-        "conv_start": lambda x: layers.sequence_conv(x, num_filters=3, filter_size=2, padding_start=0, act="tanh"),
+        "conv_start": lambda x: layers.sequence_conv(
+            x, num_filters=3, filter_size=2, padding_start=0, act="tanh"
+        ),
         "reverse": layers.sequence_reverse,
         "concat": lambda x: layers.sequence_concat([x, layers.tanh(x)]),
         "reshape": lambda x: layers.sequence_reshape(x, new_dim=2),
@@ -51,7 +54,9 @@ def sequence_ops(fluid: Any) -> Built:
         "expand": lambda x: layers.sequence_expand(layers.sequence_pool(x, "sum"), x),
         "expand_as": lambda x: layers.sequence_expand_as(layers.sequence_pool(x, "sum"), x),
         "lod_reset": lambda x: layers.sequence_pool(layers.lod_reset(x, target_lod=[0, 2, 8]), "sum"),
-        "lod_reset_like": lambda x: layers.sequence_pool(layers.lod_reset(x, y=layers.sequence_reverse(x)), "sum"),
+        "lod_reset_like": lambda x: layers.sequence_pool(
+            layers.lod_reset(x, y=layers.sequence_reverse(x)), "sum"
+        ),
         "row_conv": lambda x: layers.row_conv(x, future_context_size=1),
     }
     return sequence_group(fluid, made)
@@ -65,11 +70,14 @@ def sequence_nested(fluid: Any) -> Built:
         "pool": lambda x: layers.sequence_pool(x, "max"),
         "pool_twice": lambda x: layers.sequence_pool(layers.sequence_pool(x, "average"), "sum"),
         "expand_outer": lambda x: layers.sequence_expand(
-            layers.sequence_pool(layers.sequence_pool(x, "sum"), "sum"), x, ref_level=0),
+            layers.sequence_pool(layers.sequence_pool(x, "sum"), "sum"), x, ref_level=0
+        ),
         "expand_inner": lambda x: layers.sequence_expand(
-            layers.lod_reset(layers.sequence_pool(x, "sum"), target_lod=[0, 1, 2, 3]), x, ref_level=1),
+            layers.lod_reset(layers.sequence_pool(x, "sum"), target_lod=[0, 1, 2, 3]), x, ref_level=1
+        ),
         "append": lambda x: layers.sequence_pool(
-            layers.lod_append(layers.lod_reset(x, target_lod=[0, 3, 8]), list(range(9))), "last"),
+            layers.lod_append(layers.lod_reset(x, target_lod=[0, 3, 8]), list(range(9))), "last"
+        ),
     }
     return sequence_group(fluid, made, NESTED)
 
@@ -83,13 +91,19 @@ def sequence_expand_sequences(fluid: Any) -> Built:
     holes = fluid.data(name="holes", shape=[None, 2], dtype="float32", lod_level=1)
     hidden = layers.fc(x, size=2)
     grown = layers.sequence_expand(hidden, y, ref_level=0)
-    pooled = [layers.sequence_pool(layers.fc(holes, size=2), kind, pad_value=0.25)
-              for kind in ("sum", "max", "average", "sqrt", "first", "last")]
-    loss = layers.reduce_mean(layers.square(grown)) + layers.reduce_mean(layers.square(layers.concat(pooled, axis=1)))
+    pooled = [
+        layers.sequence_pool(layers.fc(holes, size=2), kind, pad_value=0.25)
+        for kind in ("sum", "max", "average", "sqrt", "first", "last")
+    ]
+    loss = layers.reduce_mean(layers.square(grown)) + layers.reduce_mean(
+        layers.square(layers.concat(pooled, axis=1))
+    )
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
-    feeds = {"x": fixed([[1.0, 2.0], [3.0, -1.0], [0.5, 0.2]], "float32", [[2, 1]]),
-             "y": fixed([[1.0], [1.0], [1.0], [1.0]], "float32", [[2, 1], [1, 2, 1]]),
-             "holes": fixed([[1.0, 0.3], [0.2, -0.7], [0.9, 0.1], [0.4, 0.4]], "float32", [[2, 0, 2, 0]])}
+    feeds = {
+        "x": fixed([[1.0, 2.0], [3.0, -1.0], [0.5, 0.2]], "float32", [[2, 1]]),
+        "y": fixed([[1.0], [1.0], [1.0], [1.0]], "float32", [[2, 1], [1, 2, 1]]),
+        "holes": fixed([[1.0, 0.3], [0.2, -0.7], [0.9, 0.1], [0.4, 0.4]], "float32", [[2, 0, 2, 0]]),
+    }
     return train(fluid, feeds, loss, grown, *pooled)
 
 
@@ -109,11 +123,27 @@ def sequence_integers(fluid: Any) -> Built:
     reversed_words = layers.sequence_reverse(words)
     unpadded = layers.sequence_unpad(padded, real)
     words_fed = fixed([[1], [4], [2], [5], [0], [3]], "int64", [[2, 3, 1]])
+
     def updates(rng: Any, step: int, others: Dict[str, Fed]) -> Fed:
         return rng.uniform(-1, 1, (6, 1)).astype("float32"), [[2, 3, 1]]
-    feeds = {"words": words_fed, "lengths": fixed([2, 5, 1], "int64"), "table": floats(3, 6), "update": updates}
-    fetch = [layers.reduce_sum(scattered), grams, mask, free_mask, padded, real, scattered, reversed_words,
-             unpadded]
+
+    feeds = {
+        "words": words_fed,
+        "lengths": fixed([2, 5, 1], "int64"),
+        "table": floats(3, 6),
+        "update": updates,
+    }
+    fetch = [
+        layers.reduce_sum(scattered),
+        grams,
+        mask,
+        free_mask,
+        padded,
+        real,
+        scattered,
+        reversed_words,
+        unpadded,
+    ]
     return Built([Run(fluid.default_main_program(), feeds, fetch)])
 
 

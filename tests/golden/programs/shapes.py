@@ -82,7 +82,9 @@ def pad_ops(fluid: Any) -> Built:
         "pad2d": lambda x: layers.pad2d(x, [1, 0, 2, 1], pad_value=-1.0),
         "pad2d_reflect": lambda x: layers.pad2d(x, [1, 1, 2, 0], mode="reflect"),
         "pad2d_edge": lambda x: layers.pad2d(x, [0, 2, 1, 1], mode="edge"),
-        "pad_constant_like": lambda x: layers.pad_constant_like(layers.zeros([3, 5, 4, 4], "float32"), x, 0.25),
+        "pad_constant_like": lambda x: layers.pad_constant_like(
+            layers.zeros([3, 5, 4, 4], "float32"), x, 0.25
+        ),
         "crop": lambda x: layers.crop_tensor(x, shape=[2, 2, 2, 3], offsets=[0, 1, 1, 0]),
         "crop_rest": lambda x: layers.crop_tensor(x, shape=[-1, 3, -1, 2], offsets=[0, 0, 2, 1]),
         "space_to_depth": lambda x: layers.space_to_depth(layers.slice(x, [3], [0], [2]), 2),
@@ -92,7 +94,9 @@ def pad_ops(fluid: Any) -> Built:
         "unfold": lambda x: layers.unfold(x, kernel_sizes=[2, 2], strides=1, paddings=1, dilations=1),
         "im2sequence": lambda x: layers.im2sequence(x, filter_size=[2, 2], stride=[2, 1]),
         "fsp": lambda x: layers.fsp_matrix(x, layers.tanh(x)),
-        "add_position": lambda x: layers.add_position_encoding(layers.reshape(x, [2, 6, 8]), alpha=0.7, beta=0.3),
+        "add_position": lambda x: layers.add_position_encoding(
+            layers.reshape(x, [2, 6, 8]), alpha=0.7, beta=0.3
+        ),
         "meshgrid": lambda x: layers.meshgrid([layers.reshape(x, [-1]), layers.reshape(x, [-1])])[1],
     }
     return layer_group(fluid, (2, 4, 4, 3), made)

@@ -38,9 +38,17 @@ def vgg(fluid: Any) -> Built:
     hidden = image
     for filters, repeats in ((4, 2), (6, 1)):
         hidden = fluid.nets.img_conv_group(
-            input=hidden, conv_num_filter=[filters] * repeats, pool_size=2, conv_padding=1, conv_filter_size=3,
-            conv_act="relu", conv_with_batchnorm=True, conv_batchnorm_drop_rate=[0.0] * repeats, pool_stride=2,
-            pool_type="max")
+            input=hidden,
+            conv_num_filter=[filters] * repeats,
+            pool_size=2,
+            conv_padding=1,
+            conv_filter_size=3,
+            conv_act="relu",
+            conv_with_batchnorm=True,
+            conv_batchnorm_drop_rate=[0.0] * repeats,
+            pool_stride=2,
+            pool_type="max",
+        )
     hidden = fluid.layers.dropout(hidden, dropout_prob=0.0)
     hidden = fluid.layers.fc(hidden, size=16, act=None)
     hidden = fluid.layers.batch_norm(hidden, act="relu")
@@ -57,8 +65,9 @@ def dropout_test_mode(fluid: Any) -> Built:
     x = fluid.data(name="x", shape=[None, 6], dtype="float32")
     hidden = fluid.layers.fc(x, size=8, act="relu")
     hidden = fluid.layers.dropout(hidden, dropout_prob=0.3, is_test=True)
-    hidden = fluid.layers.dropout(hidden, dropout_prob=0.4, is_test=True,
-                                  dropout_implementation="upscale_in_train")
+    hidden = fluid.layers.dropout(
+        hidden, dropout_prob=0.4, is_test=True, dropout_implementation="upscale_in_train"
+    )
     out = fluid.layers.fc(hidden, size=2)
     noisy = fluid.layers.dropout(out, dropout_prob=0.25)
     scaled = fluid.layers.dropout(noisy, dropout_prob=0.25, dropout_implementation="upscale_in_train")
@@ -67,17 +76,38 @@ def dropout_test_mode(fluid: Any) -> Built:
     return Built([Run(test, {"x": floats(4, 6)}, [loss, out, noisy, scaled])])
 
 
-def conv_bn(fluid: Any, x: Any, filters: int, size: int, stride: int = 1, act: Any = "relu", groups: int = 1,
-            name: Any = None) -> Any:
+def conv_bn(
+    fluid: Any,
+    x: Any,
+    filters: int,
+    size: int,
+    stride: int = 1,
+    act: Any = "relu",
+    groups: int = 1,
+    name: Any = None,
+) -> Any:
     conv = fluid.layers.conv2d(
-        input=x, num_filters=filters, filter_size=size, stride=stride, padding=(size - 1) // 2, groups=groups,
-        act=None, bias_attr=False, param_attr=fluid.ParamAttr(name=name and name + "_weights"))
+        input=x,
+        num_filters=filters,
+        filter_size=size,
+        stride=stride,
+        padding=(size - 1) // 2,
+        groups=groups,
+        act=None,
+        bias_attr=False,
+        param_attr=fluid.ParamAttr(name=name and name + "_weights"),
+    )
     if name is None:
         return fluid.layers.batch_norm(input=conv, act=act)
     return fluid.layers.batch_norm(
-        input=conv, act=act, param_attr=fluid.ParamAttr(name=name + "_scale"), momentum=0.8,
-        bias_attr=fluid.ParamAttr(name + "_offset"), moving_mean_name=name + "_mean",
-        moving_variance_name=name + "_variance")
+        input=conv,
+        act=act,
+        param_attr=fluid.ParamAttr(name=name + "_scale"),
+        momentum=0.8,
+        bias_attr=fluid.ParamAttr(name + "_offset"),
+        moving_mean_name=name + "_mean",
+        moving_variance_name=name + "_variance",
+    )
 
 
 def shortcut(fluid: Any, x: Any, filters: int, stride: int) -> Any:
@@ -107,8 +137,10 @@ def resnet_basic(fluid: Any) -> Built:
     _, loss, accuracy = classify(fluid, pooled, label)
     test = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Momentum(
-        learning_rate=fluid.layers.piecewise_decay(boundaries=[3, 6], values=[0.1, 0.05, 0.01]), momentum=0.9,
-        regularization=fluid.regularizer.L2Decay(1e-2)).minimize(loss)
+        learning_rate=fluid.layers.piecewise_decay(boundaries=[3, 6], values=[0.1, 0.05, 0.01]),
+        momentum=0.9,
+        regularization=fluid.regularizer.L2Decay(1e-2),
+    ).minimize(loss)
     return evaluated(fluid, test, feeds(), [loss, accuracy])
 
 
@@ -120,14 +152,15 @@ def resnet_bottleneck(fluid: Any) -> Built:
     hidden = bottleneck(fluid, hidden, 4, 2)
     pooled = fluid.layers.pool2d(hidden, pool_size=2, pool_type="avg")
     logits = fluid.layers.fc(
-        pooled, size=5, param_attr=fluid.ParamAttr(initializer=fluid.initializer.Uniform(-0.3, 0.3)))
+        pooled, size=5, param_attr=fluid.ParamAttr(initializer=fluid.initializer.Uniform(-0.3, 0.3))
+    )
     loss, softmax = fluid.layers.softmax_with_cross_entropy(logits, label, return_softmax=True)
     loss = fluid.layers.mean(loss)
     top = fluid.layers.accuracy(input=softmax, label=label, k=2)
     rate = fluid.layers.linear_lr_warmup(fluid.layers.cosine_decay(0.1, 5, 4), 4, 0.01, 0.1)
     fluid.optimizer.MomentumOptimizer(
-        learning_rate=rate, momentum=0.9, use_nesterov=True,
-        regularization=fluid.regularizer.L2Decay(1e-3)).minimize(loss)
+        learning_rate=rate, momentum=0.9, use_nesterov=True, regularization=fluid.regularizer.L2Decay(1e-3)
+    ).minimize(loss)
     return train(fluid, feeds(), loss, top)
 
 
@@ -136,12 +169,15 @@ def mobilenet(fluid: Any) -> Built:
     """Depthwise and grouped convolutions, relu6, hard swish."""
     image, label = inputs(fluid)
     hidden = conv_bn(fluid, image, 4, 3, 2, act="relu6")
-    depthwise = fluid.layers.conv2d(hidden, num_filters=4, filter_size=3, padding=1, groups=4, use_cudnn=False,
-                                    bias_attr=False)
+    depthwise = fluid.layers.conv2d(
+        hidden, num_filters=4, filter_size=3, padding=1, groups=4, use_cudnn=False, bias_attr=False
+    )
     hidden = fluid.layers.batch_norm(depthwise, act="relu6")
     expanded = conv_bn(fluid, hidden, 8, 1, act=None)
     expanded = fluid.layers.hard_swish(expanded)
-    multiplied = fluid.layers.conv2d(expanded, num_filters=16, filter_size=3, padding=1, groups=8, use_cudnn=False)
+    multiplied = fluid.layers.conv2d(
+        expanded, num_filters=16, filter_size=3, padding=1, groups=8, use_cudnn=False
+    )
     grouped = fluid.layers.conv2d(multiplied, num_filters=4, filter_size=1, groups=2)
     hidden = fluid.layers.elementwise_add(hidden, grouped)
     pooled = fluid.layers.adaptive_pool2d(hidden, pool_size=[1, 1], pool_type="avg")
@@ -174,11 +210,17 @@ def googlenet(fluid: Any) -> Built:
     hidden = fluid.layers.conv2d(image, num_filters=4, filter_size=3, stride=2, padding=1, act="relu")
     hidden = fluid.layers.pool2d(hidden, pool_size=3, pool_stride=2, pool_type="max", ceil_mode=True)
     one = fluid.layers.conv2d(hidden, num_filters=2, filter_size=1, act="relu")
-    three = fluid.layers.conv2d(fluid.layers.conv2d(hidden, num_filters=2, filter_size=1), num_filters=3,
-                                filter_size=3, padding=1, act="relu")
+    three = fluid.layers.conv2d(
+        fluid.layers.conv2d(hidden, num_filters=2, filter_size=1),
+        num_filters=3,
+        filter_size=3,
+        padding=1,
+        act="relu",
+    )
     five = fluid.layers.conv2d(hidden, num_filters=2, filter_size=[5, 3], padding=[2, 1], act="relu")
-    pooled = fluid.layers.pool2d(hidden, pool_size=3, pool_stride=1, pool_padding=1, pool_type="avg",
-                                 exclusive=False)
+    pooled = fluid.layers.pool2d(
+        hidden, pool_size=3, pool_stride=1, pool_padding=1, pool_type="avg", exclusive=False
+    )
     joined = fluid.layers.concat([one, three, five, pooled], axis=1)
     _, main_loss, accuracy = classify(fluid, joined, label)
     _, side_loss, _ = classify(fluid, hidden, label)
@@ -191,7 +233,9 @@ def googlenet(fluid: Any) -> Built:
 def alexnet(fluid: Any) -> Built:
     """Local response normalisation, strides, dilation, group_norm and instance_norm."""
     image, label = inputs(fluid)
-    hidden = fluid.layers.conv2d(image, num_filters=4, filter_size=3, stride=1, padding=2, dilation=2, act="relu")
+    hidden = fluid.layers.conv2d(
+        image, num_filters=4, filter_size=3, stride=1, padding=2, dilation=2, act="relu"
+    )
     hidden = fluid.layers.lrn(hidden, n=5, alpha=1e-2, beta=0.75)
     hidden = fluid.layers.pool2d(hidden, pool_size=2, pool_stride=2)
     hidden = fluid.layers.conv2d(hidden, num_filters=4, filter_size=2, padding="SAME")

@@ -16,8 +16,9 @@ def word_inputs(fluid: Any, count: int) -> Tuple[Any, ...]:
 
 
 def embedded(fluid: Any, word: Any, is_sparse: bool) -> Any:
-    return fluid.layers.embedding(input=word, size=[WORDS, 6], dtype="float32", is_sparse=is_sparse,
-                                  param_attr="shared_w")
+    return fluid.layers.embedding(
+        input=word, size=[WORDS, 6], dtype="float32", is_sparse=is_sparse, param_attr="shared_w"
+    )
 
 
 def word2vec_like(fluid: Any, is_sparse: bool) -> Built:
@@ -61,8 +62,7 @@ def embedding_v2(fluid: Any) -> Built:
     hot = fluid.one_hot(words, depth=WORDS)
     twin = fluid.layers.fc(hot, size=5, num_flatten_dims=2)
     mixed = fluid.layers.reduce_sum(dense + sparse * twin, dim=1)
-    loss = fluid.layers.mean(
-        fluid.layers.softmax_with_cross_entropy(fluid.layers.fc(mixed, size=3), label))
+    loss = fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(fluid.layers.fc(mixed, size=3), label))
     fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
     return train(fluid, {"words": ids(6, 4, below=WORDS), "label": ids(6, 1, below=3)}, loss)
 
@@ -73,15 +73,19 @@ def text_conv(fluid: Any) -> Built:
     words = fluid.layers.data(name="words", shape=[1], dtype="int64", lod_level=1)
     label = fluid.layers.data(name="label", shape=[1], dtype="int64")
     vectors = fluid.layers.embedding(input=words, size=[WORDS, 6], is_sparse=False)
-    three = fluid.nets.sequence_conv_pool(input=vectors, num_filters=5, filter_size=3, act="tanh",
-                                          pool_type="sqrt")
-    four = fluid.nets.sequence_conv_pool(input=vectors, num_filters=5, filter_size=4, act="relu",
-                                         pool_type="max")
+    three = fluid.nets.sequence_conv_pool(
+        input=vectors, num_filters=5, filter_size=3, act="tanh", pool_type="sqrt"
+    )
+    four = fluid.nets.sequence_conv_pool(
+        input=vectors, num_filters=5, filter_size=4, act="relu", pool_type="max"
+    )
     predicted = fluid.layers.fc(input=[three, four], size=2, act="softmax")
     loss = fluid.layers.mean(fluid.layers.cross_entropy(input=predicted, label=label))
     accuracy = fluid.layers.accuracy(input=predicted, label=label)
     fluid.optimizer.Adagrad(learning_rate=0.05).minimize(loss)
-    return train(fluid, {"words": sequences(4, 6, 1, below=WORDS), "label": ids(4, 1, below=2)}, loss, accuracy)
+    return train(
+        fluid, {"words": sequences(4, 6, 1, below=WORDS), "label": ids(4, 1, below=2)}, loss, accuracy
+    )
 
 
 @case
@@ -95,7 +99,9 @@ def bag_of_words(fluid: Any) -> Built:
     predicted = fluid.layers.fc(input=[hidden], size=2, act="softmax")
     loss = fluid.layers.mean(x=fluid.layers.cross_entropy(input=predicted, label=label))
     fluid.optimizer.Adagrad(learning_rate=0.1).minimize(loss)
-    return train(fluid, {"words": sequences(5, 5, 1, below=WORDS), "label": ids(5, 1, below=2)}, loss, predicted)
+    return train(
+        fluid, {"words": sequences(5, 5, 1, below=WORDS), "label": ids(5, 1, below=2)}, loss, predicted
+    )
 
 
 @case
@@ -104,12 +110,19 @@ def text_similarity(fluid: Any) -> Built:
     towers = []
     for name in ("query", "right", "wrong"):
         words = fluid.data(name=name, shape=[None, 1], dtype="int64", lod_level=1)
-        vectors = fluid.layers.embedding(words, size=[WORDS, 6], is_sparse=True,
-                                         param_attr=fluid.ParamAttr(name="emb"))
+        vectors = fluid.layers.embedding(
+            words, size=[WORDS, 6], is_sparse=True, param_attr=fluid.ParamAttr(name="emb")
+        )
         pooled = fluid.layers.softsign(fluid.layers.sequence_pool(vectors, "sum"))
         side = "q" if name == "query" else "t"
-        towers.append(fluid.layers.fc(pooled, size=5, param_attr=fluid.ParamAttr(name=side + ".w"),
-                                      bias_attr=fluid.ParamAttr(name=side + ".b")))
+        towers.append(
+            fluid.layers.fc(
+                pooled,
+                size=5,
+                param_attr=fluid.ParamAttr(name=side + ".w"),
+                bias_attr=fluid.ParamAttr(name=side + ".b"),
+            )
+        )
     right, wrong = (fluid.layers.cos_sim(towers[0], tower) for tower in towers[1:])
     margin = fluid.layers.fill_constant_batch_size_like(right, shape=[-1, 1], dtype="float32", value=0.1)
     loss = fluid.layers.mean(fluid.layers.relu(margin - right + wrong))

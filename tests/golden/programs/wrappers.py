@@ -21,7 +21,11 @@ def moving_average(fluid: Any) -> Built:
     ema.update()
     feeds = {"x": floats(4, 4)}
     built = train(fluid, feeds, loss)
-    built.after += [Run(ema.apply_program, {}, []), Run(test, feeds, [loss]), Run(ema.restore_program, {}, [])]
+    built.after += [
+        Run(ema.apply_program, {}, []),
+        Run(test, feeds, [loss]),
+        Run(ema.restore_program, {}, []),
+    ]
     return built
 
 
@@ -73,8 +77,9 @@ def recompute(fluid: Any) -> Built:
 def weight_norm(fluid: Any) -> Built:
     """WeightNormParamAttr: a direction and a length are trained instead of the weights."""
     x = fluid.data(name="x", shape=[None, 4], dtype="float32")
-    hidden = fluid.layers.fc(x, size=5, act="tanh",
-                             param_attr=fluid.WeightNormParamAttr(dim=None, name="wn_all"))
+    hidden = fluid.layers.fc(
+        x, size=5, act="tanh", param_attr=fluid.WeightNormParamAttr(dim=None, name="wn_all")
+    )
     out = fluid.layers.fc(hidden, size=2, param_attr=fluid.WeightNormParamAttr(dim=1, name="wn_columns"))
     loss = fluid.layers.mean(fluid.layers.square(out))
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
@@ -104,10 +109,13 @@ def decoupled_decay(fluid: Any) -> Built:
 def apply_by_hand(fluid: Any) -> Built:
     """backward and apply_gradients called apart, one gradient scaled in between."""
     _, loss = regression(fluid)
-    optimizer = fluid.optimizer.Momentum(learning_rate=0.1, momentum=0.9,
-                                         regularization=fluid.regularizer.L2Decay(0.01))
+    optimizer = fluid.optimizer.Momentum(
+        learning_rate=0.1, momentum=0.9, regularization=fluid.regularizer.L2Decay(0.01)
+    )
     pairs = optimizer.backward(loss)
-    halved = [(param, fluid.layers.scale(grad, 0.5) if param.name.endswith(".b_0") else grad)
-              for param, grad in pairs]
+    halved = [
+        (param, fluid.layers.scale(grad, 0.5) if param.name.endswith(".b_0") else grad)
+        for param, grad in pairs
+    ]
     optimizer.apply_gradients(halved)
     return train(fluid, {"x": floats(4, 4)}, loss)

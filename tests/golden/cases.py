@@ -1,4 +1,4 @@
-"""What a golden case is: a function that builds programs, and how to make up what it is fed.
+"""Golden cases: functions that build programs, with the feeds to make up for them.
 
 The same source is built under PaddlePaddle (which records) and under FluidLite (which is compared), so
 nothing here or in `programs/` may import either: `fluid` always comes in as an argument.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Tuple, TypeVar  # noqa: UP035
+from typing import Any, Callable, Dict, List, Tuple, TypeVar
 
 import numpy as np
 
 # Python 3.7, which PaddlePaddle 1.8.5 needs, cannot say tuple[...] outside annotations.
-Fed = Tuple[np.ndarray, List[List[int]]]  # noqa: UP006
-Feed = Callable[[np.random.RandomState, int, Dict[str, Fed]], Fed]  # noqa: UP006
+Fed = Tuple[np.ndarray, List[List[int]]]
+Feed = Callable[[np.random.RandomState, int, Dict[str, Fed]], Fed]
 Build = Callable[[Any], "Built"]
 T = TypeVar("T")
 
@@ -53,7 +53,9 @@ def named(name: str, build: Build) -> Build:
 
 
 def load_cases(folder: str = "programs") -> dict[str, Build]:
-    """The cases of `programs`, which are written against fluid, or of `programs_2x`, against PaddlePaddle 2.x."""
+    """The cases of `programs`, which are written against fluid, or of `programs_2x`, against PaddlePaddle
+    2.x.
+    """
     package = importlib.import_module(f"{__package__}.{folder}")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(info.name)
@@ -61,7 +63,7 @@ def load_cases(folder: str = "programs") -> dict[str, Build]:
 
 
 def construct(fluid: Any, build: Callable[[Any], T]) -> tuple[T, Any]:
-    """What the case builds in fresh programs under fresh names, and its startup program."""
+    """Build a case in fresh programs under fresh names; its result and its startup program."""
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 7
     with fluid.unique_name.guard(), fluid.program_guard(main, startup):
@@ -99,7 +101,9 @@ def fixed(value: Any, dtype: str = "float32", lengths: list[list[int]] | None = 
 def sequences(
     count: int, longest: int, *width: int, below: int | None = None, like: str | None = None
 ) -> Feed:
-    """`count` sequences of 1 to `longest` rows; whole numbers if `below` is given, as long as those of `like`."""
+    """`count` sequences of 1 to `longest` rows; whole numbers if `below` is given, as long as those of
+    `like`.
+    """
 
     def make(rng: np.random.RandomState, step: int, others: dict[str, Fed]) -> Fed:
         lengths = others[like][1] if like else [rng.randint(1, longest + 1, count).tolist()]

@@ -93,7 +93,7 @@ MODULES = [
 
 # ------------------------------------------------------------------ operators
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns, worked out in a forked child: some of the core's checks end the process."""
+    """The result of `work`, worked out in a forked child: some of the core's checks end the process."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

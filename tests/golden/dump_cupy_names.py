@@ -1,4 +1,6 @@
-"""Writes `cupy_names.json`: the public names of CuPy, which imports without a GPU. Run it in an environment with CuPy."""
+"""Writes `cupy_names.json`: the public names of CuPy, which imports without a GPU. Run it in an environment
+with CuPy.
+"""
 
 import json
 import pathlib

@@ -1,7 +1,7 @@
 """Read golden files, run their programs, and compare programs that were built here with the recorded ones.
 
-`fluid` is an argument everywhere: the same checks run under FluidLite and, to try the checks themselves, under
-PaddlePaddle.
+`fluid` is an argument everywhere: the same checks run under FluidLite and, to try the checks themselves,
+under PaddlePaddle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List  # noqa: UP035
+from typing import Any, Dict, List
 
 import numpy as np
 
@@ -29,8 +29,8 @@ FLOORS = {
     "norm_layers": 1e-6,
 }  # the bias before a normalisation: nothing but noise
 
-Values = Dict[str, np.ndarray]  # noqa: UP006
-Lengths = List[List[int]]  # noqa: UP006
+Values = Dict[str, np.ndarray]
+Lengths = List[List[int]]
 
 # Attributes that steer PaddlePaddle's other back ends, or that only Paddle's debugging reads.
 IGNORED = frozenset(
@@ -217,7 +217,7 @@ STAMPS: dict[str, Any] = {"op_role": 0, "op_role_var": [], "op_namescope": "/"}
 
 
 def default_of(op_type: str, attr: str) -> Any:
-    """What an operator's attribute is when nobody sets it, or None; a gradient op has its forward op's."""
+    """An operator's attribute when nobody sets it, or None; a gradient op has its forward op's."""
     if attr in STAMPS:
         return STAMPS[attr]
     while op_type not in PROTOS and op_type.endswith("_grad"):
@@ -243,7 +243,7 @@ def same_attr(left: Any, right: Any) -> bool:
 
 
 def attrs_of(op: Any) -> dict[str, Any]:
-    """The attributes that count; name scopes without their numbers, which count up through the whole process."""
+    """The attributes that count; name scopes without their numbers, which count up through a process."""
     found = {name: op.attr(name) for name in op.attr_names if name not in IGNORED}
     if "original_output_grad" in found:  # from a set of strings, like the slots (see slots_of)
         found["original_output_grad"] = sorted(found["original_output_grad"])
@@ -295,9 +295,10 @@ def facts_of(var: Any) -> dict[str, Any]:
             value = getattr(var, name)
         except Exception:  # Paddle's arrays and step scopes have none of these
             continue
-        facts[name] = (
-            [max(size, -1) for size in value] if name == "shape" else value if value is None else int(value)
-        )
+        if name == "shape":
+            facts[name] = [max(size, -1) for size in value]
+        else:
+            facts[name] = None if value is None else int(value)
     return facts
 
 
@@ -309,11 +310,8 @@ def var_differences(where: str, built: Any, recorded: Any) -> Iterator[str]:
         del theirs["shape"]  # expand_as of 1.8.5 says zeros until it runs
     if "@GRAD" in recorded.name or recorded.name.startswith("beam_search_"):
         theirs.pop("lod_level", None)  # 1.8.5's depends on which op wrote the gradient first
-    if (
-        recorded.name.startswith("sequence_pool_")
-        and recorded.name.endswith(".tmp_1")
-        or recorded.name.startswith("edit_distance_")
-    ):
+    is_position = recorded.name.startswith("sequence_pool_") and recorded.name.endswith(".tmp_1")
+    if is_position or recorded.name.startswith("edit_distance_"):
         theirs.pop("dtype", None)  # positions are integers and distances are not, whatever 1.8.5 declares
     if recorded.name.startswith("sequence_pad_"):
         theirs.pop("shape", None)  # 1.8.5 takes the longest sequence for known, and for 1

@@ -86,7 +86,7 @@ def check_persistables(fluid: Any, model: SavedModel, folder: str, again: str) -
 
 
 def check_saved(fluid: Any, model: SavedModel) -> None:
-    """fluid.load reads what Paddle's fluid.save wrote; it needs Parameters, which Paddle's files do not mark."""
+    """fluid.load reads what Paddle's fluid.save wrote; it needs Parameters, which the files do not mark."""
     program = construct(fluid, MODEL_PROGRAMS[model.name])[0].program
     with fluid.scope_guard(fluid.Scope()):
         fluid.load(program, model.path("saved"), fluid.Executor(fluid.CPUPlace()))

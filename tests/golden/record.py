@@ -7,10 +7,11 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 With the Python that has 2.6.2, the same command records the cases of `programs_2x`.
 
 A file holds `meta` (JSON as bytes), `startup` and `program<i>` (serialised ProgramDesc as bytes; call stacks
-removed), the persistables of three moments (`init`: after the startup program; `final`: what ten steps changed;
-`after<i>`: what the i-th run after the last step changed), packed into one flat array `<moment>.<dtype>` each,
-and `feed/<i>/<k>` and `fetch/<i>/<k>`, all steps flattened into one array. Names, shapes and sequence lengths
-are in `meta`. One array a variable would triple the files: an entry of an archive costs 300 bytes.
+removed), the persistables of three moments (`init`: after the startup program; `final`: what ten steps
+changed; `after<i>`: what the i-th run after the last step changed), packed into one flat array
+`<moment>.<dtype>` each, and `feed/<i>/<k>` and `fetch/<i>/<k>`, all steps flattened into one array. Names,
+shapes and sequence lengths are in `meta`. One array a variable would triple the files: an entry of an
+archive costs 300 bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def program_bytes(program: Any) -> np.ndarray:
 
 
 def python_side(program: Any) -> dict[str, list[Any]]:
-    """What 1.8.5 knows of variables only in Python: its files hold neither of the two."""
+    """Facts of variables that 1.8.5 knows only in Python: its files hold neither of the two."""
     pairs = [(block.idx, var) for block in program.blocks for var in block.vars.values()]
     return {
         "stop_gradient": sorted([index, var.name] for index, var in pairs if var.stop_gradient),
@@ -81,7 +82,7 @@ def persistables(programs: list[Any], scope: Any) -> dict[str, np.ndarray]:
 
 
 def distinct_seeds(startup: Any) -> Any:
-    """The startup program with another seed in every initialiser: one seed gives all layers the same numbers."""
+    """The startup program with a seed for every initialiser: one seed gives all layers the same numbers."""
     copy = startup.clone()
     for number, op in enumerate(copy.global_block().ops):
         if op.has_attr("seed"):
@@ -119,7 +120,7 @@ class Track:
 
 
 class RunRecord:
-    """What one `Run` was fed and what it gave, over all steps."""
+    """Feeds and fetches of one `Run`, over all steps."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -226,7 +227,7 @@ def record_case(name: str, build: Build) -> None:
 
 
 def recorded_in_child(name: str, build: Build) -> bool:
-    """Whether the case was recorded; in a child, because a wrong program can end the process."""
+    """True if the case was recorded; in a child, because a wrong program can end the process."""
     child = os.fork()
     if child == 0:
         try:

@@ -5,8 +5,9 @@ From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
     python -m golden.record_models
 
 Each model becomes a folder `models/<name>/` with `inference/` (a file a parameter), `inference_combined/`
-(`__params__` in one file), `persistables/`, `persistables_combined/all`, `params/`, `saved.pdmodel|pdparams|pdopt`
-(from fluid.save) and `example.npz`: `meta`, one input, what the inference model makes of it, every persistable.
+(`__params__` in one file), `persistables/`, `persistables_combined/all`, `params/`,
+`saved.pdmodel|pdparams|pdopt` (from fluid.save) and `example.npz`: `meta`, one input, what the inference
+model makes of it, every persistable.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def save_everywhere(exe: Any, model: Model, folder: str) -> None:
 
 
 def example(exe: Any, folder: str, fed: dict[str, Fed]) -> dict[str, Any]:
-    """What the saved inference model makes of one input: arrays by name, and the names in order."""
+    """Results of the saved inference model on one input: arrays by name, and the names in order."""
     program, feed_names, targets = fluid.io.load_inference_model(os.path.join(folder, "inference"), exe)
     made = exe.run(program, feed={name: to_tensor(fed[name]) for name in feed_names}, fetch_list=targets)
     arrays = {"in/" + name: fed[name][0] for name in feed_names}

@@ -1,4 +1,4 @@
-"""What PaddlePaddle 1.8.5 builds and computes for single layers and operators, recorded, and how it is compared."""
+"""Recordings of what PaddlePaddle 1.8.5 builds and computes for single layers and operators."""
 
 from __future__ import annotations
 

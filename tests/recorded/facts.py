@@ -1,19 +1,20 @@
-"""What can be observed of one small case: the ops and variables that it builds, what it computes, or what it raises.
+"""Facts of one small case: the ops and variables that it builds, what it computes, or what it raises.
 
-The same source runs under PaddlePaddle 1.8.5 (`record.py`) and under FluidLite (the tests): `fluid` is an argument.
+The same source runs under PaddlePaddle 1.8.5 (`record.py`) and under FluidLite (the tests): `fluid` is an
+argument.
 """
 
 from __future__ import annotations
 
 import contextlib
 import zlib
-from typing import Any, Callable, Dict, Iterator, List  # noqa: UP035
+from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 
 Case = Callable[[], Any]
-Cases = Dict[str, Case]  # noqa: UP006
-Facts = Dict[str, Any]  # noqa: UP006
+Cases = Dict[str, Case]
+Facts = Dict[str, Any]
 
 # roles and places in the source have tests of their own; the rest steers back ends that are not here
 IGNORED = frozenset(
@@ -71,7 +72,7 @@ def numbers(name: str, shape: Any, dtype: str) -> np.ndarray:
 
 
 def plain(value: Any) -> Any:
-    """An attribute as JSON keeps it, without a difference between 1, 1.0 and True; float32 has seven digits."""
+    """An attribute as JSON keeps it, with 1, 1.0 and True taken for equal; float32 has seven digits."""
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, (bool, int, float)) else str(value)
@@ -135,14 +136,17 @@ def _value(tensor: Any) -> List[Any]:  # noqa: UP006
 
 
 def observe(fluid: Any, case: Case) -> Facts:
-    """Build the case in fresh programs and run it; a case gives what to fetch, and last, where it needs any, its feeds."""
+    """Build the case in fresh programs and run it; a case gives what to fetch, and last, where it needs any,
+    its feeds.
+    """
     main, startup = fluid.Program(), fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, startup):
         try:
             given = case()
         except Exception as error:
             return {"error": [kind.__name__ for kind in type(error).__mro__]}
-    fetches = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    several = given if isinstance(given, (list, tuple)) else [given]
+    fetches = [fetch for fetch in several if fetch is not None]
     feeds = fetches.pop() if fetches and isinstance(fetches[-1], dict) else {}
     facts = {"main": _program(main), "startup": _program(startup)}
     if fetches:
@@ -193,7 +197,7 @@ def _value_differences(mine: Any, theirs: Any) -> Iterator[str]:
 
 
 def differences(mine: Facts, theirs: Facts) -> List[str]:  # noqa: UP006
-    """What differs, a line each; an error may be of a class of our own below Paddle's."""
+    """Differences, a line each; an error may be of a class of our own below Paddle's."""
     if "error" in mine or "error" in theirs:
         found, wanted = mine.get("error", ["no error"]), theirs.get("error", ["no error"])
         return [] if wanted[0] in found else [f"raises {found[0]}, Paddle raises {wanted[0]}"]

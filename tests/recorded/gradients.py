@@ -1,4 +1,4 @@
-"""Gradients of single layers, and gradients of these gradients: the ops that are added and what they compute."""
+"""Gradients of single layers, and their gradients: the ops that are added and what they compute."""
 
 from __future__ import annotations
 

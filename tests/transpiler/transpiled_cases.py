@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Tuple  # noqa: UP035
+from typing import Any, Dict, List, Tuple
 
 import transpiled_sources as sources
 from transpiled_sources import (
@@ -46,7 +46,7 @@ class Case:
         return self.endpoints.split(",")
 
 
-Cases = Dict[str, Case]  # noqa: UP006
+Cases = Dict[str, Case]
 
 OPTIMIZERS = {
     "sgd": sgd,

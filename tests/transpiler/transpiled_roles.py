@@ -5,12 +5,12 @@ FluidLite.
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, Dict, Tuple  # noqa: UP035
+from typing import Any, Callable, Dict, Tuple
 
 from transpiled_cases import Case
 
-Source = Callable[[], Tuple[Any, Any]]  # main and startup program, new ones each time  # noqa: UP006
-Programs = Dict[str, Any]  # "trainer0.main", "pserver1.startup", ...  # noqa: UP006
+Source = Callable[[], Tuple[Any, Any]]  # main and startup program, new ones each time
+Programs = Dict[str, Any]  # "trainer0.main", "pserver1.startup", ...
 
 
 def build(fluid: Any, case: Case) -> tuple[Any, Any]:

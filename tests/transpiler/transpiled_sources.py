@@ -8,7 +8,7 @@ than twice as many.
 
 from __future__ import annotations
 
-from typing import Any, Callable  # noqa: UP035
+from typing import Any, Callable
 
 Build = Callable[[Any], None]
 Make = Callable[[Any], Any]

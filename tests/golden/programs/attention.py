@@ -123,7 +123,7 @@ def transformer_decoder(fluid: Any) -> Built:
 
 @case
 def bert(fluid: Any) -> Built:
-    """Masked words gathered out of the batch, a pooled first token, stacked attention bias, Lamb-like decay."""
+    """Masked words gathered out of a batch, a pooled first token, stacked attention bias, Lamb-like decay."""
     layers = fluid.layers
     words = fluid.data(name="words", shape=[None, LENGTH, 1], dtype="int64")
     positions = fluid.data(name="positions", shape=[None, LENGTH, 1], dtype="int64")

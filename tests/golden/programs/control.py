@@ -1,4 +1,6 @@
-"""Control flow: while with arrays, cond, case, switch_case, Switch, IfElse, with gradients where Paddle has them."""
+"""Control flow: while with arrays, cond, case, switch_case, Switch, IfElse, with gradients where Paddle has
+them.
+"""
 
 from typing import Any
 
@@ -9,7 +11,7 @@ from ..cases import Built, Run, case, fixed, floats, ids, train
 def while_array(fluid: Any) -> Built:
     """A While that reads and writes tensor arrays, with gradients through the loop into a parameter."""
     layers = fluid.layers
-    steps = [fluid.data(name="d%d" % n, shape=[4], dtype="float32") for n in range(3)]
+    steps = [fluid.data(name=f"d{n}", shape=[4], dtype="float32") for n in range(3)]
     counter = layers.zeros(shape=[1], dtype="int64")
     counter.stop_gradient = True
     start = layers.zeros(shape=[4], dtype="float32")
@@ -33,7 +35,7 @@ def while_array(fluid: Any) -> Built:
     last = layers.array_read(array=memory, i=counter)
     loss = layers.mean(layers.square(last))
     fluid.optimizer.SGD(learning_rate=0.5).minimize(loss)
-    return train(fluid, {"d%d" % n: floats(4) for n in range(3)}, loss, last)
+    return train(fluid, {f"d{n}": floats(4) for n in range(3)}, loss, last)
 
 
 @case

@@ -62,8 +62,8 @@ def dense_case(fluid: Any, make: Make) -> Built:
 def repeating(rng: Any, step: int, others: Dict[str, Fed]) -> Fed:
     """Words of which the first comes twice.
 
-    A batch of different words in no order would meet a fault of 1.8.5: sparse momentum and rmsprop then look for
-    rows by bisection in an unsorted list and miss some.
+    A batch of different words in no order would meet a fault of 1.8.5: sparse momentum and rmsprop then
+    look for rows by bisection in an unsorted list and miss some.
     """
     words = rng.randint(0, 10, (2, 3)).astype("int64")
     words[1, 2] = words[0, 0]

@@ -7,12 +7,12 @@ from ..cases import Built, Feed, case, floats, ids, sequences, train
 
 def slots(fluid: Any, count: int) -> List[Any]:
     return [
-        fluid.layers.data(name="C%d" % n, shape=[1], lod_level=1, dtype="int64") for n in range(1, count + 1)
+        fluid.layers.data(name=f"C{n}", shape=[1], lod_level=1, dtype="int64") for n in range(1, count + 1)
     ]
 
 
 def slot_feeds(count: int, batch: int, table: int) -> Dict[str, Feed]:
-    return {"C%d" % n: sequences(batch, 3, 1, below=table) for n in range(1, count + 1)}
+    return {f"C{n}": sequences(batch, 3, 1, below=table) for n in range(1, count + 1)}
 
 
 def normal(fluid: Any, width: int) -> Any:

@@ -188,7 +188,7 @@ def hard_labels(fluid: Any) -> Built:
     pr, pr_batch, _ = layers.auc(two, binary, curve="PR", num_thresholds=30, slide_steps=0)
     correct, total = layers.create_tensor("int64"), layers.create_tensor("int64")
     top = layers.accuracy(predicted, label, k=2, correct=correct, total=total)
-    iou, wrong, right = layers.mean_iou(
+    _, wrong, right = layers.mean_iou(
         layers.argmax(predicted, axis=1), layers.squeeze(label, [1]), num_classes=3
     )
     fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)

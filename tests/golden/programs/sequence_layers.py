@@ -109,7 +109,9 @@ def sequence_expand_sequences(fluid: Any) -> Built:
 
 @case
 def sequence_integers(fluid: Any) -> Built:
-    """Layers over sequences of whole numbers, without gradients. (1.8.5's layers.hash always raises TypeError.)"""
+    """Layers over sequences of whole numbers, without gradients. (1.8.5's layers.hash always raises
+    TypeError.)
+    """
     layers = fluid.layers
     words = fluid.data(name="words", shape=[None, 1], dtype="int64", lod_level=1)
     lengths = fluid.data(name="lengths", shape=[None], dtype="int64")

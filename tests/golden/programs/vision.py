@@ -1,7 +1,7 @@
 """Image classifiers: VGG, ResNet, MobileNet, SE-ResNeXt, GoogLeNet, AlexNet, a segmentation net.
 
-A bias in front of a normalisation has a gradient of pure rounding noise, and Adam would make whole steps of it:
-nets with such a bias train with Momentum.
+A bias in front of a normalisation has a gradient of pure rounding noise, and Adam would make whole steps
+of it: nets with such a bias train with Momentum.
 """
 
 from typing import Any, Dict, List, Tuple

@@ -8,11 +8,11 @@ WORDS = 20
 
 
 def word_feeds(count: int, batch: int = 6) -> Dict[str, Feed]:
-    return {"word%d" % number: ids(batch, 1, below=WORDS) for number in range(count)}
+    return {f"word{number}": ids(batch, 1, below=WORDS) for number in range(count)}
 
 
 def word_inputs(fluid: Any, count: int) -> Tuple[Any, ...]:
-    return tuple(fluid.layers.data(name="word%d" % n, shape=[1], dtype="int64") for n in range(count))
+    return tuple(fluid.layers.data(name=f"word{n}", shape=[1], dtype="int64") for n in range(count))
 
 
 def embedded(fluid: Any, word: Any, is_sparse: bool) -> Any:
@@ -54,7 +54,7 @@ def word2vec_hsigmoid(fluid: Any) -> Built:
 
 @case
 def embedding_v2(fluid: Any) -> Built:
-    """`fluid.embedding` (ids without a trailing 1) with a padding row, dense and sparse, and a one-hot twin."""
+    """`fluid.embedding` (ids without a trailing 1) with a padding row, dense, sparse, and a one-hot twin."""
     words = fluid.data(name="words", shape=[None, 4], dtype="int64")
     label = fluid.data(name="label", shape=[None, 1], dtype="int64")
     dense = fluid.embedding(words, size=[WORDS, 5], padding_idx=0)

@@ -24,9 +24,11 @@ _TABLE: tuple[tuple[str, Any, str], ...] = (
     (
         "use_mkldnn",
         False,
-        f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm gelu "
-        f"inplace_abn "
-        "leaky_relu lrn matmul mul partial_sum pool2d pool3d swish transpose transpose2",
+        (
+            f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm gelu "
+            f"inplace_abn "
+            "leaky_relu lrn matmul mul partial_sum pool2d pool3d swish transpose transpose2"
+        ),
     ),
     ("use_quantizer", False, f"{_CONVS} matmul pool2d"),
     ("workspace_size_MB", 512, f"{_CONVS} {_TRANSPOSED} conv3d conv3d_transpose"),

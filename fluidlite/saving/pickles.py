@@ -106,7 +106,7 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
 _CALLS: dict[str, Callable[..., Any]] = {
     "numpy dtype": _DType.make,
     "_codecs encode": _encode,
-    "collections OrderedDict": lambda: {},
+    "collections OrderedDict": lambda: {},  # noqa: PIE807 (dict would take arguments)
     "__builtin__ bytes": lambda: b"",
     "builtins bytes": lambda: b"",  # how an empty array's data is written
     **{f"numpy.{core}.multiarray _reconstruct": lambda *unused: _Array() for core in ("core", "_core")},

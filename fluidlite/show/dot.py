@@ -27,8 +27,10 @@ def program_dot(program: Program) -> str:
     """The whole program; an op that runs other blocks has a dashed arrow to the first op of each."""
     lines = [
         "digraph program {",
-        '  compound=true; rankdir="TB"; node [fontname="Helvetica", fontsize=11, style="filled", '
-        'color="#777777"];',
+        (
+            '  compound=true; rankdir="TB"; node [fontname="Helvetica", fontsize=11, style="filled", '
+            'color="#777777"];'
+        ),
     ]
     for block in program.blocks:
         lines += _cluster(block)

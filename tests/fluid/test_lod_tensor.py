@@ -127,8 +127,10 @@ def test_numbers_keep_their_dimension() -> None:
         (
             A,
             [[2, 3]],
-            "\tlod: {{0, 2, 5}}\n\tdim: 5, 2\n\tlayout: NCHW\n\tdtype: float\n\tdata: [0 1 2 3 4 5 6 7 8 "
-            "9]\n",
+            (
+                "\tlod: {{0, 2, 5}}\n\tdim: 5, 2\n\tlayout: NCHW\n\tdtype: float\n\tdata: [0 1 2 3 4 5 6 7 8 "
+                "9]\n"
+            ),
         ),
         (
             np.array([[1.5, 200000000.0]]),

@@ -282,8 +282,10 @@ def type_differences(where: str, built: Sequence[str], recorded: Sequence[str]) 
         mine, theirs = built[index : index + 1], recorded[index : index + 1]
         if mine != theirs:
             return [
-                f"{where}: operators part at {index}: {list(built[index : index + 4])}; "
-                f"Paddle has {list(recorded[index : index + 4])}"
+                (
+                    f"{where}: operators part at {index}: {list(built[index : index + 4])}; "
+                    f"Paddle has {list(recorded[index : index + 4])}"
+                )
             ]
     return []
 

@@ -12,7 +12,7 @@ __all__ = ["Error", "Kind", "Message", "copied", "nbytes_of"]
 
 
 class Kind(enum.IntEnum):
-    """What a message is for; the number travels. Those from GET on are answered."""
+    """The purpose of a message; the number travels. Those from GET on are answered."""
 
     SEND = 0  # the value of `name`: a gradient, or a count of steps
     COMPLETE = 1  # this trainer leaves

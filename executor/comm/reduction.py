@@ -71,7 +71,7 @@ class RankCall(NamedTuple):
     ragged: bool = False
 
     def form(self) -> Any:
-        """What has to be the same on all ranks."""
+        """The part of the call that has to be the same on all ranks."""
         if self.value is None:
             return self.what, None
         shape = self.value.shape[1:] if self.ragged else self.value.shape

@@ -91,6 +91,7 @@ def make_ids(session: Session, context: Any, values: SlotValues) -> dict[str, li
     trainers, me, count = attrs["trainers"], attrs["trainer_id"], attrs["nccl_comm_num"]
     group = attrs["hierarchical_allreduce_inter_nranks"]
     Session.check_place(0, me, len(trainers))
+    # every process agrees on the names in the same order, for a name is asked for by its members alone
     first, *rest = [_agreed_name(session, context, trainers, me) for _ in range(count)]
     found = {f"NCCLID_{number}": name for number, name in enumerate(rest, 1)}
     for number in range(count if attrs["use_hierarchical_allreduce"] else 0):
@@ -138,7 +139,7 @@ def join(session: Session, context: Any, values: SlotValues) -> dict[str, list[A
 
 
 def _use_nccl(session: Session, context: Any, ring_id: int, name: bytes = b"") -> None:
-    """Where the program runs on a device, have NCCL do what it can of the ring."""
+    """Have NCCL do what it can of the ring, if the program runs on a device."""
     if context.xp is not np:
         session.replace_ring(NcclRing(session.ring(ring_id), name))
 
@@ -172,6 +173,7 @@ def _rows_of_all(ring: Ring, op: Operator, rows: SelectedRows) -> SelectedRows:
     """The sum of sparse gradients: the rows of all ranks, for a row may occur more than once."""
     if reduce_op_of(op) != "sum":
         raise CommunicatorError("rows of a table cannot be reduced in this way: they can only be added")
+    # to merge rows of one number is left to those who apply them, which do it anyway
     ids, parts = ring.all_gather(rows.ids), ring.all_gather(rows.array)
     return SelectedRows(np.concatenate(ids), rows.height(), np.concatenate(parts))
 

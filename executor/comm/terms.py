@@ -86,8 +86,8 @@ def _same_shape(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 
 # ---------------------------------------------------------------------- a trainer's program
 def differences(program: Program, endpoint: str, terms: Terms | None) -> list[str]:
-    """What keeps `program` from being a trainer of the server at `endpoint`, in words; nothing where it
-    fits, or where there are no terms.
+    """The reasons, in words, why `program` is no trainer of the server at `endpoint`; none where it fits, or
+    where there are no terms.
     """
     if terms is None:
         return []
@@ -141,7 +141,7 @@ def _wrong_mode(program: Program, endpoint: str, terms: Terms) -> Iterator[str]:
 def _sent(program: Program, endpoint: str) -> Iterator[tuple[str, Form]]:
     """Name and form of what goes to a server."""
     for op in program.global_block().ops:
-        if op.type == "send" and not op.attrs["merge_add"]:
+        if op.type == "send" and not op.attrs["merge_add"]:  # which marks counts of steps, of no fixed form
             yield from _forms_at(op, endpoint, op.attrs["send_varnames"], op.input("X"))
 
 

@@ -1,1 +1,1 @@
-"""What exchanges gradients and parameters with servers beside a training that does not wait."""
+"""Communicators: they exchange gradients and parameters with servers beside an asynchronous trainer."""

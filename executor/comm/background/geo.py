@@ -119,6 +119,7 @@ class GeoCommunicator(TrainerCommunicator):
                 "communicator after it, before the first step"
             )
         for name, ids in zip(op.attrs["send_varnames"], values, strict=True):
+            # a copy: the next step may write over what was fed
             self.touched[name].append(np.array(host(ids)).reshape(-1))
         self.steps += 1
         if self.steps >= self.every:
@@ -145,7 +146,7 @@ class GeoCommunicator(TrainerCommunicator):
         if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
             raise UninitializedError(f"geo-SGD's parameter {name!r} holds no value: run the startup program")
         if isinstance(held.value.array, np.ndarray) and not held.value.array.flags.writeable:
-            held.value.array = held.value.array.copy()
+            held.value.array = held.value.array.copy()  # `fake_init` makes arrays without memory of their own
         return held.value.array
 
     def push(self) -> None:
@@ -183,6 +184,7 @@ class GeoCommunicator(TrainerCommunicator):
         """Add p - o to the parameters whose p has come, and remember it."""
         with self.changed:
             found, self.found = self.found, None
+        # without the lock: parameters belong to the trainer's thread
         for name, value in (found or {}).items():
             now, known = self.array(name), self.known[name]
             if isinstance(value, SelectedRows):

@@ -30,6 +30,7 @@ class PairwiseReduction:
         self.parts = [part_of(self.source, rank, comm.size) for rank in range(comm.size)]
         self.others = [rank for rank in range(comm.size) if rank != comm.rank]
         self.mine = self.parts[comm.rank]
+        # the others' values of this rank's part, one row for each
         self.theirs = receive_buffer((len(self.others), self.mine.stop - self.mine.start), self.source.dtype)
         places = zip(self.others, self.theirs, strict=True)
         self.requests = [comm.Irecv(place, rank, tag) for rank, place in places]
@@ -53,7 +54,7 @@ class PairwiseReduction:
         """Reduce this rank's part, in the order of the ranks. Only the last step may write over this rank's
         own values, for `target` may be `source`.
         """
-        if not self.others:
+        if not self.others:  # there is nothing to combine, and `target` may be another array
             self.target[...] = self.source
             return
         combine = REDUCE[self.reduce_op]

@@ -27,7 +27,8 @@ _TYPES = {
     "int8": "NCCL_INT8",
     "uint8": "NCCL_UINT8",
 }
-_SENT = (*_TYPES, "bool", "int16")  # types that travel from rank to rank, by number
+# types that travel from rank to rank, by number; NCCL adds no others than the first, but moves bytes of all
+_SENT = (*_TYPES, "bool", "int16")
 _REDUCE_OPS = {"sum": "NCCL_SUM", "prod": "NCCL_PROD", "max": "NCCL_MAX", "min": "NCCL_MIN"}
 
 
@@ -181,6 +182,7 @@ class NcclRing(Ring):
         """Every rank's value; by the ring of the host where they differ in their first dimension."""
         if not _on_device(value):
             return self.base.all_gather(value)
+        # NCCL's call is for arrays of one size
         mine = np.array([value.shape[0] if value.ndim else 1])
         if len({int(rows[0]) for rows in self.base.all_gather(mine)}) > 1:
             return self.base.all_gather(value)
@@ -205,6 +207,7 @@ class NcclRing(Ring):
         part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
 
         def call(comm: Any, stream: int) -> None:
+            # NCCL has no scatter: the root sends to all ranks, itself among them, in one group
             self.nccl.groupStart()
             for rank in range(self.size if self.rank == root else 0):
                 comm.send(

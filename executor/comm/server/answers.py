@@ -64,6 +64,7 @@ class Answers:
 
     def _rows(self, message: Message) -> Any:
         """Rows of a table, or the result of a block that looks ids up."""
+        # fluid's `prefetch` asks under the name of the ids, other lookups under that of the table
         lookup = self.program.prefetches.get(message.name)
         if lookup is not None:
             return self.blocks.evaluate(lookup, message.name, message.value)
@@ -103,5 +104,6 @@ class Answers:
             )
         os.makedirs(message.name, exist_ok=True)
         for name in (name for op in self.program.saving.ops for name in op.input("X")):
+            # a reader of the folder sees the old file or the new one, never a part
             data = value_bytes(LoDTensor(self.blocks.find(name)), None)
             replace_file(os.path.join(message.name, name), [data])

@@ -115,7 +115,7 @@ class ParameterServer:
         try:
             with interrupted_by_signals(self.link, signals):
                 self.serve()
-        except Exception as error:
+        except Exception as error:  # trainers hear why before it is raised
             self.link.close(signals[0] if signals else str(error))
             if signals:
                 raise SystemExit(0) from None
@@ -125,7 +125,7 @@ class ParameterServer:
     def serve(self) -> None:
         """Take messages until no trainer is left."""
         if self.program.schedule is not None and not self.is_synchronous:
-            self._run_block(self.program.schedule)
+            self._run_block(self.program.schedule)  # the first gradient may come before a count of steps
         while self.here:
             found = self.link.next_message(self.liveness.patience(bool(self.at_barrier)))
             if found is not None:
@@ -168,6 +168,7 @@ class ParameterServer:
         """A trainer sends nothing more: what it has sent of a step that it does not end does not count."""
         self.here.discard(trainer)
         self.wanted.pop(trainer, None)
+        # one that has ended the step before it left has sent all of its gradients
         if self.at_barrier.pop(trainer, None) is None:
             self.arrived = {name: sender for name, sender in self.arrived.items() if sender != trainer}
         self.rendezvous.leave(trainer)
@@ -214,7 +215,7 @@ class ParameterServer:
             self._run_block(program.schedule)
 
     def _add_rows(self, name: str, change: SelectedRows) -> None:
-        self.link.keep_replies()
+        self.link.keep_replies()  # rows are added in place
         table = self.blocks.find(name)
         add_rows(table, change)
         self.changed.note(name, change.ids, len(table))

@@ -48,6 +48,7 @@ class ServerProgram:
         updates = tuple(attrs["optimize_blocks"])
         of_gradient = _blocks_by_name(attrs["grad_to_block_id"], blocks)
         is_geo = attrs["distributed_mode"] == _GEO
+        # `dc_asgd` may be set where the update does not correct delays: a synchronous server has none
         references = [
             inner
             for block in (of_gradient.values() if attrs["dc_asgd"] else ())
@@ -76,7 +77,7 @@ class ServerProgram:
 
     @property
     def merged(self) -> list[str]:
-        """What a synchronous server merges: a gradient of each trainer under a name of its own."""
+        """Names that a synchronous server merges: of each gradient one for each trainer."""
         return list(self.op.input("X"))
 
     @property
@@ -101,7 +102,7 @@ class ServerProgram:
         }
 
     def schedule_inputs(self) -> list[str]:
-        """What the schedule reads: trainers' counts of their steps among it."""
+        """Inputs of the schedule, trainers' counts of their steps among them."""
         ops = self.schedule.ops if self.schedule is not None else ()
         return sorted({name for op in ops for name in op.input_arg_names})
 

@@ -38,6 +38,7 @@ class TrainerRendezvous:
             return
         calls = {(message.kind, message.name) for _, message in self._come.values()}
         names = sorted({name for _, name in calls})
+        # each of the two groups waits for the other one, and nobody else is there to end that
         absent = sorted(set(at_barrier) - set(self._come))
         if absent:
             self._refuse(

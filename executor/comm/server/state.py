@@ -35,6 +35,7 @@ StateValues = dict[str, LoDTensor | SelectedRows]
 
 def encode_state(values: Mapping[str, LoDTensor | SelectedRows], facts: Mapping[str, Any]) -> Any:
     """Variables and facts (of which JSON can be made) as an array of bytes."""
+    # JSON and Paddle's format, both of which are checked when they are read: no pickle from another process
     head = {
         "facts": facts,
         "names": list(values),

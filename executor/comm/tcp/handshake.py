@@ -1,5 +1,5 @@
-"""How two processes of a job recognise each other: both show that they hold the job's key before anything
-else is read.
+"""The handshake of two processes of a job: both show that they hold the job's key before anything else is
+read.
 
     trainer   hello: version, a number used once
     server    challenge: version, its own number, proof

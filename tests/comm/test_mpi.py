@@ -88,8 +88,8 @@ def test_rings(what: str) -> None:
         (
             "shape",
             (
-                "rank 0 (process 0) wants all-reduce sum of float32[3], rank 1 (process 1) wants all-reduce sum "
-                "of float32[4]"
+                "rank 0 (process 0) wants all-reduce sum of float32[3], "
+                "rank 1 (process 1) wants all-reduce sum of float32[4]"
             ),
         ),
         ("op", "rank 1 (process 1) wants broadcast from 0 of float32[3]"),

@@ -67,8 +67,8 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
         (
             HUGE,
             (
-                "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], and it is declared as float32[30, "
-                "1]"
+                "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], "
+                "and it is declared as float32[30, 1]"
             ),
         ),
         (piece(shape=(WIDTH, 2)), "as float32[30, 2], and it is declared as float32[30, 1]"),

@@ -22,7 +22,7 @@ SECONDS = 10.0
 
 
 class Queues:
-    """What the threads of a job share: a queue for each pair of a place and a purpose."""
+    """The queues that the threads of a job share: one for each pair of a place and a purpose."""
 
     def __init__(self) -> None:
         self._queues: dict[Any, queue.Queue[Any]] = defaultdict(queue.Queue)

@@ -173,8 +173,8 @@ def test_call_stack_of_paddle_names_the_innermost_user_frame() -> None:
     attr.strings.extend(
         [
             (
-                b'  File "/usr/lib/python3.7/site-packages/paddle/fluid/framework.py", line 2610, in append_op\n '
-                b"   attrs)\n"
+                b'  File "/usr/lib/python3.7/site-packages/paddle/fluid/framework.py", line 2610, '
+                b"in append_op\n    attrs)\n"
             ),
             b'  File "/home/someone/train.py", line 4, in net\n    caf\xe9 = fc(x)\n',
             b'  File "train.py", line 9, in <module>\n',

@@ -28,14 +28,6 @@ LAZY: dict[tuple[str, str], str] = {
     ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
 }
 
-# What is still to be mended. A line that is no longer true must go, so that these only get shorter.
-# modules with imports inside functions that no line of LAZY gives a reason for
-STILL_LAZY: set[str] = set()
-# modules in circles of imports
-STILL_CIRCULAR: set[str] = set()
-# (importer, room) against the table
-STILL_UPWARDS: set[tuple[str, str]] = set()
-
 
 @dataclass(frozen=True)
 class Room:
@@ -103,29 +95,26 @@ def test_the_table_goes_upwards() -> None:
 
 def test_imports_point_downwards() -> None:
     homes = {name: fits[0][1] for name, fits in _homes().items()}
-    upwards: dict[tuple[str, str], str] = {}
+    wrong: list[str] = []
     used: set[tuple[str, str]] = set()
     for found in imports():
         mine, other = homes[found.importer], homes[found.imported]
         if other.name in mine.below:
             used.add((mine.name, other.name))
         elif other.name != mine.name:
-            upwards[found.importer, other.name] = _shown(found)
-    wrong = [text for key, text in upwards.items() if key not in STILL_UPWARDS]
+            wrong.append(_shown(found))
     assert not wrong, "\n".join(["not in the table of docs/ARCHITECTURE.md:", *wrong])
-    assert not STILL_UPWARDS - set(upwards), "mended: take these out of STILL_UPWARDS"
     allowed = {(room.name, below) for room in rooms() for below in room.below}
     unused = sorted(allowed - used)
     assert not unused, f"nothing needs these any more, take them out of the table: {unused}"
 
 
 def test_no_circles() -> None:
-    found = {name for group in circles() for name in group}
-    assert not found - STILL_CIRCULAR, f"modules that import each other: {circles()}"
-    assert not STILL_CIRCULAR - found, "mended: take these out of STILL_CIRCULAR"
+    assert not circles(), "modules that import each other"
 
 
 def _reason(found: Import) -> tuple[str, str] | None:
+    """The line of LAZY that fits an import."""
     return next(
         (
             (importer, imported)
@@ -138,9 +127,7 @@ def _reason(found: Import) -> tuple[str, str] | None:
 
 def test_imports_inside_functions_have_reasons() -> None:
     lazy = [found for found in imports() if found.lazy]
-    bare = {found.importer: _shown(found) for found in lazy if _reason(found) is None}
-    wrong = [text for name, text in bare.items() if name not in STILL_LAZY]
+    wrong = [_shown(found) for found in lazy if _reason(found) is None]
     assert not wrong, "\n".join(["inside a function, and LAZY has no reason:", *wrong])
-    assert not STILL_LAZY - set(bare), "mended: take these out of STILL_LAZY"
     assert not set(LAZY) - {_reason(found) for found in lazy}, "no such import any more: take it out of LAZY"
     assert len(LAZY) < 10

@@ -211,6 +211,14 @@ def test_flags_of_the_pages_exist() -> None:
     assert not {name for name in named if not any(flag.startswith(name) for flag in known)}
 
 
+def test_every_room_is_listed() -> None:
+    text = next(page.prose for page in READ if page.name == "docs/ARCHITECTURE.md")
+    rooms = re.findall(r"^\| `([\w/]+)` \|", text, re.M)
+    homes = (ROOT / name for name in ("fluidlite", "executor", "transpiler"))
+    packages = [path.parent for home in homes for path in home.rglob("__init__.py")]
+    assert sorted(rooms) == sorted(path.relative_to(ROOT).as_posix() for path in packages)
+
+
 def defined(tree: ast.AST, name: str) -> bool:
     """True if a function, class or method called `name` or `Class.method` is defined in a module."""
     found = [node for node in ast.iter_child_nodes(tree) if isinstance(node, DEFINITIONS)]

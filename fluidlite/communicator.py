@@ -72,7 +72,7 @@ class Communicator:
         self._receive_by_itself(True)
 
     def is_running(self) -> bool:
-        """Whether it has been started and not stopped."""
+        """True if it has been started and not stopped."""
         return bool(self.communicator_.running)
 
 

@@ -123,7 +123,7 @@ class CompiledProgram(Compiled):
         return forward
 
     def _is_alone(self, place: Any, feed: Any) -> bool:
-        """Whether nothing is asked for that a plain run on the executor's own place does not do."""
+        """True if nothing is asked for that a plain run on the executor's own place does not do."""
         if not self._is_data_parallel:
             return True
         if isinstance(feed, dict) and not self._persistables().isdisjoint(feed):
@@ -166,7 +166,9 @@ class CompiledProgram(Compiled):
         return runner
 
     def _shared_runner(self, count: int) -> Runner | None:
-        """What runs the program with which this one shares its variables; None where that runs on its own."""
+        """The runner of the program with which this one shares its variables; None where that runs on its
+        own.
+        """
         runner = self._share_vars_from._runner if self._share_vars_from is not None else None
         if runner is not None and len(runner.devices.places) != count:
             raise EnforceNotMet(

@@ -1,4 +1,5 @@
-"""`fluid.transpiler.collective`: fluid's classes for the modes whose programs reduce over rings by themselves.
+"""`fluid.transpiler.collective`: fluid's classes for the modes whose programs reduce over rings by
+themselves.
 
 | class | startup program | main program |
 |---|---|---|

@@ -200,7 +200,9 @@ class DistributeTranspiler:
     # ------------------------------------------------------------------ the programs of a process
     @property
     def placement(self) -> Placement:
-        """Where every parameter went; TranspilerError before `transpile`, and in modes without servers."""
+        """The placement of every parameter; TranspilerError before `transpile`, and in modes without
+        servers.
+        """
         if self._placement is None:
             raise TranspilerError(f"there are no servers: call transpile() first (mode {self.config.mode!r})")
         return self._placement

@@ -15,14 +15,14 @@ def memory_optimize(
     level: int = 0,
     skip_grads: bool = True,
 ) -> None:
-    """Nothing to do: the executor shares buffers by liveness (`exe.explain` shows them). Warns, as fluid
+    """No change: the executor shares buffers by liveness (`exe.explain` shows them). Warns, as fluid
     1.8 did.
     """
     _say("memory_optimize")
 
 
 def release_memory(input_program: Any, skip_opt_set: Any = None) -> None:
-    """Nothing to do: the executor frees what is dead. Warns, as fluid 1.8 did."""
+    """No change: the executor frees what is dead. Warns, as fluid 1.8 did."""
     _say("release_memory")
 
 

@@ -199,9 +199,9 @@ class Session(ABC):
         self.contacted.clear()
 
     # ------------------------------------------------------------------ what runs
-    def running(self, op: Operator) -> _Running:
+    def running(self, op: Operator) -> _OpInProgress:
         """Inside the `with`, `op` is the one that communicates."""
-        return _Running(self, op)
+        return _OpInProgress(self, op)
 
     def run_communicator(self, communicator: BackgroundCommunicator | None) -> None:
         """Let a communicator stand between programs and servers from now on, or none;
@@ -212,7 +212,7 @@ class Session(ABC):
         self.communicator = communicator
 
 
-class _Running:
+class _OpInProgress:
     """A context manager; a class, because a generator costs 1 us more for each op of each step."""
 
     __slots__ = ("op", "session")

@@ -107,7 +107,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     inputs, initial = _values(builder, op, "inputs"), _values(builder, op, "initial_states")
     length = _length(inputs)
     while True:
-        loop = _Forward(builder, op, inputs, initial, length)
+        loop = _RecurrentForward(builder, op, inputs, initial, length)
         if loop.body.stable:
             break
     count: Operand = length if length is not None else Length(inputs[0])
@@ -119,7 +119,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     return True
 
 
-class _Forward:
+class _RecurrentForward:
     """One attempt at the body of a `recurrent` op."""
 
     def __init__(
@@ -163,7 +163,7 @@ def _present(body: Body, name: str) -> Value:
 
 
 # ---------------------------------------------------------------------- gradient
-class _Backward:
+class _RecurrentGradient:
     """One `recurrent_grad`."""
 
     def __init__(self, builder: PlanBuilder, op: Operator, saved: SavedForBackward) -> None:
@@ -271,5 +271,5 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     saved = next((known[name] for name in op.input("step_scopes") if name in known), None)
     if saved is None:
         return False
-    _Backward(builder, op, saved).write()
+    _RecurrentGradient(builder, op, saved).write()
     return True

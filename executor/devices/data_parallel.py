@@ -218,7 +218,7 @@ class Runner:
         return division
 
     def _shares(self, index: int, name: str) -> bool:
-        """Whether the program with which this one shares its variables has one of this name for device
+        """True if the program with which this one shares its variables has one of this name for device
         `index`.
         """
         return index > 0 and self.shared is not None and name in self.shared.own[index]

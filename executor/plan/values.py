@@ -88,7 +88,7 @@ class Value:
     view: View | None = None
     """How a VIEW shows its base."""
     alias: bool = False
-    """Whether a VIEW of a persistable variable is another variable, which may be read after that one has
+    """True if a VIEW of a persistable variable is another variable, which may be read after that one has
     changed.
     """
     uniform: float | int | bool | None = None

@@ -138,7 +138,7 @@ def _fresh() -> Iterator[_Watch]:
 
 @contextlib.contextmanager
 def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
-    """What `python script.py argv` would set up, with its output sent to stderr."""
+    """The setting of `python script.py argv`, with its output sent to stderr."""
     module = ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__)
     saved = sys.argv, sys.path[:], sys.modules.get("__main__")
@@ -285,7 +285,7 @@ class _Watch:
 
 
 def _no_device(executor: Any, place: Any = None) -> None:
-    """Nothing will run, so the device need not be there."""
+    """A place whose device need not be there: nothing will run."""
     executor.place = place
 
 
@@ -339,7 +339,7 @@ def _trains(program: Program) -> bool:
 
 
 def _initialises(startup: Program, main: Program) -> bool:
-    """Whether `startup`, which is not `main`, writes parameters of `main`."""
+    """True if `startup`, which is not `main`, writes parameters of `main`."""
     parameters = {param.name for param in main.all_parameters()}
     return startup is not main and any(
         name in parameters for op in startup.global_block().ops for name in op.output_arg_names

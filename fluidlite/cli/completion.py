@@ -48,7 +48,11 @@ _fluidlite_transpile() {{
 {cases}
     -o|--output) COMPREPLY=($(compgen -d -- "$word")); return ;;
   esac
-  if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "{options}" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
+  if [[ "$word" == -* ]]; then
+    COMPREPLY=($(compgen -W "{options}" -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -- "$word"))
+  fi
 }}
 complete -o filenames -F _fluidlite_transpile fluidlite-transpile
 """
@@ -67,13 +71,9 @@ def _zsh() -> str:
             .split(" (", 1)[0]
         )
         for option in action.option_strings:
-            takes = (
-                ""
-                if action.nargs == 0
-                else f":value:({' '.join(values[option])})"
-                if option in values
-                else ":value:_files"
-            )
+            takes = "" if action.nargs == 0 else ":value:_files"
+            if takes and option in values:
+                takes = f":value:({' '.join(values[option])})"
             lines.append(f"  '*{option}[{about}]{takes}' \\")
     return "\n".join(["#compdef fluidlite-transpile", "_arguments \\", *lines, "  '1:source:_files'"]) + "\n"
 
@@ -84,12 +84,8 @@ def _fish() -> str:
         about = (action.help or "").replace("'", "").split(" (", 1)[0]
         for option in action.option_strings:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            takes = (
-                ""
-                if action.nargs == 0
-                else f" -x -a '{' '.join(values[option])}'"
-                if option in values
-                else " -r"
-            )
+            takes = "" if action.nargs == 0 else " -r"
+            if takes and option in values:
+                takes = f" -x -a '{' '.join(values[option])}'"
             lines.append(f"complete -c fluidlite-transpile {flag}{takes} -d '{about}'")
     return "\n".join(lines) + "\n"

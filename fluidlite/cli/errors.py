@@ -1,4 +1,4 @@
-"""What a user did wrong, in one line."""
+"""Errors of users, in one line."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ __all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "pa
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
 examples:
-  fluidlite-transpile train.py                                a table: every process, its ops, its bytes a step
-  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32    arguments after -- are the script's
+  fluidlite-transpile train.py                                a table: each process, its ops, its bytes a step
+  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32  arguments after -- are the script's
   fluidlite-transpile train.py --role pserver0 --format text  what one process runs
   fluidlite-transpile train.py --diff --role trainer0         what became of the original
   fluidlite-transpile train.py -o out --format html           one page to look at all of them
@@ -43,11 +43,7 @@ _SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("diff", (), "what is inserted, removed and changed against the original"),
     ("cost", ("--plan",), "traffic, memory and the estimated time of a step"),
     ("check", (), "check all roles against each other; exit code 1 when something is wrong"),
-    (
-        "verify",
-        (),
-        "run the job in this process, and compare it with what it should compute; exit code 1 when it differs",
-    ),
+    ("verify", (), "run the job in this process beside what it should compute; exit code 1 when they differ"),
 )
 
 
@@ -244,11 +240,10 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options, unknown = made.parse_known_args(list(argv[:cut]))
     if unknown:
         name = unknown[0].split("=", 1)[0]
-        raise UsageError(
-            f"no option {name!r}{did_you_mean(name, made.options())} (a script's own arguments stand after --)"
-            if name.startswith("-")
-            else f"one SOURCE is enough: {options.source} and {unknown[0]}"
-        )
+        if not name.startswith("-"):
+            raise UsageError(f"one SOURCE is enough: {options.source} and {unknown[0]}")
+        near = did_you_mean(name, made.options())
+        raise UsageError(f"no option {name!r}{near} (a script's own arguments stand after --)")
     made.choose(options, "mode", mode_names())
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)

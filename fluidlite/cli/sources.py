@@ -1,4 +1,4 @@
-"""Where the command's programs come from: a script, a function, a file, or stdin."""
+"""Sources of the command's programs: a script, a function, a file, or stdin."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ __all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where a job goes on: so many steps are done, and the reader was at `reader_position` (None where
-    none was given).
+    """The point at which a job goes on: so many steps are done, and the reader was at `reader_position` (None
+    where none was given).
     """
 
     step: int
@@ -187,7 +187,7 @@ def _write(
 
 
 class _Contents:
-    """What goes into a checkpoint."""
+    """The contents of a checkpoint."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -318,7 +318,7 @@ class _Reader:
         return decode_value(self.checkpoint.read(file), os.path.join(self.checkpoint.path, file), sparse)
 
     def random(self, entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Where the random numbers of a process were; None where there was no such process."""
+        """The state of a process's random numbers; None where there was no such process."""
         if entry is None:
             return None
         try:

@@ -1,7 +1,7 @@
 """Folders that hold a checkpoint each: they are there as a whole or not at all, and what was changed since is
 refused.
 
-    folder/step_00000012/MANIFEST          a line with the SHA-256 of the rest, then JSON: all files with size and SHA-256, and facts
+    folder/step_00000012/MANIFEST          the SHA-256 of the rest; JSON: facts, files with size and SHA-256
     folder/step_00000012/variables/fc_0.w_0, ...
 
 A checkpoint is written under a hidden name, its MANIFEST last, and everything is on the disk before it gets
@@ -178,7 +178,7 @@ def _bytes_of(place: str, size: int | None) -> bytes:
 
 # ---------- folders of checkpoints
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is called as a checkpoint is."""
+    """True if a path is called as a checkpoint is."""
     return _NAME.fullmatch(os.path.basename(os.path.normpath(path))) is not None
 
 

@@ -32,7 +32,7 @@ class Group:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is nobody else."""
+        """True if there is nobody else."""
         return type(self) is Group
 
     @property
@@ -49,7 +49,7 @@ class Group:
         """Parameters have been loaded: changes are counted from here."""
 
     def share(self, value: Any, about: str) -> Any:
-        """What the first of them gave."""
+        """The value that the first of them gave."""
         return value
 
     def gather(self, value: Any, about: str) -> list[Any] | None:
@@ -93,7 +93,7 @@ class AtServer(Group):
             communicator.restart_from_parameters()
 
     def share(self, value: Any, about: str) -> Any:
-        """What the trainer of the lowest number gave."""
+        """The value that the trainer of the lowest number gave."""
         return self._meet(Kind.SHARE, about, value)
 
     def gather(self, value: Any, about: str) -> list[Any] | None:
@@ -107,7 +107,7 @@ class AtServer(Group):
         return session.link.answer(self.endpoints[0])
 
     def states(self) -> list[tuple[StateValues, dict[str, Any]]]:
-        """What each server holds besides parameters and accumulators."""
+        """The variables that each server holds besides parameters and accumulators."""
         session = self.known.session()
         for endpoint in self.endpoints:
             session.post(endpoint, Message(Kind.STATE, self.number))
@@ -122,7 +122,7 @@ class InRing(Group):
         self.ring = ring
 
     def share(self, value: Any, about: str) -> Any:
-        """What rank 0 gave."""
+        """The value that rank 0 gave."""
         size = int(self.ring.broadcast(np.array([value.size]), 0)[0])
         return self.ring.broadcast(value if self.number == 0 else np.zeros(size, np.uint8), 0)
 

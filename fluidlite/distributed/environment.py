@@ -52,7 +52,8 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     | variable | meaning |
     |---|---|
     | TRAINING_ROLE | TRAINER or PSERVER |
-    | PADDLE_PSERVERS_IP_PORT_LIST | `ip:port,ip:port`; or PADDLE_PSERVER_IPS (`ip,ip`) with PADDLE_PSERVER_PORT or PADDLE_PORT |
+    | PADDLE_PSERVERS_IP_PORT_LIST | `ip:port,ip:port`; or the next two |
+    | PADDLE_PSERVER_IPS | `ip,ip`, with PADDLE_PSERVER_PORT or PADDLE_PORT |
     | PADDLE_TRAINERS_NUM, PADDLE_TRAINERS | how many trainers |
     | PADDLE_TRAINER_ID | which of them this is |
     | PADDLE_CURRENT_ENDPOINT | which server this is; or POD_IP with PADDLE_PORT |

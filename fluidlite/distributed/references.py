@@ -1,4 +1,4 @@
-"""What a job should compute, computed plainly: by one process, by processes that average, or update by
+"""References of jobs, computed plainly: by one process, by processes that average, or update by
 update in a given order.
 """
 

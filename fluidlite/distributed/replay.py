@@ -190,7 +190,9 @@ def _rows_of(gradient: Any, piece: Slice) -> Any:
 
 
 class _SimulatedServer:
-    """What the slices of one server share: learning rates, and the counts of steps that they depend on."""
+    """Values that the slices of one server share: learning rates, and the counts of steps that they depend
+    on.
+    """
 
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
         self.scope, self.exe = initial.scope(), Executor(CPUPlace())
@@ -244,7 +246,7 @@ class _HeldSlice:
         return get(self.scope, self.piece.param)
 
     def fetched(self, trainer: int, whole: bool) -> Any:
-        """What a trainer gets now."""
+        """The values that a trainer gets now."""
         value = self.value
         if whole:
             self.known[trainer] = value
@@ -266,7 +268,7 @@ def _keep(program: Program, names: Iterable[str]) -> None:
 
 
 def _rates(training: Training) -> set[str]:
-    """What the schedule computes."""
+    """The values that the schedule computes."""
     return {
         name
         for op in training.schedule

@@ -43,7 +43,9 @@ class LinkCount(NamedTuple):
 def compare_with_estimate(
     job: Job, counted: Counts, in_steps: Counts, steps: int, batch: int, sequence: int = 1
 ) -> list[LinkCount]:
-    """Every link of the job: `counted` bytes in all, of which those `in_steps` are held against the estimate."""
+    """Every link of the job: `counted` bytes in all, of which those `in_steps` are held against the
+    estimate.
+    """
     planned = estimate(job, batch=batch, sequence=sequence)
     foreseen = _servers(job, planned) if job.has_servers else _rings(job, planned)
     bound = any(tensor.sparse for tensor in planned.facts.tensors) or job.config.runtime_split_send_recv

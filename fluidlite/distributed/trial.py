@@ -25,7 +25,7 @@ __all__ = ["Outcome", "Trial", "communicator_of"]
 
 @dataclass
 class Outcome:
-    """What a job ended with: parameters of each trainer, parameters put together from the servers, and
+    """The end of a job: parameters of each trainer, parameters put together from the servers, and
     bytes of all steps and in all.
     """
 
@@ -51,7 +51,7 @@ class Trial:
         return Outcome(trainers, self.joined(found), self.in_steps, dict(self.network.bytes))
 
     def work(self, role: JobRole) -> Callable[[], Values]:
-        """What a role's thread does; gives the variables that it ends with."""
+        """The work of a role's thread; gives the variables that it ends with."""
         return (lambda: self.train(role)) if role.trains else (lambda: self.serve(role))
 
     def train(self, role: JobRole) -> Values:
@@ -83,7 +83,7 @@ class Trial:
         return {name: get(scope, name) for name in parameters(self.job)}
 
     def bytes_of(self, role: JobRole) -> dict[tuple[str, str], int]:
-        """What has gone over the links of a trainer so far."""
+        """Bytes that have gone over the links of a trainer so far."""
         with self.network.changed:
             return {link: size for link, size in self.network.bytes.items() if role.name in link}
 

@@ -40,7 +40,8 @@ __all__ = ["parse"]
 
 T = TypeVar("T")
 _TOKEN = re.compile(
-    rf'\s*(?:(?P<arrow>->)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>{WORD})|(?P<mark>[()\[\]{{}}=,:|])|(?P<end>$))'
+    rf'\s*(?:(?P<arrow>->)|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>{WORD})'
+    r"|(?P<mark>[()\[\]{}=,:|])|(?P<end>$))"
 )
 _KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
 _STAMPS = {

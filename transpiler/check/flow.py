@@ -43,7 +43,7 @@ def fed_names(program: Program) -> set[str]:
 
 
 def never_written(program: Program, roles: Collection[OpRole] | None = None) -> set[str]:
-    """What ops (of these roles) read and no op writes."""
+    """Variables that ops (of these roles) read and no op writes."""
     read: set[str] = set()
     written: set[str] = set()
     for block in program.blocks:
@@ -154,7 +154,7 @@ class _Flow:
                 self.found.add("undefined", site, f"it reads {name!r} {late}")
 
     def made_by_owner(self, op: Operator, var: Variable) -> bool:
-        """Whether control flow makes the variable: what a body writes, or a step's slice that its op puts
+        """True if control flow makes the variable: what a body writes, or a step's slice that its op puts
         in.
         """
         return (var.name in op.output_arg_names and bool(op.sub_blocks())) or (

@@ -151,7 +151,7 @@ def _check_around_barriers(found: Findings, trainer: TrainerFacts) -> None:
 
 # ---------------------------------------------------------------------- the wait-for graph of one step
 def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
-    """Who must be done before whom in one step of a parameter-server job: an edge u -> v where v waits for
+    """Precedence of roles in one step of a parameter-server job: an edge u -> v where v waits for
     u.
     """
     graph = nx.DiGraph()

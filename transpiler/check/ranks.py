@@ -203,7 +203,7 @@ def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site]
         if one is None or two is None:
             site = one or two
             assert site is not None
-            missing = role if two is None else (first[0].role if first else role)
+            missing = first[0].role if two is not None and first else role
             found.add(
                 "collective-order",
                 two or role,

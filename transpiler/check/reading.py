@@ -110,7 +110,7 @@ class ServerFacts:
                 yield Site(self.role, "main", block.idx, number, op)
 
     def sums_over(self, trainers: int) -> Iterator[list[str]]:
-        """What the server keeps apart for each trainer, in the order of the trainers: the terms of a sum of
+        """Values that the server holds for each trainer, in the order of the trainers: the terms of a sum of
         as many variables, none of which the server computes itself.
         """
         if self.geo or trainers < 2:
@@ -163,7 +163,7 @@ def _read_main(trainer: TrainerFacts, site: Site) -> None:
 
 
 def _sent(site: Site) -> list[Piece] | None:
-    """What a send op sends where; None where names, sections and endpoints differ in number.
+    """Variables that a send op sends, and where; None where names, sections and endpoints differ in number.
 
     With `sections` the op itself cuts its one variable into rows; one variable and many endpoints means a
     copy to each.
@@ -186,8 +186,8 @@ def _sent(site: Site) -> list[Piece] | None:
 
 
 def _received(site: Site) -> list[Piece] | None:
-    """What a recv op fetches from where; with `recv_varnames` the op itself joins the pieces into its one
-    variable.
+    """Variables that a recv op fetches, and from where; with `recv_varnames` the op itself joins the pieces
+    into its one variable.
     """
     op, names = site.op, site.op.outputs.get("Out", [])
     joined = [str(name) for name in op.attrs.get("recv_varnames", ())]

@@ -211,7 +211,7 @@ class _Check:
         )
 
     def is_sync(self) -> bool:
-        """Whether the trainers take each step together: a barrier says so, or that gradients arrive under
+        """True if the trainers take each step together: a barrier says so, or that gradients arrive under
         each trainer's name.
         """
         if self.job is not None:

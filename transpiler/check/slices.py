@@ -134,7 +134,7 @@ def _check_tables(found: Findings, trainer: TrainerFacts) -> None:
 
 
 def _check_pairing(cluster: Cluster, trainer: TrainerFacts) -> None:
-    """What is sent as a parameter's gradient must update what is fetched as that parameter (sends and
+    """Check that what is sent as a parameter's gradient updates what is fetched as that parameter (sends and
     recvs name it in op_role_var).
     """
     fetched = {(piece.remote, piece.endpoint): piece for piece in trainer.fetched}

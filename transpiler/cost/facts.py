@@ -34,10 +34,8 @@ class Sizes:
     def shape(self, var: Variable) -> tuple[int, ...]:
         """The shape with its unknown dimensions filled in; further unknown ones are `sequence`."""
         front = self.batch * (self.sequence if var.lod_level else 1)
-        return tuple(
-            dim if dim >= 0 else (front if place == 0 else self.sequence)
-            for place, dim in enumerate(var.shape)
-        )
+        free = (front, *[self.sequence] * (len(var.shape) - 1))
+        return tuple(dim if dim >= 0 else size for dim, size in zip(var.shape, free, strict=False))
 
     def count(self, var: Variable) -> int:
         """The number of elements."""

@@ -1,4 +1,4 @@
-"""What fluid's transpilers are made of, under fluid's names."""
+"""Parts of fluid's transpilers, under fluid's names."""
 
 from __future__ import annotations
 

@@ -24,4 +24,6 @@ def find_op_by_input_arg(block: Block, arg_name: str) -> int:
 def find_op_by_output_arg(block: Block, arg_name: str, reverse: bool = False) -> int:
     """The position of the first op that writes `arg_name`, or the last with `reverse`; -1 where none does."""
     found = [index for index, op in enumerate(block.ops) if arg_name in op.output_arg_names]
-    return found[-1 if reverse else 0] if found else -1
+    if not found:
+        return -1
+    return found[-1] if reverse else found[0]

@@ -24,5 +24,5 @@ class UnionFind:
         self._sets.union(x, y)
 
     def is_connected(self, x: Hashable, y: Hashable) -> bool:
-        """Whether x and y are in one set."""
+        """True if x and y are in one set."""
         return self.find(x) == self.find(y)

@@ -21,7 +21,9 @@ class GradAllReduceMode(RingMode):
     scaled_as = "grad_allreduce"
 
     def rewrite(self, startup: Program, main: Program, rank: RingMember, options: RingOptions) -> Programs:
-        """A communicator a ring; the gradient of the loss divided by the ranks, and an all-reduce a bucket."""
+        """A communicator a ring; the gradient of the loss divided by the ranks, and an all-reduce a
+        bucket.
+        """
         params = parameters_of(startup, main, trained_parameters(main))
         return Programs(
             reduce_gradients(main, rank.count, options.nrings, options.bucket_bytes),

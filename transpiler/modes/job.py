@@ -69,12 +69,11 @@ class Mode(abc.ABC):
     about: one sentence for the command's help and the documentation.
     options: the fields of DistributeTranspilerConfig that it reads.
     config_mode: the value of `DistributeTranspilerConfig.mode` that asks for it; "" if none does.
-    scaled_as: what its line is called where modes are compared by cost; "" if another one's line says the same.
-    has_servers: some of the roles are parameter servers.
-    in_step: all trainers take each step together.
-    one_process: the ranks are devices of one process, so that no script is started in it.
-    reference: the computation that its results are compared with.
-    changes_of_all: rows of sparse tables come back that any trainer has changed, not only those asked for.
+    scaled_as: what its line is called where modes are compared by cost; "" if another one's line says the
+    same. has_servers: some of the roles are parameter servers. in_step: all trainers take each step together.
+    one_process: the ranks are devices of one process, so that no script is started in it. reference: the
+    computation that its results are compared with. changes_of_all: rows of sparse tables come back that any
+    trainer has changed, not only those asked for.
     """
 
     name: ClassVar[str]
@@ -109,7 +108,9 @@ class Mode(abc.ABC):
         return None
 
     def trainer(self, job: Job, index: int) -> tuple[Program, list[Program]]:
-        """The program that trainer `index` runs step by step, and those that it runs once before, in order."""
+        """The program that trainer `index` runs step by step, and those that it runs once before, in
+        order.
+        """
         made = job.trainer(index)
         return made.main, [made.startup]
 

@@ -43,7 +43,7 @@ class RankMode(Mode):
         """
 
     def load(self, job: Job, case: CostCase) -> Load:
-        """What one rank sends and receives in a step, read off its program, so that buckets show."""
+        """Traffic of one rank in a step, read off its program, so that buckets show."""
         return collectives_of(job.trainer(0).main, case.sizes, job.trainers)
 
     def load_of(self, job: Job, case: CostCase, count: int) -> Load:

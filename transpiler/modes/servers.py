@@ -83,7 +83,7 @@ class ServerMode(Mode):
 
     # ------------------------------------------------------------------ cost
     def exchange(self, job: Job) -> Callable[[Slice, Tensor], Load]:
-        """What one trainer exchanges for one slice in the mean step."""
+        """Traffic of one trainer for one slice in the mean step."""
         return exchange_each_step
 
     def _costs(self, job: Job, case: CostCase, served: Job) -> ServerCosts:

@@ -85,7 +85,7 @@ def drop_ops(block: Block, dropped: Iterable[Operator]) -> None:
 
 
 def names_in_use(block: Block) -> set[str]:
-    """What the ops of a block, and of the blocks that these run, read or write."""
+    """Names that the ops of a block, and of the blocks that these run, read or write."""
     names: set[str] = set()
     waiting = [block]
     while waiting:

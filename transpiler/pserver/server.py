@@ -273,7 +273,7 @@ def _without_blocks(op: Operator) -> Operator:
 
 
 def _is_unread(op: Operator, name: str) -> bool:
-    """Whether the op names a variable that it does not look at: rmsprop's mean gradient where it is not
+    """True if the op names a variable that it does not look at: rmsprop's mean gradient where it is not
     centred stays whole, as in fluid.
     """
     return op.type == "rmsprop" and not op.attrs.get("centered") and name in op.inputs.get("MeanGrad", ())

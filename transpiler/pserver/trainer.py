@@ -122,7 +122,7 @@ class _Trainer:
         self.edits.last(type, inputs, {"Out": outputs}, OpRole.RPC, **attrs)
 
     def grad_name(self, param: str) -> str:
-        """What the whole gradient is called here."""
+        """The name of the whole gradient here."""
         whole = self.placement.by_param[param][0].grad
         return self.new_names.get(whole, whole)
 

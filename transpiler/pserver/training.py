@@ -1,4 +1,4 @@
-"""What a training program says about itself: which ops update which parameter, from which gradient, on
+"""Facts of a training program: which ops update which parameter, from which gradient, on
 which schedule.
 """
 
@@ -21,17 +21,17 @@ _REMOTE = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "listen_an
 
 
 def is_scheduling(op: Operator) -> bool:
-    """Whether `op` computes a learning rate."""
+    """True if `op` computes a learning rate."""
     return bool(op.role & OpRole.LRSched)
 
 
 def is_updating(op: Operator) -> bool:
-    """Whether `op` is part of the update of parameters (clip, weight decay and accumulators count)."""
+    """True if `op` is part of the update of parameters (clip, weight decay and accumulators count)."""
     return bool(op.role & OpRole.Optimize) and not is_scheduling(op) and not is_clipping_alone(op)
 
 
 def is_clipping_alone(op: Operator) -> bool:
-    """Whether `op` comes from `set_gradient_clip`, by which, as in fluid, each trainer clips its own
+    """True if `op` comes from `set_gradient_clip`, by which, as in fluid, each trainer clips its own
     gradients before it sends them.
     """
     return _CLIP_SCOPE in str(op.attrs.get(NAMESCOPE_ATTR, ""))
@@ -54,7 +54,7 @@ class Update:
 
     @property
     def needs_whole(self) -> bool:
-        """Whether a server must hold the parameter in one piece."""
+        """True if a server must hold the parameter in one piece."""
         return any(op.type in _NEED_WHOLE for op in self.ops)
 
 
@@ -151,7 +151,7 @@ def _update(
 
 
 def _outside_reads(ops: Iterable[Operator]) -> Iterator[str]:
-    """What the ops read and none of them wrote before, each once."""
+    """Names that the ops read and none of them wrote before, each once."""
     made: set[str] = set()
     for op in ops:
         for name in op.input_arg_names:

@@ -28,7 +28,7 @@ def _(e: Emitter) -> None:
     buffer = e.out("FusedOutput", (starts[-1],), parts[0].dtype)
     names = e.op.outputs["Output"]
     pieces = [
-        Piece(name, start, stop, part.shape or ())
+        BufferPiece(name, start, stop, part.shape or ())
         for name, part, start, stop in zip(names, parts, starts, starts[1:], strict=False)
     ]
     for part, piece in zip(parts, pieces, strict=True):
@@ -42,7 +42,7 @@ def _(e: Emitter) -> None:
 
 
 @dataclass(frozen=True)
-class Piece:
+class BufferPiece:
     """A variable that lies in a buffer with others: elements [start, stop)."""
 
     name: str
@@ -81,7 +81,7 @@ def _shown(e: Emitter, value: Value, names: list[str]) -> bool:
     )
 
 
-def _show_parts(e: Emitter, buffer: Value, pieces: Sequence[Piece]) -> None:
+def _show_parts(e: Emitter, buffer: Value, pieces: Sequence[BufferPiece]) -> None:
     """Let the variables of a buffer be views of its newest version."""
     for piece in pieces:
         e.finals.append((piece.name, piece.of(e, buffer)))
@@ -111,15 +111,15 @@ def _(e: Emitter) -> None:
     _show_parts(e, out, pieces)
 
 
-def _pieces(e: Emitter) -> list[Piece]:
+def _pieces(e: Emitter) -> list[BufferPiece]:
     """The variables that are views of what an op reduces."""
-    found: list[Piece] | None = e.recall(("pieces of", e.op.inputs["X"][0]))
+    found: list[BufferPiece] | None = e.recall(("pieces of", e.op.inputs["X"][0]))
     if found is None and e.recall(("shown", e.op.inputs["X"][0])):
         raise CannotLower("other variables are views of what a kernel made: it is reduced in place")
     return found or []
 
 
-def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
+def _target(e: Emitter, x: Value, pieces: Sequence[BufferPiece]) -> Value:
     """The value that the result of an op goes to: the memory of its input, where the op says so and nobody
     else looks at that.
     """
@@ -140,7 +140,7 @@ def _target(e: Emitter, x: Value, pieces: Sequence[Piece]) -> Value:
 
 @lowering("c_sync_calc_stream", "c_sync_comm_stream")
 def _(e: Emitter) -> None:
-    """Nothing to do: a step that reads a result waits for it."""
+    """No step: whatever reads a result waits for it."""
     # values of any kind: a copy would part gradients from the buffer that they are in
     for index, name in enumerate(e.op.inputs["X"]):
         e.alias("Out", e.builder.value(e.op, "X", name), index)

@@ -71,7 +71,8 @@ class Meeting:
             for index, what in enumerate(self.doing)
             if index != rank
         )
-        return f"waited for {self.seconds:.0f} s for the other devices: {others} (FLAGS_rpc_deadline is the limit)"
+        waited = f"waited for {self.seconds:.0f} s for the other devices"
+        return f"{waited}: {others} (FLAGS_rpc_deadline is the limit)"
 
     def stop(self) -> None:
         """Let all who wait, now or later, raise Stopped."""

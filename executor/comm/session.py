@@ -191,8 +191,12 @@ class Session(ABC):
             self.communicator.stop()
         for endpoint, trainer in self.contacted.items():
             if self.link.is_connected(endpoint):
-                self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
+                self.say_goodbye(endpoint, trainer)
         self.forget_servers()
+
+    def say_goodbye(self, endpoint: str, trainer: int) -> None:
+        """Tell one server that this trainer leaves."""
+        self.link.post(endpoint, Message(Kind.COMPLETE, trainer))
 
     def forget_servers(self) -> None:
         """Have `leave` say goodbye to nobody."""

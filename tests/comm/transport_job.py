@@ -14,6 +14,8 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.transports import process_session
 
+# MPI reads a reply's memory when the trainer takes it: see `MpiServerLink.keep_replies`
+MPI_LINK_CASES = [case for case in LINK_CASES if case.name != "replies_stay"]
 RANK = MPI.COMM_WORLD.rank
 ENDPOINT = "server:1"
 
@@ -45,7 +47,7 @@ def main() -> None:
         session.join(2, 0, 1, name)  # a ring of one rank, whose parts nobody else reduces
         assert (session.ring(2).all_reduce(large + 2, "sum") == 2).all()
     assert (session.ring(1).all_reduce(large, "sum") == 1).all()
-    for link_case in LINK_CASES:
+    for link_case in MPI_LINK_CASES:
         run_link(link_case, session, RANK, ENDPOINT)
         say(link_case)
 

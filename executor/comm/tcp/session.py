@@ -44,12 +44,17 @@ class TcpSession(Session):
 
     def leave(self) -> None:
         """Tell the servers, and close the connections once they have heard it."""
-        with contextlib.suppress(CommunicatorError):  # a server that has gone needs no goodbye
+        with contextlib.suppress(CommunicatorError):  # of a communicator that cannot send what is left
             super().leave()
         self.forget_servers()
         self.dialer.close()
         if self.listener is not None:
             self.listener.close()
+
+    def say_goodbye(self, endpoint: str, trainer: int) -> None:
+        """Tell one server; one that has gone needs no goodbye, and the others shall hear theirs."""
+        with contextlib.suppress(CommunicatorError):
+            super().say_goodbye(endpoint, trainer)
 
     # ------------------------------------------------------------------ rings
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:

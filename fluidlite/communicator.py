@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.strategies import DistributedMode
 from fluidlite.executor.comm.background.communicator import (
     AsyncCommunicator,
     BarrierCommunicator,
@@ -16,8 +17,6 @@ from fluidlite.executor.comm.transports import find_session
 from fluidlite.ir.program import Program
 
 __all__ = ["Communicator"]
-
-SYNC, ASYNC, HALF_ASYNC, GEO = range(4)  # the values of `DistributedMode`
 
 
 class Communicator:
@@ -78,14 +77,14 @@ class Communicator:
 
 def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: Mapping[str, Any]) -> Any:
     settings = CommunicatorSettings.read(envs)
-    if mode == GEO:
+    if mode == DistributedMode.GEO:
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]
         return GeoCommunicator(program, settings, pushed, int(kwargs["trainers"]), int(kwargs["push_nums"]))
-    if mode == SYNC:
+    if mode == DistributedMode.SYNC:
         return BarrierCommunicator(program, settings, kwargs["pserver_endpoints"], int(kwargs["trainer_id"]))
-    if mode == HALF_ASYNC:
+    if mode == DistributedMode.HALF_ASYNC:
         return BarrierCommunicator(program, settings)
-    if mode == ASYNC:
+    if mode == DistributedMode.ASYNC:
         return AsyncCommunicator(program, settings)
     raise ValueError(
         f"a communicator's mode is one of DistributedMode's SYNC, ASYNC, HALF_ASYNC and GEO, not {mode!r}"

@@ -166,9 +166,7 @@ class CompiledProgram(Compiled):
         return runner
 
     def _shared_runner(self, count: int) -> Runner | None:
-        """The runner of the program with which this one shares its variables; None where that runs on its
-        own.
-        """
+        """The runner of the program with which this one shares its variables; None where that has none."""
         runner = self._share_vars_from._runner if self._share_vars_from is not None else None
         if runner is not None and len(runner.devices.places) != count:
             raise EnforceNotMet(

@@ -19,7 +19,7 @@ _HOMES = {
     "Programs": "parts.roles",
     "Slice": "parts.roles",
     "Job": "modes",
-    "Mode": "modes",
+    "TrainingMode": "modes",
     "make_job": "modes",
     "mode_names": "modes",
     "estimate": "cost.estimate",

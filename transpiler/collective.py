@@ -1,5 +1,4 @@
-"""`fluid.transpiler.collective`: fluid's classes for the modes whose programs reduce over rings by
-themselves.
+"""`fluid.transpiler.collective`: fluid's classes for modes whose programs reduce over rings.
 
 | class | startup program | main program |
 |---|---|---|
@@ -21,6 +20,7 @@ from fluidlite.transpiler.modes.local_sgd import LocalSgdMode
 from fluidlite.transpiler.modes.multi_thread import MultiThreadMode
 from fluidlite.transpiler.modes.rings import RingMode, check_ring_count
 from fluidlite.transpiler.modes.single_process_multi_thread import SingleProcessMultiThreadMode
+from fluidlite.transpiler.parts.endpoints import RankClaim
 from fluidlite.transpiler.rings.snapshots import SNAPSHOT, snapshot_name
 
 __all__ = ["Collective", "GradAllReduce", "LocalSGD", "MultiThread", "SingleProcessMultiThread"]
@@ -67,7 +67,7 @@ class Collective:
         `current_endpoint`, and programs that make no gradients, are transpiled already, or have ops without a
         role.
         """
-        member = self.implementation.member(rank, endpoints, current_endpoint)
+        member = self.implementation.member(RankClaim(rank, endpoints, current_endpoint))
         startup = default_startup_program() if startup_program is None else startup_program
         main = default_main_program() if main_program is None else main_program
         self.implementation.rewrite_in_place(startup, main, member, self.nrings, self.bucket_bytes)

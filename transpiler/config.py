@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.strategies import DistributedMode
 
 __all__ = ["DistributedMode", "DistributeTranspilerConfig", "ServerRuntimeConfig"]
-
-
-class DistributedMode(enum.IntEnum):
-    """The attribute `distributed_mode` of `listen_and_serv`: how servers and trainers keep in step."""
-
-    SYNC = 0
-    ASYNC = 1
-    HALF_ASYNC = 2
-    GEO = 3
 
 
 class DistributeTranspilerConfig:

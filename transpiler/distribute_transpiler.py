@@ -12,10 +12,10 @@ from fluidlite.ir.program import Program, default_main_program, default_startup_
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
-from fluidlite.transpiler.modes import Mode, mode_of_config
+from fluidlite.transpiler.modes import TrainingMode, mode_of_config
 from fluidlite.transpiler.modes.nccl2 import Nccl2
 from fluidlite.transpiler.modes.rings import RankMode, RingMode
-from fluidlite.transpiler.parts.endpoints import parse_endpoints
+from fluidlite.transpiler.parts.endpoints import RankClaim, parse_endpoints
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
 from fluidlite.transpiler.pserver.overview import describe, overview
@@ -103,17 +103,10 @@ class DistributeTranspiler:
         self._rewrite(mode_of_config(self.config), pservers, current_endpoint)
 
     # ------------------------------------------------------------------ the modes
-    def _rewrite(self, mode: Mode, pservers: str, current_endpoint: str) -> None:
+    def _rewrite(self, mode: TrainingMode, pservers: str, current_endpoint: str) -> None:
         if isinstance(mode, RankMode):
-            trainers = str(self.trainer_num)
-            mode.transpile(
-                self.origin_program,
-                self.startup_program,
-                self.trainer_id,
-                trainers,
-                current_endpoint,
-                self.config,
-            )
+            claim = RankClaim(self.trainer_id, str(self.trainer_num), current_endpoint)
+            mode.transpile(self.origin_program, self.startup_program, claim, self.config)
         else:
             self._to_servers(pservers, current_endpoint)
 
@@ -171,7 +164,8 @@ class DistributeTranspiler:
     ) -> None:
         """The mode "nccl2", whatever the configuration says."""
         startup = default_startup_program() if startup_program is None else startup_program
-        Nccl2().transpile(self.origin_program, startup, trainer_id, trainers, current_endpoint, self.config)
+        claim = RankClaim(trainer_id, trainers, current_endpoint)
+        Nccl2().transpile(self.origin_program, startup, claim, self.config)
 
     def _transpile_collective(
         self,
@@ -191,17 +185,15 @@ class DistributeTranspiler:
         mode.transpile(
             default_main_program() if main_program is None else main_program,
             default_startup_program() if startup_program is None else startup_program,
-            trainer_id,
-            trainers,
-            current_endpoint,
+            RankClaim(trainer_id, trainers, current_endpoint),
             config,
         )
 
     # ------------------------------------------------------------------ the programs of a process
     @property
     def placement(self) -> Placement:
-        """The placement of every parameter; TranspilerError before `transpile`, and in modes without
-        servers.
+        """The slices of all parameters on their servers; TranspilerError before `transpile`, and in modes
+        without servers.
         """
         if self._placement is None:
             raise TranspilerError(f"there are no servers: call transpile() first (mode {self.config.mode!r})")

@@ -15,14 +15,14 @@ def memory_optimize(
     level: int = 0,
     skip_grads: bool = True,
 ) -> None:
-    """No change: the executor shares buffers by liveness (`exe.explain` shows them). Warns, as fluid
-    1.8 did.
+    """Warn that this does nothing, as fluid 1.8 did: the executor shares buffers by liveness (`exe.explain`
+    shows them).
     """
     _say("memory_optimize")
 
 
 def release_memory(input_program: Any, skip_opt_set: Any = None) -> None:
-    """No change: the executor frees what is dead. Warns, as fluid 1.8 did."""
+    """Warn that this does nothing, as fluid 1.8 did: the executor frees what is dead."""
     _say("release_memory")
 
 

@@ -23,7 +23,7 @@ Feeds = list[dict[str, Any]]
 
 # ---------------------------------------------------------------------- into parts
 def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) -> Feeds:
-    """The feed of each device: device i of N has rows (or sequences) i * B // N to (i + 1) * B // N of a
+    """The feeds of each device: device i of N has rows (or sequences) i * B // N to (i + 1) * B // N of a
     dict, or dict i of a list.
 
     A program that only looks forward runs on fewer devices where there are fewer rows; one that `trains`

@@ -18,7 +18,7 @@ from fluidlite.base.mpi_start import under_mpi
 from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.executor.comm.session import Session, current, use
 from fluidlite.executor.comm.transports import process_session
-from fluidlite.executor.devices.ring import DeviceSession, Meeting, Stopped
+from fluidlite.executor.devices.ring import DeviceBarrier, DeviceSession, Stopped
 from fluidlite.executor.executor import Executor
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.ir.program import Program
@@ -119,7 +119,7 @@ class Devices:
             if seconds is None
             else seconds
         )
-        self.meeting = Meeting(len(places), limit)
+        self.together = DeviceBarrier(len(places), limit)
         self.threads = Threads(len(places))
         self.executors = [self._executor(place) for place in places]
         self._sessions: tuple[Session | None, list[DeviceSession]] | None = None
@@ -136,7 +136,7 @@ class Devices:
         if self._sessions is None or self._sessions[0] is not outer:
             self._sessions = (
                 outer,
-                [DeviceSession(self.meeting, index, outer) for index in range(len(self.places))],
+                [DeviceSession(self.together, index, outer) for index in range(len(self.places))],
             )
         return self._sessions[1]
 
@@ -179,19 +179,19 @@ class Devices:
                         sessions[index].finish()
                 except BaseException as error:  # raised below, in the caller's thread
                     errors.append((index, error))
-                    self.meeting.stop()
+                    self.together.stop()
 
             with _one_blas_thread(len(self.places)):
-                self.threads(task, self.meeting.stop)
+                self.threads(task, self.together.stop)
             if errors:
-                self.meeting.clear()
+                self.together.clear()
                 self._sessions = None
         if errors:
             raise self._first(errors)
         return results
 
     def _device(self, index: int) -> Any:
-        """What makes a CUDA device the one that a thread works on."""
+        """A context in which a CUDA device is the one that a thread works on."""
         place = self.places[index]
         return (
             self.executors[index].xp.cuda.Device(place.device_id)
@@ -213,7 +213,7 @@ class Devices:
 
     def close(self) -> None:
         """End the threads, and forget plans and their buffers."""
-        if not self._busy.acquire(timeout=self.meeting.seconds):
+        if not self._busy.acquire(timeout=self.together.seconds):
             raise CommunicatorError("the devices cannot be closed while a program runs on them")
         try:
             self.threads.close()

@@ -1,13 +1,11 @@
-"""How the devices of one process reduce together: they share memory, so each sums its piece of everybody's
-buffers.
-"""
+"""Rings of the devices of one process: they share memory, so each sums its piece of everybody's buffers."""
 
 from __future__ import annotations
 
 import queue
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +18,9 @@ from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.transports import process_session
 from fluidlite.executor.comm.wire import Incoming
 
-__all__ = ["DeviceRing", "DeviceSession", "Meeting", "Stopped"]
+__all__ = ["DeviceRing", "DeviceSession", "DeviceBarrier", "Stopped"]
 
+_NO_PEERS = "the devices of one process do not send to each other: every device runs the same program"
 LEAST_PIECE = 4096  # elements from which it pays that every device sums a piece of its own
 
 
@@ -29,9 +28,18 @@ class Stopped(CommunicatorError):
     """This device was waiting when another one failed: the other's error is the one to raise."""
 
 
-class Meeting:
-    """Where the threads of all devices meet: nobody leaves before everybody has come, and a time limit ends
-    every wait.
+class _Contribution(NamedTuple):
+    """A device's part in a collective call: `call` names it, and must be the same on all devices."""
+
+    call: str
+    source: Any
+    target: Any = None  # the array that gets the result
+    reduce_op: str = ""
+
+
+class DeviceBarrier:
+    """A barrier of the threads of all devices, with a time limit on every wait, and boards for what they
+    bring to a ring.
 
     In each round a device tells one other that it and all those it has heard of are there; after
     log2(devices) rounds all know.
@@ -39,9 +47,9 @@ class Meeting:
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds = count, seconds
-        self.doing = [""] * count  # what each device waits in
-        # for each ring what each device has brought: (what for, array, array that is to be written)
-        self.boards: defaultdict[int, list[list[tuple[str, Any, Any]]]] = defaultdict(
+        self.doing = [""] * count  # the op that each device waits in
+        # ring -> device -> what it has brought and not all have used
+        self.boards: defaultdict[int, list[list[_Contribution]]] = defaultdict(
             lambda: [[] for _ in range(count)]
         )
         self._open()
@@ -71,8 +79,10 @@ class Meeting:
             for index, what in enumerate(self.doing)
             if index != rank
         )
-        waited = f"waited for {self.seconds:.0f} s for the other devices"
-        return f"{waited}: {others} (FLAGS_rpc_deadline is the limit)"
+        return (
+            f"waited for {self.seconds:.0f} s for the other devices: {others} "
+            "(FLAGS_rpc_deadline is the limit)"
+        )
 
     def stop(self) -> None:
         """Let all who wait, now or later, raise Stopped."""
@@ -99,7 +109,7 @@ class _Posted:
         self.ring.finish(self.number)
 
     def poll(self) -> None:
-        """Nothing goes on by itself: the devices do it when they meet."""
+        """Do nothing: the devices reduce when all of them wait."""
 
 
 class DeviceRing(HostRing):
@@ -108,26 +118,32 @@ class DeviceRing(HostRing):
     """
 
     def __init__(
-        self, meeting: Meeting, ring_id: int, rank: int, doing: Callable[[], str], outer: Ring | None = None
+        self,
+        together: DeviceBarrier,
+        ring_id: int,
+        rank: int,
+        doing: Callable[[], str],
+        outer: Ring | None = None,
     ) -> None:
-        super().__init__(ring_id, rank, meeting.count)
-        self.meeting, self.doing, self.outer = meeting, doing, outer
-        self.board = meeting.boards[ring_id]
+        super().__init__(ring_id, rank, together.count)
+        self.together, self.doing, self.outer = together, doing, outer
+        self.board = together.boards[ring_id]
         self.posted = self.finished = 0
 
     def _meet(self) -> None:
-        self.meeting.doing[self.rank] = self.doing() or f"ring {self.ring_id}"
-        self.meeting.wait(self.rank)
+        self.together.doing[self.rank] = self.doing() or f"ring {self.ring_id}"
+        self.together.wait(self.rank)
 
     def _leave(self) -> None:
-        """Nobody changes what others may still read before all have gone."""
-        self.meeting.wait(self.rank)
-        self.meeting.doing[self.rank] = ""
+        """Wait until all devices have read what was brought, and take this device's part away."""
+        self.together.wait(self.rank)
+        self.together.doing[self.rank] = ""
         del self.board[self.rank][0]
 
     # ------------------------------------------------------------------ reductions
-    def _start_all_reduce(self, source: Any, target: Any, how: str) -> ReductionRequest:
-        self.board[self.rank].append((call_text(f"all-reduce {how}", source), source, target))
+    def _start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
+        call = call_text(f"all-reduce {reduce_op}", source)
+        self.board[self.rank].append(_Contribution(call, source, target, reduce_op))
         self.posted += 1
         return _Posted(self, self.posted)
 
@@ -137,69 +153,65 @@ class DeviceRing(HostRing):
         """
         while self.finished < number:
             self._meet()
-            posts = self._posts()
-            how = posts[0][0].split()[1]
-            sources, targets = (
-                [post[1].reshape(-1) for post in posts],
-                [post[2].reshape(-1) for post in posts],
-            )
+            brought = self._brought()
+            reduce_op = brought[0].reduce_op
+            sources = [each.source.reshape(-1) for each in brought]
+            targets = [each.target.reshape(-1) for each in brought]
             if self.outer is None:
-                self._reduce(sources, targets, how)
+                self._reduce(sources, targets, reduce_op)
             else:
-                self._reduce_further(sources, targets, how, self.outer)
+                self._reduce_further(sources, targets, reduce_op, self.outer)
             self.finished += 1
             self._leave()
 
-    def _reduce(self, sources: list[Any], targets: list[Any], how: str) -> None:
+    def _reduce(self, sources: list[Any], targets: list[Any], reduce_op: str) -> None:
         """This device's piece, for everybody; of a small array all of it, by the first."""
         size = sources[0].size
         if size >= LEAST_PIECE:
-            reduce_part(sources, targets, how, part_of(sources[0], self.rank, self.size))
+            reduce_part(sources, targets, reduce_op, part_of(sources[0], self.rank, self.size))
         elif self.rank == 0:
-            reduce_part(sources, targets, how, slice(0, size))
+            reduce_part(sources, targets, reduce_op, slice(0, size))
 
-    def _reduce_further(self, sources: list[Any], targets: list[Any], how: str, outer: Ring) -> None:
+    def _reduce_further(self, sources: list[Any], targets: list[Any], reduce_op: str, outer: Ring) -> None:
         """The sum of the devices, then that of the processes, which device 0 talks to."""
-        self._reduce(sources, targets[:1], how)
-        self.meeting.wait(self.rank)
+        self._reduce(sources, targets[:1], reduce_op)
+        self.together.wait(self.rank)
         if self.rank == 0:
-            targets[0][...] = outer.all_reduce(targets[0], how)
-        self.meeting.wait(self.rank)
+            targets[0][...] = outer.all_reduce(targets[0], reduce_op)
+        self.together.wait(self.rank)
         if self.rank > 0:
             np.copyto(targets[self.rank], targets[0])
 
-    def _posts(self) -> list[tuple[str, Any, Any]]:
-        """What each device has brought; CommunicatorError where they are not here for the same thing."""
-        posts = [posts[0] for posts in self.board]
-        if any(post[0] != posts[0][0] for post in posts):
-            texts = "; ".join(f"device {index} wants {post[0]}" for index, post in enumerate(posts))
+    def _brought(self) -> list[_Contribution]:
+        """The first contribution of each device; CommunicatorError where these are not to the same call."""
+        brought = [waiting[0] for waiting in self.board]
+        if any(each.call != brought[0].call for each in brought):
+            texts = "; ".join(f"device {index} wants {each.call}" for index, each in enumerate(brought))
             raise CommunicatorError(f"the devices do not agree: {texts}")
-        return posts
+        return brought
 
-    def reduce(self, value: Any, how: str, root: int) -> Any:
+    def reduce(self, value: Any, reduce_op: str, root: int) -> Any:
         """The reduction for device `root`; the others get what they gave."""
         if self.outer is not None or not isinstance(value, np.ndarray):
-            return super().reduce(value, how, root)
+            return super().reduce(value, reduce_op, root)
         self.check_rank(root, "root")
         found = np.empty_like(value, order="C")
-        self._exchange(
-            call_text(f"reduce {how}", value),
-            np.ascontiguousarray(value).reshape(-1),
-            lambda values: (
-                reduce_part(values, [found.reshape(-1)], how, slice(0, value.size))
-                if self.rank == root
-                else None
-            ),
-        )
+
+        def into_found(values: list[Any]) -> None:
+            if self.rank == root:
+                reduce_part(values, [found.reshape(-1)], reduce_op, slice(0, value.size))
+
+        call = call_text(f"reduce {reduce_op}", value)
+        self._exchange(call, np.ascontiguousarray(value).reshape(-1), into_found)
         return found if self.rank == root else value
 
     # ------------------------------------------------------------------ moving
-    def _exchange(self, what: str, value: Any, use: Callable[[list[Any]], Any]) -> Any:
-        """`use` of all devices' values, which nobody changes meanwhile."""
+    def _exchange(self, call: str, value: Any, use: Callable[[list[Any]], Any]) -> Any:
+        """`use` of all devices' values, which stay as they are meanwhile."""
         self.finish(self.posted)
-        self.board[self.rank].append((what, value, None))
+        self.board[self.rank].append(_Contribution(call, value))
         self._meet()
-        found = use([post[1] for post in self._posts()])
+        found = use([each.source for each in self._brought()])
         self._leave()
         return found
 
@@ -217,7 +229,7 @@ class DeviceRing(HostRing):
         return heard
 
     def _from_first(self, talk: Callable[[Ring], Any]) -> Any:
-        """What device 0 hears from the other processes, for every device."""
+        """The result of device 0's talk with the other processes, for every device."""
         assert self.outer is not None
         heard = talk(self.outer) if self.rank == 0 else None
         return self._exchange("news of the other processes", heard, lambda values: values[0])
@@ -231,15 +243,11 @@ class DeviceRing(HostRing):
 
     def send(self, value: Any, peer: int) -> None:
         """CommunicatorError: the devices of one process run the same program."""
-        raise CommunicatorError(
-            "the devices of one process do not send to each other: every device runs the same program"
-        )
+        raise CommunicatorError(_NO_PEERS)
 
     def receive(self, peer: int) -> Any:
         """CommunicatorError: the devices of one process run the same program."""
-        raise CommunicatorError(
-            "the devices of one process do not send to each other: every device runs the same program"
-        )
+        raise CommunicatorError(_NO_PEERS)
 
 
 class _Rings(dict[int, Ring]):
@@ -262,9 +270,9 @@ class DeviceSession(Session):
 
     pace = Pace.COUNT
 
-    def __init__(self, meeting: Meeting, rank: int, outer: Session | None = None) -> None:
+    def __init__(self, together: DeviceBarrier, rank: int, outer: Session | None = None) -> None:
         super().__init__(outer.link_or_none if outer is not None else None)
-        self.meeting, self.rank, self.outer = meeting, rank, outer
+        self.together, self.rank, self.outer = together, rank, outer
         self.rings = _Rings(self._make)
 
     @property
@@ -279,7 +287,7 @@ class DeviceSession(Session):
         of that number.
         """
         beyond = self.outer.rings.get(ring_id) if self.outer is not None else None
-        return DeviceRing(self.meeting, ring_id, self.rank, self._doing, beyond)
+        return DeviceRing(self.together, ring_id, self.rank, self._doing, beyond)
 
     def finish(self) -> None:
         """Do what was posted and nobody on this device waited for."""

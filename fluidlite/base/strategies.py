@@ -1,4 +1,4 @@
-"""The options of compiling and running a program, under fluid's names."""
+"""Options of compiling, running and distributing a program, under fluid's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from fluidlite.base.errors import EnforceNotMet, NotFoundError, did_you_mean
 
-__all__ = ["BuildStrategy", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy", "ignored"]
+__all__ = [
+    "BuildStrategy",
+    "DistributedMode",
+    "ExecutionStrategy",
+    "GradientScaleStrategy",
+    "ReduceStrategy",
+    "ignored",
+]
 
 
 class ReduceStrategy(enum.IntEnum):
@@ -28,6 +35,15 @@ class GradientScaleStrategy(enum.IntEnum):
     CoeffNumDevice = 0
     One = 1
     Customized = 2
+
+
+class DistributedMode(enum.IntEnum):
+    """The attribute `distributed_mode` of `listen_and_serv`: how servers and trainers keep in step."""
+
+    SYNC = 0
+    ASYNC = 1
+    HALF_ASYNC = 2
+    GEO = 3
 
 
 class _Options:

@@ -63,32 +63,32 @@ def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, ba
         raise UsageError(
             f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}"
         ) from None
-    with _fresh() as watch, _as_main(path, argv) as module, watch.executors(batches):
-        _execute(code, module, path, watch)
-    if watch.found is None:
+    with _fresh() as capture, _as_main(path, argv) as module, capture.executors(batches):
+        _execute(code, module, path, capture)
+    if capture.found is None:
         raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
-    if len(watch.feeds) < batches:
+    if len(capture.feeds) < batches:
         raise UsageError(
-            f"{path} fed {len(watch.feeds)} batches to a program that trains, not {batches}: make it run "
+            f"{path} fed {len(capture.feeds)} batches to a program that trains, not {batches}: make it run "
             f"longer, or ask for "
             "fewer --steps"
         )
-    return dataclasses.replace(watch.found(pathlib.Path(path).name, wanted), feeds=tuple(watch.feeds))
+    return dataclasses.replace(capture.found(pathlib.Path(path).name, wanted), feeds=tuple(capture.feeds))
 
 
-def _execute(code: Any, module: ModuleType, path: str, watch: _Watch) -> None:
+def _execute(code: Any, module: ModuleType, path: str, capture: _ProgramCapture) -> None:
     """Run the script; once its programs are found it does not matter how it ended."""
     try:
         exec(code, module.__dict__)
     except _Reached:
         return
     except SystemExit as error:
-        if watch.found is None:
+        if capture.found is None:
             raise UsageError(
                 f"{path} ended (exit code {error.code or 0}) before its first Executor.run"
             ) from None
     except Exception as error:
-        if watch.found is None:
+        if capture.found is None:
             raise UsageError(
                 f"{_place(error.__traceback__, path)}: {type(error).__name__}: {one_line(error)}"
             ) from None
@@ -104,7 +104,7 @@ def capture_call(function: Callable[[], Any], title: str) -> Captured:
     """The programs that `function` returns, as Program or (main, startup), or else builds as the default
     ones.
     """
-    with _fresh() as watch:
+    with _fresh() as capture:
         try:
             result = function()
         except Exception as error:
@@ -113,7 +113,7 @@ def capture_call(function: Callable[[], Any], title: str) -> Captured:
                 f"{title}: {last.filename}:{last.lineno}: {type(error).__name__}: {one_line(error)}"
             ) from None
         if isinstance(result, Program):
-            return Captured(result, watch.startup_of(result, default_startup_program()), title)
+            return Captured(result, capture.startup_of(result, default_startup_program()), title)
         if (
             isinstance(result, (tuple, list))
             and len(result) >= 2
@@ -130,15 +130,15 @@ def capture_call(function: Callable[[], Any], title: str) -> Captured:
 
 # ------------------------------------------------------------------------------------------------ watching
 @contextlib.contextmanager
-def _fresh() -> Iterator[_Watch]:
+def _fresh() -> Iterator[_ProgramCapture]:
     """New default programs and names, and Paddle's names for FluidLite."""
     with unique_name.guard(), program_guard(Program(), Program()), scope_guard(Scope()), paddle_names():
-        yield _Watch()
+        yield _ProgramCapture()
 
 
 @contextlib.contextmanager
 def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
-    """The setting of `python script.py argv`, with its output sent to stderr."""
+    """Set up what `python script.py argv` would, with its output sent to stderr."""
     module = ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__)
     saved = sys.argv, sys.path[:], sys.modules.get("__main__")
@@ -153,9 +153,9 @@ def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
             sys.modules["__main__"] = saved[2]
 
 
-class _Watch:
-    """Stands at the doors through which a script's programs leave: runs of executors and calls of the
-    transpiler.
+class _ProgramCapture:
+    """Replacements for the functions through which a script's programs leave: runs of executors and calls of
+    the transpiler.
     """
 
     def __init__(self) -> None:
@@ -285,7 +285,7 @@ class _Watch:
 
 
 def _no_device(executor: Any, place: Any = None) -> None:
-    """A place whose device need not be there: nothing will run."""
+    """Take any place: no op will run, so the device need not be there."""
     executor.place = place
 
 

@@ -58,21 +58,20 @@ complete -o filenames -F _fluidlite_transpile fluidlite-transpile
 """
 
 
+def _about(action: argparse.Action) -> str:
+    """One line on an option, without what only the long help needs."""
+    return (action.help or "").replace("'", "").split(" (", 1)[0]
+
+
 def _zsh() -> str:
-    values = _values()
-    lines = []
+    values, lines = _values(), []
     for action in _actions():
-        about = (
-            (action.help or "")
-            .replace("'", "")
-            .replace("[", "(")
-            .replace("]", ")")
-            .replace(":", " -")
-            .split(" (", 1)[0]
-        )
+        about = _about(action).replace("[", "(").replace("]", ")").replace(":", " -")
         for option in action.option_strings:
-            takes = "" if action.nargs == 0 else ":value:_files"
-            if takes and option in values:
+            takes = ":value:_files"
+            if action.nargs == 0:
+                takes = ""
+            elif option in values:
                 takes = f":value:({' '.join(values[option])})"
             lines.append(f"  '*{option}[{about}]{takes}' \\")
     return "\n".join(["#compdef fluidlite-transpile", "_arguments \\", *lines, "  '1:source:_files'"]) + "\n"
@@ -81,11 +80,12 @@ def _zsh() -> str:
 def _fish() -> str:
     values, lines = _values(), []
     for action in _actions():
-        about = (action.help or "").replace("'", "").split(" (", 1)[0]
         for option in action.option_strings:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            takes = "" if action.nargs == 0 else " -r"
-            if takes and option in values:
+            takes = " -r"
+            if action.nargs == 0:
+                takes = ""
+            elif option in values:
                 takes = f" -x -a '{' '.join(values[option])}'"
-            lines.append(f"complete -c fluidlite-transpile {flag}{takes} -d '{about}'")
+            lines.append(f"complete -c fluidlite-transpile {flag}{takes} -d '{_about(action)}'")
     return "\n".join(lines) + "\n"

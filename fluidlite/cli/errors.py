@@ -1,4 +1,4 @@
-"""Errors of users, in one line."""
+"""Errors of the command: mistakes of the user, in one line."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         if spec.name == "paddle":
             return _Paddle(spec.name)
-        return _DatasetModule(spec.name) if spec.name.startswith("paddle.dataset") else None
+        return _PaddleDatasets(spec.name) if spec.name.startswith("paddle.dataset") else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules`
@@ -123,7 +123,7 @@ class _Paddle(ModuleType):
         )
 
 
-class _DatasetModule(ModuleType):
+class _PaddleDatasets(ModuleType):
     """`paddle.dataset` and the data sets below it, none of which FluidLite has."""
 
     def __getattr__(self, name: str) -> Any:

@@ -19,8 +19,8 @@ __all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "pa
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
 examples:
-  fluidlite-transpile train.py                                a table: each process, its ops, its bytes a step
-  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32  arguments after -- are the script's
+  fluidlite-transpile train.py                                a table: processes, their ops, bytes a step
+  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32    arguments after -- are the script's
   fluidlite-transpile train.py --role pserver0 --format text  what one process runs
   fluidlite-transpile train.py --diff --role trainer0         what became of the original
   fluidlite-transpile train.py -o out --format html           one page to look at all of them
@@ -43,7 +43,12 @@ _SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("diff", (), "what is inserted, removed and changed against the original"),
     ("cost", ("--plan",), "traffic, memory and the estimated time of a step"),
     ("check", (), "check all roles against each other; exit code 1 when something is wrong"),
-    ("verify", (), "run the job in this process beside what it should compute; exit code 1 when they differ"),
+    (
+        "verify",
+        (),
+        "run the job in this process, and compare it with what it should compute; "
+        "exit code 1 when it differs",
+    ),
 )
 
 
@@ -234,7 +239,7 @@ def _count(text: str) -> int:
 
 
 def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options, and what stands behind `--`; UsageError in one line."""
+    """The options, and what stands after `--`; UsageError in one line."""
     cut = list(argv).index("--") if "--" in argv else len(argv)
     made = parser()
     options, unknown = made.parse_known_args(list(argv[:cut]))

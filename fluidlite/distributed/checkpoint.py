@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FormatError
-from fluidlite.distributed.checkpoint_files import Checkpoint, Writer, is_checkpoint, latest_checkpoint, prune
-from fluidlite.distributed.checkpoint_group import AtServer, Group, group_of
+from fluidlite.distributed.checkpoint_files import (
+    Checkpoint,
+    CheckpointWriter,
+    is_checkpoint,
+    latest_checkpoint,
+    prune,
+)
+from fluidlite.distributed.checkpoint_group import AtServer, CheckpointGroup, group_of
 from fluidlite.executor.comm.server.state import (
     StateValues,
     decode_state,
@@ -38,8 +44,8 @@ __all__ = ["Resumed", "load_checkpoint", "save_checkpoint"]
 
 @dataclass(frozen=True)
 class Resumed:
-    """The point at which a job goes on: so many steps are done, and the reader was at `reader_position` (None
-    where none was given).
+    """The point from which a job goes on: so many steps are done, and the reader was at `reader_position`
+    (None where none was given).
     """
 
     step: int
@@ -92,7 +98,7 @@ def _save(
     max_num: int | None,
     position: Any,
     scope: Scope,
-    group: Group,
+    group: CheckpointGroup,
 ) -> str:
     mine, facts = _own_state(executor, program, group, scope, position)
     about = f"step {step}"
@@ -110,7 +116,7 @@ def _save(
     return _written(group.share(_bytes_of(said), f"{about} is written"))
 
 
-def _not_like_first(mine: StateValues, group: Group, about: str) -> StateValues:
+def _not_like_first(mine: StateValues, group: CheckpointGroup, about: str) -> StateValues:
     """The variables that this trainer has otherwise than the first."""
     digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
     first = json.loads(bytes(group.share(_bytes_of(digests), about)))
@@ -135,7 +141,7 @@ def _written(data: Any) -> str:
 
 
 def _own_state(
-    executor: Any, program: Program, group: Group, scope: Scope, position: Any
+    executor: Any, program: Program, group: CheckpointGroup, scope: Scope, position: Any
 ) -> tuple[StateValues, dict[str, Any]]:
     """A trainer's variables that are not on servers, and its facts."""
     elsewhere = set() if group.servers is None else set(group.servers.groups)
@@ -161,10 +167,10 @@ def _write(
     step: int,
     first: StateValues,
     trainers: list[tuple[StateValues, dict[str, Any]]],
-    group: Group,
+    group: CheckpointGroup,
 ) -> str:
     """Write what the first trainer, the others, and the servers have."""
-    writer = Writer(folder, step)
+    writer = CheckpointWriter(folder, step)
     try:
         job = _Contents(writer)
         servers: list[dict[str, Any]] = job.put_servers(group, first) if isinstance(group, AtServer) else []
@@ -187,9 +193,9 @@ def _write(
 
 
 class _Contents:
-    """The contents of a checkpoint."""
+    """Contents of a checkpoint, as they are collected."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: CheckpointWriter) -> None:
         self.writer = writer
         self.variables: dict[str, dict[str, Any]] = {}
         self.of_servers: dict[str, dict[str, Any]] = {}
@@ -277,14 +283,22 @@ def load_checkpoint(
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):
-        return None if checkpoint is None else _into_server(executor, _Reader(checkpoint), program, scope)
+        return (
+            None
+            if checkpoint is None
+            else _into_server(executor, _CheckpointReader(checkpoint), program, scope)
+        )
     group = group_of(program, getattr(main_program, "_build_strategy", None))
     if isinstance(group, AtServer):
         _check_servers(group, checkpoint)
-    return None if checkpoint is None else _into_trainer(executor, _Reader(checkpoint), program, scope, group)
+    return (
+        None
+        if checkpoint is None
+        else _into_trainer(executor, _CheckpointReader(checkpoint), program, scope, group)
+    )
 
 
-class _Reader:
+class _CheckpointReader:
     """Reads variables of a checkpoint; FormatError where its manifest makes no sense."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -318,7 +332,7 @@ class _Reader:
         return decode_value(self.checkpoint.read(file), os.path.join(self.checkpoint.path, file), sparse)
 
     def random(self, entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """The state of a process's random numbers; None where there was no such process."""
+        """State of a process's random numbers; None where there was no such process."""
         if entry is None:
             return None
         try:
@@ -336,7 +350,7 @@ class _Reader:
         return value
 
 
-def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope) -> Resumed:
+def _into_server(executor: Any, reader: _CheckpointReader, program: Program, scope: Scope) -> Resumed:
     """Set the parts that a server holds, and whatever else it had."""
     if program.distribution.parts is None:
         raise ArgumentError(
@@ -362,7 +376,9 @@ def _into_server(executor: Any, reader: _Reader, program: Program, scope: Scope)
     return Resumed(reader.checkpoint.step, None, reader.checkpoint.path)
 
 
-def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope, group: Group) -> Resumed:
+def _into_trainer(
+    executor: Any, reader: _CheckpointReader, program: Program, scope: Scope, group: CheckpointGroup
+) -> Resumed:
     """Set what a trainer holds: its own values where it had some, else those of the first."""
     own = reader.trainers.get(group.number)
     mine = own["variables"] if own is not None else {}
@@ -380,7 +396,7 @@ def _into_trainer(executor: Any, reader: _Reader, program: Program, scope: Scope
     )
 
 
-def _held(program: Program, scope: Scope, group: Group) -> Iterator[Any]:
+def _held(program: Program, scope: Scope, group: CheckpointGroup) -> Iterator[Any]:
     """The persistable variables of a trainer that have a value after its startup program; no tables, which
     only servers have.
     """

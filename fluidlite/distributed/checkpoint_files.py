@@ -1,7 +1,8 @@
 """Folders that hold a checkpoint each: they are there as a whole or not at all, and what was changed since is
 refused.
 
-    folder/step_00000012/MANIFEST          the SHA-256 of the rest; JSON: facts, files with size and SHA-256
+    folder/step_00000012/MANIFEST          a line with the SHA-256 of the rest, then JSON: all files with
+                                           size and SHA-256, and facts
     folder/step_00000012/variables/fc_0.w_0, ...
 
 A checkpoint is written under a hidden name, its MANIFEST last, and everything is on the disk before it gets
@@ -26,7 +27,7 @@ from typing import Any
 from fluidlite.base.errors import FormatError, MissingFileError
 from fluidlite.values.serialize import inside
 
-__all__ = ["Checkpoint", "Writer", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
+__all__ = ["Checkpoint", "CheckpointWriter", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
 
 MANIFEST = "MANIFEST"
 _TITLE = "fluidlite checkpoint 1 sha256="
@@ -38,7 +39,7 @@ _log = logging.getLogger("fluidlite.checkpoint")
 
 
 # ------------------------------------------------------------------------------------------------ writing
-class Writer:
+class CheckpointWriter:
     """Writes one checkpoint into `folder`, where nobody else writes; nobody sees it before `finish`."""
 
     def __init__(self, folder: str | os.PathLike[str], step: int) -> None:

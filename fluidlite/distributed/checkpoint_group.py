@@ -19,10 +19,10 @@ from fluidlite.executor.comm.wire import unpack
 from fluidlite.ir.program import Program
 from fluidlite.saving.distributed import Servers, servers_of
 
-__all__ = ["Group", "group_of"]
+__all__ = ["CheckpointGroup", "group_of"]
 
 
-class Group:
+class CheckpointGroup:
     """Trainers that all call the same methods in the same order, with arrays of bytes; here, one alone.
     `number` is this one's.
     """
@@ -32,8 +32,8 @@ class Group:
 
     @property
     def is_alone(self) -> bool:
-        """True if there is nobody else."""
-        return type(self) is Group
+        """True if there are no others."""
+        return type(self) is CheckpointGroup
 
     @property
     def servers(self) -> Servers | None:
@@ -57,7 +57,7 @@ class Group:
         return [value]
 
 
-class AtServer(Group):
+class AtServer(CheckpointGroup):
     """Trainers that meet at the first of their parameter servers."""
 
     def __init__(self, servers: Servers) -> None:
@@ -107,14 +107,14 @@ class AtServer(Group):
         return session.link.answer(self.endpoints[0])
 
     def states(self) -> list[tuple[StateValues, dict[str, Any]]]:
-        """The variables that each server holds besides parameters and accumulators."""
+        """The state of each server besides parameters and accumulators."""
         session = self.known.session()
         for endpoint in self.endpoints:
             session.post(endpoint, Message(Kind.STATE, self.number))
         return [decode_state(session.link.answer(endpoint)) for endpoint in self.endpoints]
 
 
-class InRing(Group):
+class InRing(CheckpointGroup):
     """The ranks of a ring."""
 
     def __init__(self, ring: Ring) -> None:
@@ -145,7 +145,7 @@ class InRing(Group):
         return [value, *(self.ring.receive(peer) for peer in range(1, self.ring.size))]
 
 
-def group_of(program: Program, build: Any = None) -> Group:
+def group_of(program: Program, build: Any = None) -> CheckpointGroup:
     """The trainers of the job that a trainer's program belongs to; `build` is the BuildStrategy of one
     that is compiled.
     """
@@ -156,4 +156,4 @@ def group_of(program: Program, build: Any = None) -> Group:
     if session is not None and build is not None and build.num_trainers > 1 and 0 not in session.rings:
         session.join(0, build.trainer_id, build.num_trainers)  # as the first run would
     rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]
-    return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else Group()
+    return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else CheckpointGroup()

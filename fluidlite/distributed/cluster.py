@@ -20,7 +20,7 @@ from fluidlite.executor.comm.background.communicator import CommunicatorSettings
 from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.modes import Job, Mode, Reference, make_job
+from fluidlite.transpiler.modes import Job, Reference, TrainingMode, make_job
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["verify", "verify_job"]
@@ -30,7 +30,7 @@ def verify(
     program: Program,
     startup: Program,
     feeds: Sequence[Mapping[str, Any]],
-    mode: str | Mode = "pserver",
+    mode: str | TrainingMode = "pserver",
     trainers: int = 2,
     pservers: int | str | Sequence[str] = 2,
     config: DistributeTranspilerConfig | None = None,

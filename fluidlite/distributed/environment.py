@@ -52,11 +52,11 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
     | variable | meaning |
     |---|---|
     | TRAINING_ROLE | TRAINER or PSERVER |
-    | PADDLE_PSERVERS_IP_PORT_LIST | `ip:port,ip:port`; or the next two |
-    | PADDLE_PSERVER_IPS | `ip,ip`, with PADDLE_PSERVER_PORT or PADDLE_PORT |
+    | PADDLE_PSERVERS_IP_PORT_LIST | `ip:port,ip:port` |
+    | PADDLE_PSERVER_IPS | or `ip,ip`, with PADDLE_PSERVER_PORT or PADDLE_PORT |
     | PADDLE_TRAINERS_NUM, PADDLE_TRAINERS | how many trainers |
-    | PADDLE_TRAINER_ID | which of them this is |
-    | PADDLE_CURRENT_ENDPOINT | which server this is; or POD_IP with PADDLE_PORT |
+    | PADDLE_TRAINER_ID | the number of this one |
+    | PADDLE_CURRENT_ENDPOINT | the endpoint of this server; or POD_IP with PADDLE_PORT |
 
     Without any of these the process is alone: trainer 0 of 1. TranspilerError where they do not fit together,
     on every process.

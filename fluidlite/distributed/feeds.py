@@ -96,7 +96,7 @@ def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, se
 
 
 def data_variables(program: Program) -> list[Variable]:
-    """The feeds of a program: variables that it reads before it writes them, and that no startup program
+    """Variables that a program is fed: those that it reads before it writes them, and that no startup program
     fills.
     """
     block, written = program.global_block(), set[str]()
@@ -132,8 +132,8 @@ def _value(block: Block, var: Variable, batch: int, sequence: int, random: np.ra
             lengths.append([each] * count)
             count *= each
         shape = [count, *shape[1:]]
-    free = [batch, *[sequence] * (len(shape) - 1)]
-    filled = [dim if dim >= 0 else size for dim, size in zip(shape, free, strict=False)]
+    unknown = [batch, *[sequence] * (len(shape) - 1)]
+    filled = [dim if dim >= 0 else size for dim, size in zip(shape, unknown, strict=True)]
     array = _elements(block, var, filled, random)
     if not var.lod_level:
         return array

@@ -1,6 +1,4 @@
-"""References of jobs, computed plainly: by one process, by processes that average, or update by
-update in a given order.
-"""
+"""References for jobs, computed plainly: by one process, or by processes that average."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ optimizer ops on a slice of the parameter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,30 +17,30 @@ import numpy as np
 
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.references import Initial, parameters, part_of
+from fluidlite.distributed.references import Initial, part_of
 from fluidlite.distributed.shares import Values, get, put
+from fluidlite.distributed.simulated import SimulatedJob, SimulatedTrainer, keep
 from fluidlite.executor.comm.local.network import JobEvent
 from fluidlite.executor.comm.messages import Kind
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import Slice
-from fluidlite.transpiler.pserver.training import Training, Update, is_scheduling, is_updating, read_training
+from fluidlite.transpiler.pserver.training import (
+    ParameterUpdate,
+    Training,
+    is_scheduling,
+    is_updating,
+    read_training,
+)
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
 __all__ = ["Merging", "Replay"]
 
 
-class Replay:
-    """The servers and trainers of an asynchronous job, brought to where it ended.
-
-    Attributes
-    ----------
-    servers: parameter -> its value, put together from the servers that hold it.
-    trainers: of each trainer, its parameters by name.
-    remote: the tables of which trainers have only the rows that they ask for.
-    """
+class Replay(SimulatedJob):
+    """The servers and trainers of an asynchronous job, brought to where it ended."""
 
     def __init__(
         self,
@@ -50,10 +50,13 @@ class Replay:
         events: Sequence[JobEvent],
         merging: Merging,
     ) -> None:
+        super().__init__(job)
         training = read_training(job.main)
-        self.by_param = {piece.param_name: piece for piece in job.slices}
+        names = [piece.grad_name for piece in job.slices]
         self.remote = {piece.param for piece in job.slices if piece.sparse}
-        self._trainers = [_SimulatedTrainer(job, training, initial, share, merging) for share in shares]
+        self._trainers = [
+            _AsynchronousTrainer(job, training, initial, share, merging, names) for share in shares
+        ]
         self._servers = {endpoint: _SimulatedServer(job, training, initial) for endpoint in job.endpoints}
         self.held = {
             piece.param_name: _HeldSlice(piece, training, initial, self._servers[piece.endpoint])
@@ -64,26 +67,16 @@ class Replay:
             {placement.sent_name(piece, index): piece for piece in job.slices}
             for index in range(job.trainers)
         ]
-        numbers = {role.name: role.index for role in job.roles if role.trains}
-        for event in events:
-            self._handle(event, numbers[event.role])
-        for index, trainer in enumerate(self._trainers):
-            trainer.check_complete(index, [piece.grad_name for piece in job.slices])
+        self.replay(self._trainers, events)
         self.servers = {
-            name: np.concatenate(
-                [self.held[piece.param_name].value for piece in job.slices if piece.param == name]
-            )
-            for name in dict.fromkeys(piece.param for piece in job.slices)
+            param: np.concatenate([self.held[piece.param_name].value for piece in pieces])
+            for param, pieces in placement.by_param.items()
         }
-        self.trainers = [
-            {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
-        ]
 
-    def _handle(self, event: JobEvent, index: int) -> None:
+    def handle(self, event: JobEvent, index: int) -> None:
+        """A gradient updates its slice; a fetch gives the trainer what the server holds then."""
         trainer = self._trainers[index]
-        if event.kind is None:
-            trainer.begin()
-        elif event.kind is Kind.SEND:
+        if event.kind is Kind.SEND:
             piece = self._sent[index].get(event.name)
             if piece is not None:
                 gradient = trainer.gradient(piece.grad_name, piece)
@@ -103,38 +96,31 @@ class Merging:
     mean: bool = False
 
 
-class _SimulatedTrainer:
+class _AsynchronousTrainer(SimulatedTrainer):
     """One trainer: its gradients of every step, and which of them it has sent."""
 
     def __init__(
-        self, job: Job, training: Training, initial: Initial, feeds: Sequence[Values], merging: Merging
+        self,
+        job: Job,
+        training: Training,
+        initial: Initial,
+        feeds: Sequence[Values],
+        merging: Merging,
+        names: Sequence[str],
     ) -> None:
-        self.scope, self.exe, self.merging = initial.scope(), Executor(CPUPlace()), merging
-        self.exe.naive = True
-        self.program = part_of(
-            job.main,
-            [op for op in job.main.global_block().ops if not is_updating(op) and not is_scheduling(op)],
-        )
+        ops = job.main.global_block().ops
+        computing = [op for op in ops if not is_updating(op) and not is_scheduling(op)]
+        super().__init__(part_of(job.main, computing), initial, feeds)
+        self.merging, self.names = merging, names
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
-        _keep(self.program, self.made)
-        self.feeds, self.begun, self.done = feeds, 0, 0
+        keep(self.program, self.made)
         self.sent: dict[Hashable, int] = defaultdict(int)
 
-    def begin(self) -> None:
-        """The next step begins, or there is none: first it looks up rows, if any."""
-        self.compute()
-        self.begun += self.begun < len(self.feeds)
-
-    def compute(self) -> None:
-        """Make the gradients of the step that was begun; all that it looks up has been fetched."""
-        if self.done == self.begun:
-            return
-        self.exe.run(self.program, feed=self.feeds[self.done], scope=self.scope)
-        self.done += 1
+    def note(self) -> None:
+        """Keep the gradients of a step."""
         for name, found in self.made.items():
-            held = self.scope.find_var(name)
-            assert held is not None
-            found.append(held.value.array.copy() if isinstance(held.value, LoDTensor) else held.value)
+            value = self.value(name)
+            found.append(value.array.copy() if isinstance(value, LoDTensor) else value)
 
     def take(self, what: Hashable) -> tuple[int, int]:
         """The values of a variable that are sent now: the number of the first of them, and how many."""
@@ -170,10 +156,10 @@ class _SimulatedTrainer:
         mine[piece.first_row : piece.end_row] = value
         put(self.scope, {piece.param: mine})
 
-    def check_complete(self, index: int, names: Sequence[str]) -> None:
+    def check_complete(self, index: int) -> None:
         """TranspilerError where a gradient was not sent in every step."""
         self.compute()
-        for name in names:
+        for name in self.names:
             if self.sent[name] != len(self.feeds):
                 raise TranspilerError(
                     f"trainer {index} sent {name!r} of {self.sent[name]} of its {len(self.feeds)} steps"
@@ -190,9 +176,7 @@ def _rows_of(gradient: Any, piece: Slice) -> Any:
 
 
 class _SimulatedServer:
-    """Values that the slices of one server share: learning rates, and the counts of steps that they depend
-    on.
-    """
+    """State that the slices of one server share: learning rates, and the counts of steps that they depend on."""
 
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
         self.scope, self.exe = initial.scope(), Executor(CPUPlace())
@@ -206,7 +190,7 @@ class _SimulatedServer:
             self.schedule = part_of(
                 job.main, [op for op in training.schedule if self.counter not in op.output_arg_names]
             )
-            _keep(self.schedule, _rates(training))
+            keep(self.schedule, _rates(training))
             self.run_schedule()
 
     def count(self, trainer: int, steps: int) -> None:
@@ -231,7 +215,7 @@ class _HeldSlice:
         self.piece, self.server, self.grad = piece, server, update.grad
         self.scope: Scope = server.scope.new_scope()
         self.program = part_of(training.program, update.ops)
-        _keep(self.program, {update.grad, *_rates(training)})
+        keep(self.program, {update.grad, *_rates(training)})
         whole = initial.values[piece.param].shape
         for name in {piece.param, *_written(update, training.program)}:
             value = initial.values[name]
@@ -246,7 +230,7 @@ class _HeldSlice:
         return get(self.scope, self.piece.param)
 
     def fetched(self, trainer: int, whole: bool) -> Any:
-        """The values that a trainer gets now."""
+        """The slice, as a trainer gets it now."""
         value = self.value
         if whole:
             self.known[trainer] = value
@@ -261,14 +245,8 @@ class _HeldSlice:
         self.server.exe.run(self.program, scope=self.scope)
 
 
-def _keep(program: Program, names: Iterable[str]) -> None:
-    """Have a scope keep what a program computes, for another to read."""
-    for name in names:
-        program.global_block().var(name).persistable = True
-
-
 def _rates(training: Training) -> set[str]:
-    """The values that the schedule computes."""
+    """The learning rates that the schedule computes."""
     return {
         name
         for op in training.schedule
@@ -277,7 +255,7 @@ def _rates(training: Training) -> set[str]:
     }
 
 
-def _written(update: Update, program: Program) -> set[str]:
+def _written(update: ParameterUpdate, program: Program) -> set[str]:
     """The variables that an update keeps."""
     block = program.global_block()
     return {

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import TranspilerError
-from fluidlite.base.place import CPUPlace
-from fluidlite.distributed.references import Initial, parameters
+from fluidlite.distributed.references import Initial
 from fluidlite.distributed.shares import Values, get, put
+from fluidlite.distributed.simulated import SimulatedJob, SimulatedTrainer, keep
 from fluidlite.executor.comm.local.network import JobEvent
 from fluidlite.executor.comm.messages import Kind
-from fluidlite.executor.executor import Executor
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.geo_sgd import change_name, is_sparse
@@ -28,48 +27,36 @@ from fluidlite.values.tensor import SelectedRows
 __all__ = ["GeoReplay"]
 
 
-class GeoReplay:
-    """The servers and trainers of a geo-SGD job, brought to where it ended; the attributes are those of
-    `Replay`.
-    """
+class GeoReplay(SimulatedJob):
+    """The servers and trainers of a geo-SGD job, brought to where it ended."""
 
     def __init__(
         self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], events: Sequence[JobEvent]
     ) -> None:
+        super().__init__(job)
         placement = job.placement
-        self.remote: set[str] = set()
-        self.pieces = {piece.param_name: piece for piece in job.slices}
+        self.remote = set()
         self.sparse = {param for param in placement.by_param if is_sparse(placement, param)}
         grads = {param: placement.updates[param].grad for param in self.sparse}
         self.servers = {name: initial.values[name].copy() for name in placement.by_param}
         self._changed = [
             {name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares
         ]
-        self._trainers = [
-            _SimulatedGeoTrainer(job, initial, share, list(self.servers), grads) for share in shares
-        ]
+        self._trainers = [_GeoTrainer(job, initial, share, list(self.servers), grads) for share in shares]
         self._changes = {change_name(piece.param_name): piece for piece in job.slices}
-        numbers = {role.name: role.index for role in job.roles if role.trains}
-        for event in events:
-            self._handle(event, numbers[event.role])
-        for index, trainer in enumerate(self._trainers):
-            trainer.check_complete(index)
-        self.trainers = [
-            {name: get(trainer.scope, name) for name in parameters(job)} for trainer in self._trainers
-        ]
+        self.replay(self._trainers, events)
 
-    def _handle(self, event: JobEvent, index: int) -> None:
+    def handle(self, event: JobEvent, index: int) -> None:
+        """A change is added to its slice; a fetch gives the trainer what has changed."""
         trainer = self._trainers[index]
-        if event.kind is None:
-            trainer.begin()
-        elif event.kind is Kind.SEND and event.name in self._changes:
+        if event.kind is Kind.SEND and event.name in self._changes:
             piece = self._changes[event.name]
             rows, change = trainer.change(piece)
             self.servers[piece.param][rows] += change
             for seen in self._changed:
                 seen[piece.param][rows] = True
-        elif event.name in self.pieces and event.kind is not Kind.SEND:
-            piece = self.pieces[event.name]
+        elif event.name in self.by_param and event.kind is not Kind.SEND:
+            piece = self.by_param[event.name]
             rows = np.arange(piece.first_row, piece.end_row)
             if piece.param in self.sparse and trainer.done:
                 changed = self._changed[index][piece.param]
@@ -78,44 +65,27 @@ class GeoReplay:
             trainer.take_in(piece.param, rows, self.servers[piece.param][rows])
 
 
-class _SimulatedGeoTrainer:
+class _GeoTrainer(SimulatedTrainer):
     """One trainer, with what it last knew of the servers."""
 
     def __init__(
         self, job: Job, initial: Initial, feeds: Sequence[Values], names: Sequence[str], grads: dict[str, str]
     ) -> None:
-        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
-        self.exe.naive = True
-        self.program = job.main.clone()
-        for grad in grads.values():
-            self.program.global_block().var(grad).persistable = True
-        self.every, self.trainers, self.grads, self.feeds = (
-            job.mode.steps_between_exchanges(job),
-            job.trainers,
-            grads,
-            feeds,
-        )
-        self.begun = self.done = 0
+        super().__init__(job.main.clone(), initial, feeds)
+        keep(self.program, grads.values())
+        self.every, self.trainers = job.mode.steps_between_exchanges(job), job.trainers
+        self.grads = grads
         self.known = {name: initial.values[name].copy() for name in names}
         self.looked_up: dict[str, set[int]] = {name: set() for name in grads}
         self.outgoing: dict[str, Any] = {}  # rows and changes of the push that goes on
         self.pushed = 0
 
-    def begin(self) -> None:
-        """The next step begins."""
-        self.compute()
-        self.begun += self.begun < len(self.feeds)
-
-    def compute(self) -> None:
-        """Make the step that was begun, with its updates."""
-        if self.done == self.begun:
-            return
-        self.exe.run(self.program, feed=self.feeds[self.done], scope=self.scope)
-        self.done += 1
+    def note(self) -> None:
+        """Remember the rows that a step has looked up."""
         for name, grad in self.grads.items():
-            held = self.scope.find_var(grad)
-            assert held is not None and isinstance(held.value, SelectedRows)
-            self.looked_up[name].update(held.value.ids.tolist())
+            value = self.value(grad)
+            assert isinstance(value, SelectedRows)
+            self.looked_up[name].update(value.ids.tolist())
 
     def change(self, piece: Slice) -> tuple[Any, Any]:
         """The rows that change of a slice, and by how much; the first slice of a push works out all

@@ -43,7 +43,7 @@ class LinkCount(NamedTuple):
 def compare_with_estimate(
     job: Job, counted: Counts, in_steps: Counts, steps: int, batch: int, sequence: int = 1
 ) -> list[LinkCount]:
-    """Every link of the job: `counted` bytes in all, of which those `in_steps` are held against the
+    """Every link of the job: `counted` bytes in all, of which those `in_steps` are compared with the
     estimate.
     """
     planned = estimate(job, batch=batch, sequence=sequence)

@@ -51,7 +51,7 @@ class Trial:
         return Outcome(trainers, self.joined(found), self.in_steps, dict(self.network.bytes))
 
     def work(self, role: JobRole) -> Callable[[], Values]:
-        """The work of a role's thread; gives the variables that it ends with."""
+        """The work of a role's thread, which returns the variables that it ends with."""
         return (lambda: self.train(role)) if role.trains else (lambda: self.serve(role))
 
     def train(self, role: JobRole) -> Values:

@@ -19,14 +19,14 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.modes import LOCAL, Job, Mode, all_modes, make_job
+from fluidlite.transpiler.modes import LOCAL, Job, TrainingMode, all_modes, make_job
 from fluidlite.transpiler.parts.roles import PSERVER, TRAINER
 from fluidlite.values.scope import Scope, global_scope, scope_guard
 
 __all__ = ["Worker", "add_job_options", "join_job", "script_modes"]
 
 
-def script_modes() -> dict[str, Mode]:
+def script_modes() -> dict[str, TrainingMode]:
     """Name -> mode, of those that a script can be started in: "local", and modes of several processes."""
     return {mode.name: mode for mode in (LOCAL, *all_modes()) if mode is LOCAL or not mode.one_process}
 

@@ -81,7 +81,7 @@ def test_a_process_that_dies_while_it_saves_leaves_the_last_one(
     where = {"first file": "_to_disk", "manifest": "_folder_to_disk", "rename": "os.rename"}[at]
     with monkeypatch.context() as patch:
         patch.setattr(f"fluidlite.distributed.checkpoint_files.{where}", killed)
-        patch.setattr("fluidlite.distributed.checkpoint_files.Writer.abandon", lambda self: None)
+        patch.setattr("fluidlite.distributed.checkpoint_files.CheckpointWriter.abandon", lambda self: None)
         with pytest.raises(Killed):
             save_checkpoint(exe, tmp_path, main, 2, scope=scope)
     assert latest_checkpoint(tmp_path) == before and len(names(tmp_path)) == 2

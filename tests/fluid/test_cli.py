@@ -21,7 +21,7 @@ from fluidlite.errors import FluidError
 from fluidlite.ir.text import parse
 from fluidlite.show import FORMATS
 from fluidlite.show.json import parse as parse_json
-from fluidlite.transpiler.modes import MODES, Job, Mode
+from fluidlite.transpiler.modes import MODES, Job, TrainingMode
 from fluidlite.transpiler.modes.pserver import Pserver
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
@@ -85,7 +85,7 @@ def test_every_example(path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_every_mode(train: pathlib.Path, mode: Mode) -> None:
+def test_every_mode(train: pathlib.Path, mode: TrainingMode) -> None:
     code, out, _ = call(train, "--mode", mode.name, "--trainers", 3)
     assert code == 0 and re.search(r"^trainer0\.\.2 +\d+ ", out, re.M)
     assert ("pserver0" in out) == mode.has_servers

@@ -20,7 +20,15 @@ from fluidlite.ir.operator import OpRole
 from fluidlite.transpiler import DistributeTranspilerConfig, estimate, make_job, modes
 from fluidlite.transpiler.check.report import check
 from fluidlite.transpiler.cost.model import CostCase, Load
-from fluidlite.transpiler.modes import MODES, Job, Mode, all_modes, mode_called, mode_names, mode_of_config
+from fluidlite.transpiler.modes import (
+    MODES,
+    Job,
+    TrainingMode,
+    all_modes,
+    mode_called,
+    mode_names,
+    mode_of_config,
+)
 from fluidlite.transpiler.modes.grad_allreduce import GradAllReduceMode
 from fluidlite.transpiler.modes.servers import ServerMode
 
@@ -47,7 +55,7 @@ def batches() -> list[Mapping[str, Any]]:
 
 # ---------------------------------------------------------------------- the list
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_a_mode_says_what_everybody_asks(mode: Mode) -> None:
+def test_a_mode_says_what_everybody_asks(mode: TrainingMode) -> None:
     assert re.fullmatch("[a-z][a-z0-9_]*", mode.name)
     assert len(mode.about) > 20 and "\n" not in mode.about
     assert set(mode.options) <= set(DistributeTranspilerConfig.names())
@@ -61,7 +69,7 @@ def test_a_mode_says_what_everybody_asks(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_a_mode_lives_in_a_file_of_its_name(mode: Mode) -> None:
+def test_a_mode_lives_in_a_file_of_its_name(mode: TrainingMode) -> None:
     home = type(mode).__module__.rsplit(".", 1)[1]
     assert home.rstrip("_") == mode.name  # `async` is a word of Python's
 
@@ -142,34 +150,34 @@ class Patient(ServerMode):
 
 
 @pytest.fixture(params=[Counted, Patient])
-def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mode:
-    kind: Callable[[], Mode] = request.param
+def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TrainingMode:
+    kind: Callable[[], TrainingMode] = request.param
     found = kind()
     monkeypatch.setattr(modes, "MODES", (*MODES, found))
     return found
 
 
-def test_a_new_mode_makes_jobs_that_fit(toy: Mode) -> None:
+def test_a_new_mode_makes_jobs_that_fit(toy: TrainingMode) -> None:
     job = make_job(*programs(), toy.name, trainers=3)
     assert job.mode is toy
     assert all(job.programs(role).main.global_block().ops for role in job.roles)
     assert check(job).ok, str(check(job))
 
 
-def test_a_new_mode_is_estimated_and_compared(toy: Mode) -> None:
+def test_a_new_mode_is_estimated_and_compared(toy: TrainingMode) -> None:
     found = estimate(make_job(*programs(), toy.name))
     assert found.step_s > 0 and found.links
     lines = found.scaling([2, 4])
     assert [line.trainers for line in lines if line.mode == toy.scaled_as] == [2, 4]
 
 
-def test_a_new_mode_is_proved(toy: Mode) -> None:
+def test_a_new_mode_is_proved(toy: TrainingMode) -> None:
     proof = verify(*programs(), batches(), toy.name)
     assert proof.ok and str(proof).startswith(f"{toy.name}, 2 trainers")
 
 
 def test_a_new_mode_is_one_of_the_commands_and_the_scripts(
-    toy: Mode, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    toy: TrainingMode, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(

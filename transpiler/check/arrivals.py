@@ -71,7 +71,7 @@ def _check_silence(
 
 
 def _sent_by_absent(cluster: Cluster, server: ServerFacts, sent: dict[int, set[str]]) -> Iterator[str]:
-    """Sends of the trainers that were not looked at: their own of what the first one sends."""
+    """Variables that the trainers which were not looked at send: their own of what the first one sends."""
     if not cluster.absent or not cluster.trainers:
         return
     like = cluster.trainers[0].role.index
@@ -121,7 +121,7 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
 
 
 def _check_terms(cluster: Cluster, server: ServerFacts, total: Site) -> None:
-    """Check that all terms of a sum have one shape and one type."""
+    """The terms of a sum have one shape and one type."""
     known = server.block.vars
     whole = known.get(total.op.output_arg_names[0])
     for name in total.op.input_arg_names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fluidlite.transpiler.check.facts import Findings, Site
-from fluidlite.transpiler.check.reading import Piece, ServerFacts, TrainerFacts
+from fluidlite.transpiler.check.reading import LinkedVariable, ServerFacts, TrainerFacts
 from fluidlite.transpiler.parts.op_kinds import update_of
 
 __all__ = ["Cluster", "fits", "updates_at"]
@@ -37,7 +37,7 @@ class Cluster:
         }
         """(endpoint, variable) -> the trainer who sends it, where the server keeps trainers apart."""
 
-    def server(self, piece: Piece) -> ServerFacts | None:
+    def server(self, piece: LinkedVariable) -> ServerFacts | None:
         """The server at the other end."""
         return self.servers.get(piece.endpoint)
 

@@ -73,7 +73,9 @@ def _sparse_geo(server: ServerFacts, param: str) -> bool:
 
 
 def _check_reads(cluster: Cluster, trainer: TrainerFacts) -> None:
-    """Check that some op reads what is fetched: a slice by its concat, a whole parameter by the next step."""
+    """Variables that are fetched must be read by some op: a slice by its concat, a parameter by the next
+    step.
+    """
     read = {name for block in trainer.programs.main.blocks for op in block.ops for name in op.input_arg_names}
     for piece in trainer.fetched:
         if piece.local not in read:

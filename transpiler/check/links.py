@@ -6,7 +6,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.cluster import Cluster, fits
 from fluidlite.transpiler.check.facts import Site, declared
-from fluidlite.transpiler.check.reading import Piece, ServerFacts, TrainerFacts
+from fluidlite.transpiler.check.reading import LinkedVariable, ServerFacts, TrainerFacts
 from fluidlite.transpiler.parts.op_kinds import update_of
 
 __all__ = ["check_links"]
@@ -99,7 +99,7 @@ def _check_sends(cluster: Cluster, trainer: TrainerFacts) -> None:
             )
 
 
-def _no_receiver(cluster: Cluster, piece: Piece, server: ServerFacts) -> None:
+def _no_receiver(cluster: Cluster, piece: LinkedVariable, server: ServerFacts) -> None:
     others = [other.role.name for other in cluster.servers.values() if other.accepts(piece.remote)]
     hint = f"; {', '.join(others[:3])} would"
     if not others:
@@ -111,7 +111,7 @@ def _no_receiver(cluster: Cluster, piece: Piece, server: ServerFacts) -> None:
     )
 
 
-def _same_value(cluster: Cluster, piece: Piece, var: Variable | None, server: ServerFacts) -> None:
+def _same_value(cluster: Cluster, piece: LinkedVariable, var: Variable | None, server: ServerFacts) -> None:
     """Hold a variable at the trainer's end of a link against the server's."""
     if var is None:
         cluster.found.add(
@@ -183,7 +183,7 @@ def _check_local_updates(cluster: Cluster, trainer: TrainerFacts) -> None:
 
 
 def _check_shared_names(cluster: Cluster) -> None:
-    owners: dict[tuple[str, str], Piece] = {}
+    owners: dict[tuple[str, str], LinkedVariable] = {}
     for trainer in cluster.trainers:
         for piece in trainer.sent:
             first = owners.setdefault((piece.remote, piece.endpoint), piece)

@@ -151,9 +151,7 @@ def _check_around_barriers(found: Findings, trainer: TrainerFacts) -> None:
 
 # ---------------------------------------------------------------------- the wait-for graph of one step
 def step_of_servers(cluster: Cluster) -> tuple[nx.DiGraph, dict[Node, Site]]:
-    """Precedence of roles in one step of a parameter-server job: an edge u -> v where v waits for
-    u.
-    """
+    """The wait-for graph of one step of a parameter-server job: an edge u -> v where v waits for u."""
     graph = nx.DiGraph()
     places: dict[Node, Site] = {}
     applied = {

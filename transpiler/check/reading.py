@@ -17,10 +17,10 @@ from fluidlite.transpiler.check.facts import Site, declared, pairs, writes
 from fluidlite.transpiler.config import DistributedMode
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
-__all__ = ["Piece", "ServerFacts", "TrainerFacts", "read_server", "read_trainer"]
+__all__ = ["LinkedVariable", "ServerFacts", "TrainerFacts", "read_server", "read_trainer"]
 
 
-class Piece(NamedTuple):
+class LinkedVariable(NamedTuple):
     """One variable that crosses a link: its name in the trainer's program, and on the server."""
 
     site: Site
@@ -38,10 +38,12 @@ class TrainerFacts:
 
     role: JobRole
     programs: Programs
-    sent: list[Piece] = field(default_factory=list)
-    fetched: list[Piece] = field(default_factory=list)
-    received_at_start: list[Piece] = field(default_factory=list)
-    looked_up: list[Piece] = field(default_factory=list)  # rows of sparse tables that stay on the servers
+    sent: list[LinkedVariable] = field(default_factory=list)
+    fetched: list[LinkedVariable] = field(default_factory=list)
+    received_at_start: list[LinkedVariable] = field(default_factory=list)
+    looked_up: list[LinkedVariable] = field(
+        default_factory=list
+    )  # rows of sparse tables that stay on the servers
     barriers: list[Site] = field(default_factory=list)  # of the main program
     barriers_at_start: list[Site] = field(default_factory=list)
     splits: list[Site] = field(default_factory=list)
@@ -55,7 +57,7 @@ class TrainerFacts:
         """The block that runs every step."""
         return self.programs.main.global_block()
 
-    def mapped(self, site: Site, pieces: list[Piece] | None) -> list[Piece]:
+    def mapped(self, site: Site, pieces: list[LinkedVariable] | None) -> list[LinkedVariable]:
         """The pieces; none, and a note, where the op's endpoints do not fit its variables."""
         if pieces is None:
             self.badly_mapped.append(site)
@@ -110,8 +112,8 @@ class ServerFacts:
                 yield Site(self.role, "main", block.idx, number, op)
 
     def sums_over(self, trainers: int) -> Iterator[list[str]]:
-        """Values that the server holds for each trainer, in the order of the trainers: the terms of a sum of
-        as many variables, none of which the server computes itself.
+        """Variables that the server keeps apart for each trainer, in the order of the trainers: the terms of
+        a sum of as many variables, none of which the server computes itself.
         """
         if self.geo or trainers < 2:
             return
@@ -162,8 +164,9 @@ def _read_main(trainer: TrainerFacts, site: Site) -> None:
         trainer.looked_up += trainer.mapped(site, _looked_up(site))
 
 
-def _sent(site: Site) -> list[Piece] | None:
-    """Variables that a send op sends, and where; None where names, sections and endpoints differ in number.
+def _sent(site: Site) -> list[LinkedVariable] | None:
+    """The variables of a send op, with the servers that get them; None where names, sections and endpoints
+    differ in number.
 
     With `sections` the op itself cuts its one variable into rows; one variable and many endpoints means a
     copy to each.
@@ -185,9 +188,9 @@ def _sent(site: Site) -> list[Piece] | None:
     return _zipped(site, names, names, endpoints)
 
 
-def _received(site: Site) -> list[Piece] | None:
-    """Variables that a recv op fetches, and from where; with `recv_varnames` the op itself joins the pieces
-    into its one variable.
+def _received(site: Site) -> list[LinkedVariable] | None:
+    """The variables of a recv op, with the servers that have them; with `recv_varnames` the op itself joins
+    the pieces into its one variable.
     """
     op, names = site.op, site.op.outputs.get("Out", [])
     joined = [str(name) for name in op.attrs.get("recv_varnames", ())]
@@ -202,7 +205,7 @@ def _received(site: Site) -> list[Piece] | None:
     return _zipped(site, names, [str(name) for name in op.attrs.get("varnames", ())] or names, _endpoints(op))
 
 
-def _looked_up(site: Site) -> list[Piece] | None:
+def _looked_up(site: Site) -> list[LinkedVariable] | None:
     """The shards of the table whose rows a look-up fetches."""
     op = site.op
     tables = [str(name) for name in op.attrs["table_names"]]
@@ -225,16 +228,18 @@ def _endpoints(op: Operator) -> list[str]:
     return [str(endpoint) for endpoint in op.attrs.get("epmap", ())]
 
 
-def _zipped(site: Site, local: list[str], remote: list[str], endpoints: list[str]) -> list[Piece] | None:
+def _zipped(
+    site: Site, local: list[str], remote: list[str], endpoints: list[str]
+) -> list[LinkedVariable] | None:
     if not len(local) == len(remote) == len(endpoints):
         return None
     return [_piece(site, *item) for item in zip(local, remote, endpoints, strict=True)]
 
 
-def _piece(site: Site, local: str, remote: str, endpoint: str) -> Piece:
+def _piece(site: Site, local: str, remote: str, endpoint: str) -> LinkedVariable:
     var = declared(site.op.block, local)
     shape, dtype = (None, None) if var is None else (var.shape or None, var._dtype)
-    return Piece(
+    return LinkedVariable(
         site, local, remote, endpoint, shape, dtype, var is not None and var.type == VarType.SELECTED_ROWS
     )
 

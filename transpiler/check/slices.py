@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fluidlite.base.dtypes import VarType
 from fluidlite.transpiler.check.cluster import Cluster
 from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of, row_count
-from fluidlite.transpiler.check.reading import Piece, ServerFacts, TrainerFacts
+from fluidlite.transpiler.check.reading import LinkedVariable, ServerFacts, TrainerFacts
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.op_kinds import update_of
 from fluidlite.transpiler.parts.roles import JobRole, Slice
@@ -94,8 +94,8 @@ def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
             found.add("dtype", site, f"{part.name!r} is {part._dtype}, and {whole.name!r} is {whole._dtype}")
 
 
-def _by_site(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    groups: dict[int, list[Piece]] = {}
+def _by_site(pieces: Iterable[LinkedVariable]) -> list[list[LinkedVariable]]:
+    groups: dict[int, list[LinkedVariable]] = {}
     for piece in pieces:
         groups.setdefault(id(piece.site.op), []).append(piece)
     return list(groups.values())
@@ -111,13 +111,13 @@ def _check_runtime_cuts(cluster: Cluster, trainer: TrainerFacts) -> None:
             _same_rows(cluster.found, group, [_rows_held(cluster, piece) for piece in group])
 
 
-def _rows_held(cluster: Cluster, piece: Piece) -> int:
+def _rows_held(cluster: Cluster, piece: LinkedVariable) -> int:
     server = cluster.server(piece)
     var = None if server is None else server.held.get(piece.remote)
     return -1 if var is None else row_count(var.shape)
 
 
-def _same_rows(found: Findings, group: Sequence[Piece], rows: list[int]) -> None:
+def _same_rows(found: Findings, group: Sequence[LinkedVariable], rows: list[int]) -> None:
     whole = declared(group[0].site.op.block, group[0].local)
     if whole is not None and -1 not in rows and row_count(whole.shape) not in (-1, sum(rows)):
         found.add(
@@ -134,8 +134,8 @@ def _check_tables(found: Findings, trainer: TrainerFacts) -> None:
 
 
 def _check_pairing(cluster: Cluster, trainer: TrainerFacts) -> None:
-    """Check that what is sent as a parameter's gradient updates what is fetched as that parameter (sends and
-    recvs name it in op_role_var).
+    """A gradient must update the parameter that it is sent as the gradient of (sends and recvs name it in
+    op_role_var).
     """
     fetched = {(piece.remote, piece.endpoint): piece for piece in trainer.fetched}
     for piece in trainer.sent:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.transpiler.cost.facts import Sizes, TrainingFacts, read_facts
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Port, StepCost, Traffic
-from fluidlite.transpiler.modes import Job, Mode, all_modes
+from fluidlite.transpiler.modes import Job, TrainingMode, all_modes
 
 __all__ = ["TRAINERS", "CostEstimate", "ScaledCost", "estimate"]
 
@@ -103,7 +103,7 @@ class CostEstimate:
             servers = len(job.endpoints) if job.has_servers else min(job.trainers, _MOST_SERVERS)
         return tuple(line for mode in _compared(modes) for line in self._lines(mode, trainers, servers))
 
-    def _lines(self, mode: Mode, trainers: Sequence[int], servers: int) -> Iterator[ScaledCost]:
+    def _lines(self, mode: TrainingMode, trainers: Sequence[int], servers: int) -> Iterator[ScaledCost]:
         step = mode.step(self.job, self.case, servers)
         for count in trainers:
             seconds, load = step(count)
@@ -112,7 +112,7 @@ class CostEstimate:
             yield ScaledCost(mode.scaled_as, count, seconds, load.out, load.into, rate)
 
 
-def _compared(names: Sequence[str] | None) -> list[Mode]:
+def _compared(names: Sequence[str] | None) -> list[TrainingMode]:
     """The modes that have lines of their own, or those of the given names."""
     known = {mode.scaled_as: mode for mode in all_modes() if mode.scaled_as}
     for name in names or ():

@@ -34,8 +34,8 @@ class Sizes:
     def shape(self, var: Variable) -> tuple[int, ...]:
         """The shape with its unknown dimensions filled in; further unknown ones are `sequence`."""
         front = self.batch * (self.sequence if var.lod_level else 1)
-        free = (front, *[self.sequence] * (len(var.shape) - 1))
-        return tuple(dim if dim >= 0 else size for dim, size in zip(var.shape, free, strict=False))
+        unknown = (front, *[self.sequence] * (len(var.shape) - 1))
+        return tuple(dim if dim >= 0 else size for dim, size in zip(var.shape, unknown, strict=False))
 
     def count(self, var: Variable) -> int:
         """The number of elements."""

@@ -1,4 +1,4 @@
-"""Parts of fluid's transpilers, under fluid's names."""
+"""`fluid.transpiler.details`: parts of fluid's transpilers, under fluid's names."""
 
 from __future__ import annotations
 

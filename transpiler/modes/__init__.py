@@ -1,7 +1,7 @@
 """The modes: the ways in which the processes of a job train together, each an object in a file of its own.
 
 `MODES` is the list that the command, scripts, proofs, estimates and the documentation go through. A new mode
-is a file with a subclass of `Mode`, and one line here.
+is a file with a subclass of `TrainingMode`, and one line here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fluidlite.transpiler.modes.async_ import Async
 from fluidlite.transpiler.modes.geo_sgd import GeoSgd
 from fluidlite.transpiler.modes.grad_allreduce import GradAllReduceMode
 from fluidlite.transpiler.modes.half_async import HalfAsync
-from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, Mode, Reference, endpoints_of
+from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, Reference, TrainingMode, endpoints_of
 from fluidlite.transpiler.modes.local import Local
 from fluidlite.transpiler.modes.local_sgd import LocalSgdMode
 from fluidlite.transpiler.modes.multi_thread import MultiThreadMode
@@ -28,7 +28,7 @@ __all__ = [
     "MODES",
     "CommunicatorNeed",
     "Job",
-    "Mode",
+    "TrainingMode",
     "Reference",
     "all_modes",
     "make_job",
@@ -37,7 +37,7 @@ __all__ = [
     "mode_of_config",
 ]
 
-MODES: tuple[Mode, ...] = (
+MODES: tuple[TrainingMode, ...] = (
     Pserver(),
     Async(),
     HalfAsync(),
@@ -52,7 +52,7 @@ LOCAL = Local()
 """No job: what scripts are started in by themselves."""
 
 
-def all_modes() -> tuple[Mode, ...]:
+def all_modes() -> tuple[TrainingMode, ...]:
     """The modes of jobs, as they are now: whoever lists or names modes asks here."""
     return MODES
 
@@ -62,7 +62,7 @@ def mode_names() -> tuple[str, ...]:
     return tuple(mode.name for mode in all_modes())
 
 
-def mode_called(name: str) -> Mode:
+def mode_called(name: str) -> TrainingMode:
     """The mode of that name; TranspilerError with the nearest one."""
     known = {mode.name: mode for mode in all_modes()}
     if name not in known:
@@ -70,7 +70,7 @@ def mode_called(name: str) -> Mode:
     return known[name]
 
 
-def mode_of_config(config: DistributeTranspilerConfig) -> Mode:
+def mode_of_config(config: DistributeTranspilerConfig) -> TrainingMode:
     """The mode that fluid's configuration asks for, by `mode` and, where several share that, by
     `collective_mode`; TranspilerError with the nearest name.
     """
@@ -95,7 +95,7 @@ def mode_of_config(config: DistributeTranspilerConfig) -> Mode:
 def make_job(
     main: Program,
     startup: Program,
-    mode: str | Mode = "pserver",
+    mode: str | TrainingMode = "pserver",
     trainers: int = 2,
     endpoints: int | str | Sequence[str] = 2,
     sync_mode: bool = True,

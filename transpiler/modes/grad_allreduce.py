@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes.rings import RingMode, RingOptions
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.rings.gradients import reduce_gradients
-from fluidlite.transpiler.rings.startup import RingMember, parameters_of, startup_of_rank, trained_parameters
+from fluidlite.transpiler.rings.startup import parameters_of, startup_of_rank, trained_parameters
 
 __all__ = ["GradAllReduceMode"]
 
@@ -21,9 +22,7 @@ class GradAllReduceMode(RingMode):
     scaled_as = "grad_allreduce"
 
     def rewrite(self, startup: Program, main: Program, rank: RingMember, options: RingOptions) -> Programs:
-        """A communicator a ring; the gradient of the loss divided by the ranks, and an all-reduce a
-        bucket.
-        """
+        """A communicator a ring; the gradient of the loss divided by the ranks; an all-reduce a bucket."""
         params = parameters_of(startup, main, trained_parameters(main))
         return Programs(
             reduce_gradients(main, rank.count, options.nrings, options.bucket_bytes),

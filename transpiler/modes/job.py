@@ -17,7 +17,7 @@ from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import PSERVER, TRAINER, JobRole, Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement
 
-__all__ = ["CommunicatorNeed", "Job", "Mode", "Reference", "endpoints_of"]
+__all__ = ["CommunicatorNeed", "Job", "Reference", "TrainingMode", "endpoints_of"]
 
 
 class Reference(enum.Enum):
@@ -56,7 +56,7 @@ class CommunicatorNeed:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Mode(abc.ABC):
+class TrainingMode(abc.ABC):
     """One way in which the processes of a job train together.
 
     Everything that depends on the mode of a job is asked here, so that a new mode is one file with a subclass
@@ -69,11 +69,12 @@ class Mode(abc.ABC):
     about: one sentence for the command's help and the documentation.
     options: the fields of DistributeTranspilerConfig that it reads.
     config_mode: the value of `DistributeTranspilerConfig.mode` that asks for it; "" if none does.
-    scaled_as: what its line is called where modes are compared by cost; "" if another one's line says the
-    same. has_servers: some of the roles are parameter servers. in_step: all trainers take each step together.
-    one_process: the ranks are devices of one process, so that no script is started in it. reference: the
-    computation that its results are compared with. changes_of_all: rows of sparse tables come back that any
-    trainer has changed, not only those asked for.
+    scaled_as: the name of its line where modes are compared by cost; "" if another line says the same.
+    has_servers: some of the roles are parameter servers.
+    in_step: all trainers take each step together.
+    one_process: the ranks are devices of one process, so that no script is started in it.
+    reference: the computation that its results are compared with.
+    changes_of_all: rows of sparse tables come back that any trainer has changed, not only those asked for.
     """
 
     name: ClassVar[str]
@@ -99,7 +100,7 @@ class Mode(abc.ABC):
         """A copy of the user's choices, with those that the mode itself makes."""
         return config.waiting(self.in_step)
 
-    def asynchronous(self, config: DistributeTranspilerConfig) -> Mode:
+    def asynchronous(self, config: DistributeTranspilerConfig) -> TrainingMode:
         """The mode for trainers that do not wait for each other, if there is one besides this."""
         return self
 
@@ -108,9 +109,7 @@ class Mode(abc.ABC):
         return None
 
     def trainer(self, job: Job, index: int) -> tuple[Program, list[Program]]:
-        """The program that trainer `index` runs step by step, and those that it runs once before, in
-        order.
-        """
+        """The program that trainer `index` runs step by step, and those that it runs once before."""
         made = job.trainer(index)
         return made.main, [made.startup]
 
@@ -150,7 +149,7 @@ class Job:
         self,
         main: Program,
         startup: Program,
-        mode: Mode,
+        mode: TrainingMode,
         trainers: int,
         endpoints: tuple[str, ...],
         config: DistributeTranspilerConfig,

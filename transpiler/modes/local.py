@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
 from fluidlite.transpiler.cost.rings import cost_of_ranks
-from fluidlite.transpiler.modes.job import Job, Mode
+from fluidlite.transpiler.modes.job import Job, TrainingMode
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = ["Local"]
 
 
-class Local(Mode):
+class Local(TrainingMode):
     """No job at all, so that a script can treat one process as it treats several."""
 
     name = "local"

@@ -11,10 +11,11 @@ from fluidlite.transpiler.cost.model import CostCase, Load, total
 from fluidlite.transpiler.cost.rings import all_reduce
 from fluidlite.transpiler.modes.job import Job, Reference
 from fluidlite.transpiler.modes.rings import RingMode, RingOptions
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.op_kinds import last_updates
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 from fluidlite.transpiler.rings.snapshots import average_parameters, snapshot_name, take_snapshots
-from fluidlite.transpiler.rings.startup import RingMember, parameters_of, startup_of_rank
+from fluidlite.transpiler.rings.startup import parameters_of, startup_of_rank
 
 __all__ = ["LocalSgdMode"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes.grad_allreduce import GradAllReduceMode
 from fluidlite.transpiler.modes.rings import RingOptions
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.roles import Programs
-from fluidlite.transpiler.rings.startup import RingMember, startup_of_devices
+from fluidlite.transpiler.rings.startup import startup_of_devices
 
 __all__ = ["MultiThreadMode"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fluidlite.base.errors import TranspilerError
@@ -12,12 +11,11 @@ from fluidlite.transpiler.cost.model import CostCase, Load
 from fluidlite.transpiler.cost.rings import reduce_all
 from fluidlite.transpiler.modes.job import Job
 from fluidlite.transpiler.modes.rings import RankMode
-from fluidlite.transpiler.parts.endpoints import parse_endpoints, rank_of
+from fluidlite.transpiler.parts.endpoints import RankClaim, RingMember
 from fluidlite.transpiler.parts.op_kinds import check_programs
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 from fluidlite.transpiler.rings.nccl2 import Communicators, startup_with_ids
 from fluidlite.transpiler.rings.reductions import Trainers, reduce_over_trainers
-from fluidlite.transpiler.rings.startup import RingMember
 
 __all__ = ["Nccl2"]
 
@@ -49,17 +47,10 @@ class Nccl2(RankMode):
         return Programs(main, self._startup(job.startup, rank, job.config))
 
     def transpile(
-        self,
-        main: Program,
-        startup: Program,
-        trainer_id: int,
-        trainers: str | Sequence[str],
-        current_endpoint: str,
-        config: DistributeTranspilerConfig,
+        self, main: Program, startup: Program, claim: RankClaim, config: DistributeTranspilerConfig
     ) -> None:
         """Make the programs those of one trainer, in place."""
-        known = parse_endpoints(trainers, "trainers")
-        rank = RingMember(rank_of(trainer_id, known, current_endpoint), known)
+        rank = claim.checked()
         check_programs(main, startup, served=True)  # fluid's own example asks for both kinds of job in turn
         startup.take_over(self._startup(startup, rank, config))
         _describe(main, rank, _communicators(config))

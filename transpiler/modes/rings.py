@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,37 +13,29 @@ from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
 from fluidlite.transpiler.cost.rings import collectives_of, cost_of_ranks, reduce_all
-from fluidlite.transpiler.modes.job import Job, Mode
-from fluidlite.transpiler.parts.endpoints import parse_endpoints, rank_of
+from fluidlite.transpiler.modes.job import Job, TrainingMode
+from fluidlite.transpiler.parts.endpoints import RankClaim, RingMember, parse_endpoints
 from fluidlite.transpiler.parts.op_kinds import check_programs
 from fluidlite.transpiler.parts.roles import JobRole, Programs
-from fluidlite.transpiler.rings.startup import RingMember
 
 __all__ = ["RankMode", "RingMode", "RingOptions", "check_ring_count"]
 
 
-class RankMode(Mode):
+class RankMode(TrainingMode):
     """Every rank has the whole program, and gradients or parameters are reduced over the ranks."""
 
     @abc.abstractmethod
     def transpile(
-        self,
-        main: Program,
-        startup: Program,
-        trainer_id: int,
-        trainers: str | Sequence[str],
-        current_endpoint: str,
-        config: DistributeTranspilerConfig,
+        self, main: Program, startup: Program, claim: RankClaim, config: DistributeTranspilerConfig
     ) -> None:
-        """Make the programs those of trainer `trainer_id`, in place; `trainers` are all trainers' endpoints,
-        "ip:port,ip:port".
+        """Make the programs those of one trainer, in place.
 
-        TranspilerError for endpoints that are malformed, repeated or lack the current one, for choices that
-        do not fit the trainers, and for programs that are transpiled already or have ops without a role.
+        TranspilerError for a claim or choices that do not fit, and for programs that are transpiled already
+        or have ops without a role.
         """
 
     def load(self, job: Job, case: CostCase) -> Load:
-        """Traffic of one rank in a step, read off its program, so that buckets show."""
+        """The traffic of one rank in a step, read off its program, so that buckets show."""
         return collectives_of(job.trainer(0).main, case.sizes, job.trainers)
 
     def load_of(self, job: Job, case: CostCase, count: int) -> Load:
@@ -127,25 +119,18 @@ class RingMode(RankMode):
 
     # ------------------------------------------------------------------ in place
     def transpile(
-        self,
-        main: Program,
-        startup: Program,
-        trainer_id: int,
-        trainers: str | Sequence[str],
-        current_endpoint: str,
-        config: DistributeTranspilerConfig,
+        self, main: Program, startup: Program, claim: RankClaim, config: DistributeTranspilerConfig
     ) -> None:
         """Make the programs those of one trainer, in place."""
         nrings = self.ring_count(config)
-        rank = self.member(trainer_id, trainers, current_endpoint)
-        self.rewrite_in_place(startup, main, rank, nrings, config.bucket_bytes)
+        self.rewrite_in_place(startup, main, self.member(claim), nrings, config.bucket_bytes)
 
-    def member(self, index: int, endpoints: str | Sequence[str], current: str) -> RingMember:
-        """The rank of that number; TranspilerError unless `current` is its endpoint, and there are others."""
-        known = parse_endpoints(endpoints)
+    def member(self, claim: RankClaim) -> RingMember:
+        """The rank of a claim; TranspilerError unless it is right, and there are others."""
+        known = parse_endpoints(claim.endpoints)
         if len(known) < 2 and not self.one_process:
             raise TranspilerError(f"the number of endpoints must > 1, but there is only {known[0]}")
-        return RingMember(rank_of(index, known, current, "rank"), known)
+        return claim.checked("rank", "endpoints")
 
     def rewrite_in_place(
         self, startup: Program, main: Program, rank: RingMember, nrings: int, bucket_bytes: int

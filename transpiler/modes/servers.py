@@ -11,7 +11,7 @@ from fluidlite.transpiler.config import DistributedMode
 from fluidlite.transpiler.cost.facts import Tensor
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
 from fluidlite.transpiler.cost.servers import ServerCosts, exchange_each_step
-from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, Mode, endpoints_of
+from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, TrainingMode, endpoints_of
 from fluidlite.transpiler.parts.roles import JobRole, Programs, Slice
 from fluidlite.transpiler.pserver.overview import describe, overview
 from fluidlite.transpiler.pserver.placement import Placement, place
@@ -22,7 +22,7 @@ from fluidlite.transpiler.pserver.training import read_training
 __all__ = ["ServerMode"]
 
 
-class ServerMode(Mode):
+class ServerMode(TrainingMode):
     """Servers hold and update the parameters; trainers send them gradients and fetch parameters.
 
     Attributes
@@ -83,7 +83,7 @@ class ServerMode(Mode):
 
     # ------------------------------------------------------------------ cost
     def exchange(self, job: Job) -> Callable[[Slice, Tensor], Load]:
-        """Traffic of one trainer for one slice in the mean step."""
+        """A function for the traffic of one trainer for one slice in the mean step."""
         return exchange_each_step
 
     def _costs(self, job: Job, case: CostCase, served: Job) -> ServerCosts:

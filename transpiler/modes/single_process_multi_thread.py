@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes.rings import RingMode, RingOptions
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.rings.gradients import reduce_gradients
-from fluidlite.transpiler.rings.startup import RingMember, startup_of_devices, trained_parameters
+from fluidlite.transpiler.rings.startup import startup_of_devices, trained_parameters
 
 __all__ = ["SingleProcessMultiThreadMode"]
 

@@ -1,14 +1,15 @@
-"""Lists of endpoints, as users write them."""
+"""Endpoints, as users write them, and the ranks that they stand for."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
 
-__all__ = ["parse_endpoints", "rank_of"]
+__all__ = ["RankClaim", "RingMember", "parse_endpoints"]
 
 _ENDPOINT = re.compile(r"(?P<host>[^\s:,\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
@@ -30,22 +31,54 @@ def parse_endpoints(given: str | Sequence[str], what: str = "endpoints") -> tupl
     return found
 
 
-def rank_of(rank: int, endpoints: Sequence[str], current: str, what: str = "trainer_id") -> int:
-    """`rank`, held against the endpoints; TranspilerError where it is out of range or `current` is not the
-    endpoint of that rank.
-    """
-    if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < len(endpoints):
-        raise TranspilerError(
-            f"{what} is {rank!r}, but must be between 0 and {len(endpoints) - 1} for the {len(endpoints)} "
-            f"endpoints {','.join(endpoints)}"
-        )
-    if current not in endpoints:
-        raise TranspilerError(
-            f"current endpoint {current!r} is not in "
-            f"{','.join(endpoints)}{did_you_mean(str(current), endpoints)}"
-        )
-    if endpoints[rank] != current:
-        raise TranspilerError(
-            f"{what} {rank} belongs to endpoint {endpoints[rank]}, but the current endpoint is {current}"
-        )
-    return rank
+@dataclass(frozen=True)
+class RingMember:
+    """One of the processes of a collective job, and the endpoints of all of them by rank."""
+
+    index: int
+    endpoints: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of ranks."""
+        return len(self.endpoints)
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint of this rank."""
+        return self.endpoints[self.index]
+
+    @property
+    def others(self) -> list[str]:
+        """The endpoints of the other ranks."""
+        return [endpoint for endpoint in self.endpoints if endpoint != self.endpoint]
+
+
+@dataclass(frozen=True)
+class RankClaim:
+    """A process's claim, as its user writes it, to be number `index` of those at `endpoints`, at `current`."""
+
+    index: int
+    endpoints: str | Sequence[str]
+    current: str
+
+    def checked(self, index_name: str = "trainer_id", endpoints_name: str = "trainers") -> RingMember:
+        """The rank; TranspilerError for endpoints that are malformed or repeated, a number out of range, or
+        another endpoint than `current`.
+        """
+        known = parse_endpoints(self.endpoints, endpoints_name)
+        index, current, text = self.index, self.current, ",".join(known)
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(known):
+            raise TranspilerError(
+                f"{index_name} is {index!r}, but must be between 0 and {len(known) - 1} for the {len(known)} "
+                f"endpoints {text}"
+            )
+        if current not in known:
+            raise TranspilerError(
+                f"current endpoint {current!r} is not in {text}{did_you_mean(str(current), known)}"
+            )
+        if known[index] != current:
+            raise TranspilerError(
+                f"{index_name} {index} belongs to endpoint {known[index]}, but the current endpoint is {current}"
+            )
+        return RingMember(index, known)

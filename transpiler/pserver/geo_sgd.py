@@ -24,7 +24,7 @@ from fluidlite.transpiler.parts.op_kinds import LOOKUPS, check_programs, last_up
 from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, place
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
-from fluidlite.transpiler.pserver.training import Training, Update, is_clipping_alone
+from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_clipping_alone
 
 __all__ = [
     "change_name",
@@ -78,7 +78,7 @@ def place_for_geo(
             f"{updates[missing[0]].where}"
         )
     training = Training(
-        main, tuple(Update(name, gradients[name], ()) for name in _by_first_op(main, updates)), ()
+        main, tuple(ParameterUpdate(name, gradients[name], ()) for name in _by_first_op(main, updates)), ()
     )
     config = config.copy()
     config.slice_var_up = True

@@ -23,7 +23,7 @@ from fluidlite.transpiler.parts.edits import without_collector
 from fluidlite.transpiler.parts.op_kinds import LOOKUPS
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
-from fluidlite.transpiler.pserver.training import Training, Update
+from fluidlite.transpiler.pserver.training import ParameterUpdate, Training
 
 __all__ = ["Placement", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
@@ -65,7 +65,7 @@ class Placement:
         return found
 
     @cached_property
-    def updates(self) -> dict[str, Update]:
+    def updates(self) -> dict[str, ParameterUpdate]:
         """Parameter -> its update."""
         return {update.param: update for update in self.training.updates}
 

@@ -24,7 +24,7 @@ from fluidlite.transpiler.parts.edits import (
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.placement import Placement, distributed_tables, in_step_at_run_time
 from fluidlite.transpiler.pserver.trainer import count_at_start
-from fluidlite.transpiler.pserver.training import Update
+from fluidlite.transpiler.pserver.training import ParameterUpdate
 
 __all__ = ["distributed_mode", "make_server", "make_server_startup"]
 
@@ -140,7 +140,7 @@ class _Server:
         return block
 
     # ------------------------------------------------------------------ one slice
-    def update_block(self, update: Update, parent: int) -> Block:
+    def update_block(self, update: ParameterUpdate, parent: int) -> Block:
         """Merge the trainers' gradients, then update."""
         block, piece = self.new_block(parent), self.held[update.param]
         if self.placement.sync_mode or self.placement.suffixed:
@@ -153,7 +153,7 @@ class _Server:
             mapped_copy(op, block, names, self.roles)
         return block
 
-    def merge(self, block: Block, piece: Slice, update: Update) -> None:
+    def merge(self, block: Block, piece: Slice, update: ParameterUpdate) -> None:
         """The mean over the trainers."""
         merged = [piece.grad_name]
         append_op(block, "sum", {"X": self.placement.arriving_names(piece)}, {"Out": merged}, update.step)
@@ -176,7 +176,7 @@ class _Server:
                     shape=piece.shape if var.shape == whole and not _is_unread(op, name) else var.shape,
                 )
 
-    def correct_delay(self, block: Block, piece: Slice, update: Update) -> str:
+    def correct_delay(self, block: Block, piece: Slice, update: ParameterUpdate) -> str:
         """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives
         its name.
         """

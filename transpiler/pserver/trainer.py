@@ -45,7 +45,7 @@ def make_trainer(placement: Placement, startup: Program, trainer: int) -> Progra
 
 
 class Controls:
-    """Variables that hold nothing: an op that reads one runs behind the op that writes it."""
+    """Variables that hold nothing: an op that reads one runs after the op that writes it."""
 
     def __init__(self, block: Block) -> None:
         self.block, self.numbers = block, itertools.count()
@@ -127,7 +127,7 @@ class _Trainer:
         return self.new_names.get(whole, whole)
 
     def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
-        """Cut a gradient up, where it has slices, and send it, right behind the op that makes it."""
+        """Cut a gradient up, where it has slices, and send it, right after the op that makes it."""
         pieces, name = self.placement.by_param[param], self.grad_name(param)
         gradient, anchor = self.block.var(name), writers[name]
         names = [self.placement.sent_name(piece, self.trainer) for piece in pieces]
@@ -174,7 +174,7 @@ class _Trainer:
         )
         return done
 
-    def receive(self, param: str, behind: Variable) -> list[Variable]:
+    def receive(self, param: str, after: Variable) -> list[Variable]:
         """Receive a parameter, in slices where it has some; a table whose rows are fetched one by one
         never comes as a whole.
         """
@@ -187,7 +187,7 @@ class _Trainer:
         outputs = [whole] if self.at_run_time else parts
         self.last(
             "recv",
-            {"X": [behind]},
+            {"X": [after]},
             outputs,
             epmap=[piece.endpoint for piece in pieces],
             trainer_id=self.trainer,

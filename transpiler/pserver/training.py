@@ -1,5 +1,5 @@
-"""Facts of a training program: which ops update which parameter, from which gradient, on
-which schedule.
+"""A training program taken apart: the ops that update each parameter, from which gradient, and those of the
+learning-rate schedule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import NAMESCOPE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
 
-__all__ = ["Training", "Update", "is_clipping_alone", "is_scheduling", "is_updating", "read_training"]
+__all__ = [
+    "Training",
+    "ParameterUpdate",
+    "is_clipping_alone",
+    "is_scheduling",
+    "is_updating",
+    "read_training",
+]
 
 # updates that read a norm of the whole parameter or gradient: a piece of it would get another one
 _NEED_WHOLE = frozenset({"clip_by_norm", "lars_momentum", "lamb", "dpsgd"})
@@ -38,7 +45,7 @@ def is_clipping_alone(op: Operator) -> bool:
 
 
 @dataclass(frozen=True)
-class Update:
+class ParameterUpdate:
     """How one parameter is updated: `ops` in program order, from the gradient `grad`, which the backward
     pass computes.
     """
@@ -63,11 +70,11 @@ class Training:
     """A training program, taken apart; the program itself is never changed."""
 
     program: Program
-    updates: tuple[Update, ...]  # in the order of their first ops
+    updates: tuple[ParameterUpdate, ...]  # in the order of their first ops
     schedule: tuple[Operator, ...]  # the ops that compute learning rates
 
     @cached_property
-    def by_step(self) -> tuple[Update, ...]:
+    def by_step(self) -> tuple[ParameterUpdate, ...]:
         """The updates in the order of the ops that write the parameters."""
         position = {id(op): index for index, op in enumerate(self.program.global_block().ops)}
         return tuple(sorted(self.updates, key=lambda update: position[id(update.step)]))
@@ -125,7 +132,7 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
 
 def _update(
     program: Program, param: str, group: list[Operator], computed: set[str], owners: dict[str, str]
-) -> Update:
+) -> ParameterUpdate:
     block = program.global_block()
     wanted = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
     for name in wanted:
@@ -147,11 +154,11 @@ def _update(
         )
     if not any(param in op.output_arg_names for op in group):
         raise TranspilerError(f"no optimizer op writes the parameter {param!r}\n  built at {group[0].where}")
-    return Update(param, grads[0], tuple(group))
+    return ParameterUpdate(param, grads[0], tuple(group))
 
 
 def _outside_reads(ops: Iterable[Operator]) -> Iterator[str]:
-    """Names that the ops read and none of them wrote before, each once."""
+    """Variables that the ops read and none of them wrote before, each once."""
     made: set[str] = set()
     for op in ops:
         for name in op.input_arg_names:

@@ -81,8 +81,7 @@ def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------------- choosing
 def make_buckets(block: Block, backward: BackwardPass, limit: int = 0) -> list[Bucket]:
-    """The gradients of a backward pass in buckets of about `limit` bytes, by the op after which they are
-    reduced.
+    """The gradients of a backward pass in buckets of about `limit` bytes, in the order of their makers.
 
     A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape
     travels alone.

@@ -9,8 +9,8 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.rings.startup import RingMember
 
 __all__ = ["Communicators", "flat_id", "inner_id", "outer_id", "startup_with_ids"]
 

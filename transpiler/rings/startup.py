@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
+from fluidlite.transpiler.parts.endpoints import RingMember
 from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.op_kinds import is_distributed
 
-__all__ = ["RingMember", "parameters_of", "startup_of_devices", "startup_of_rank", "trained_parameters"]
-
-
-@dataclass(frozen=True)
-class RingMember:
-    """One of the processes of a collective job, and the endpoints of all of them by rank."""
-
-    index: int
-    endpoints: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        """The number of ranks."""
-        return len(self.endpoints)
-
-    @property
-    def endpoint(self) -> str:
-        """The endpoint of this rank."""
-        return self.endpoints[self.index]
-
-    @property
-    def others(self) -> list[str]:
-        """The endpoints of the other ranks."""
-        return [endpoint for endpoint in self.endpoints if endpoint != self.endpoint]
+__all__ = ["parameters_of", "startup_of_devices", "startup_of_rank", "trained_parameters"]
 
 
 # ---------------------------------------------------------------------- the parameters

@@ -46,8 +46,7 @@ _SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "verify",
         (),
-        "run the job in this process, and compare it with what it should compute; "
-        "exit code 1 when it differs",
+        "run the job in this process, and compare it with its reference; exit code 1 when it differs",
     ),
 )
 

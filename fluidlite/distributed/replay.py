@@ -176,7 +176,7 @@ def _rows_of(gradient: Any, piece: Slice) -> Any:
 
 
 class _SimulatedServer:
-    """State that the slices of one server share: learning rates, and the counts of steps that they depend on."""
+    """State that the slices of one server share: learning rates, and the steps that trainers have counted."""
 
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
         self.scope, self.exe = initial.scope(), Executor(CPUPlace())

@@ -56,7 +56,7 @@ class RingMember:
 
 @dataclass(frozen=True)
 class RankClaim:
-    """A process's claim, as its user writes it, to be number `index` of those at `endpoints`, at `current`."""
+    """A process's claim, as its user writes it: it is number `index` of `endpoints`, and at `current`."""
 
     index: int
     endpoints: str | Sequence[str]
@@ -79,6 +79,7 @@ class RankClaim:
             )
         if known[index] != current:
             raise TranspilerError(
-                f"{index_name} {index} belongs to endpoint {known[index]}, but the current endpoint is {current}"
+                f"{index_name} {index} belongs to endpoint {known[index]}, but the current endpoint is "
+                f"{current}"
             )
         return RingMember(index, known)

@@ -10,11 +10,7 @@ from dataclasses import dataclass
 
 from fluidlite.base import flags
 from fluidlite.base.mpi_start import under_mpi
-from fluidlite.executor.comm.local.network import LocalNetwork
-from fluidlite.executor.comm.local.session import LocalSession
-from fluidlite.executor.comm.mpi.session import MpiSession
 from fluidlite.executor.comm.session import Session, current
-from fluidlite.executor.comm.tcp.session import TcpSession
 
 __all__ = [
     "TRANSPORTS",
@@ -40,11 +36,24 @@ class Transport:
     connect: Callable[[float], Session]
 
 
+# each imports its own room when it is asked for: a process is started for one of them at the most
+def _over_mpi(deadline: float) -> Session:
+    from fluidlite.executor.comm.mpi.session import MpiSession
+
+    return MpiSession(deadline)
+
+
+def _over_tcp(deadline: float) -> Session:
+    from fluidlite.executor.comm.tcp.session import TcpSession
+
+    return TcpSession(deadline)
+
+
 # the first that serves is taken
 TRANSPORTS = (
-    Transport("mpi", lambda needs_servers: under_mpi(), MpiSession),
+    Transport("mpi", lambda needs_servers: under_mpi(), _over_mpi),
     # a process that was started by hand can reach servers at their addresses, but no other ranks
-    Transport("tcp", lambda needs_servers: needs_servers, TcpSession),
+    Transport("tcp", lambda needs_servers: needs_servers, _over_tcp),
 )
 
 _sessions: list[Session] = []  # of this process: one at the most
@@ -76,6 +85,9 @@ def find_session(needs_servers: bool) -> Session | None:
 
 def single_session() -> Session:
     """The session of a process that is the only one of its job: its rings have one rank."""
+    from fluidlite.executor.comm.local.network import LocalNetwork
+    from fluidlite.executor.comm.local.session import LocalSession
+
     _single.append(LocalSession(LocalNetwork(), "this process"))
     return _single[0]
 

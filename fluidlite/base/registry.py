@@ -36,6 +36,7 @@ import importlib
 import inspect
 import pathlib
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -447,8 +448,9 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
     return rule
 
 
-_OPS: dict[str, Op] = {}
-
+_OPS: dict[str, Op] = {}  # all that are declared; those of a family that is being imported have no kernel yet
+_WHOLE: dict[str, Op] = {}  # those that `find` has given
+_importing = threading.RLock()  # an op may name another one of its family while that is imported
 
 _FIRST_ARGUMENT = re.compile(r'^(?:\w+ = )?\w+\(\s*"(\w+)"', re.MULTILINE)
 _QUOTED_WORD = re.compile(r'"(\w+)(?=")')
@@ -480,6 +482,16 @@ def candidates(op_type: str) -> list[str]:
 
 def find(op_type: str) -> Op | None:
     """The op of that type, importing its family at first use; None where there is none."""
+    if op_type in _WHOLE:
+        return _WHOLE[op_type]
+    with _importing:
+        op = _declared(op_type)
+        if op is not None:
+            _WHOLE[op_type] = op
+        return op
+
+
+def _declared(op_type: str) -> Op | None:
     if op_type in _OPS:
         return _OPS[op_type]
     stem = op_type
@@ -505,6 +517,7 @@ def get(op_type: str) -> Op:
 
 def known_types() -> list[str]:
     """All registered op types, sorted; imports every family."""
-    for module in _families():
-        importlib.import_module(f"fluidlite.ops.{module}")
-    return sorted(_OPS)
+    with _importing:
+        for module in _families():
+            importlib.import_module(f"fluidlite.ops.{module}")
+        return sorted(_OPS)

@@ -128,6 +128,8 @@ def test_roles_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(kind):
             told(**wrong)
+    with pytest.raises(KeyError, match="PADDLE_PSERVERS_IP_PORT_LIST is not set"):
+        told()
     with pytest.raises(AssertionError, match="PADDLE_TRAINER_ENDPOINTS"):
         told(True)
 

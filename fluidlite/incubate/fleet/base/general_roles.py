@@ -14,7 +14,7 @@ from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
-from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase
+from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase, from_environment
 
 __all__ = ["GeneralRoleMaker", "REDUCTIONS", "reduction"]
 
@@ -71,20 +71,20 @@ class GeneralRoleMaker(RoleMakerBase):
         if self._role_is_generated:
             return
         workers, servers = (
-            os.environ["PADDLE_TRAINER_ENDPOINTS"].split(","),
-            os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(","),
+            from_environment("PADDLE_TRAINER_ENDPOINTS").split(","),
+            from_environment("PADDLE_PSERVERS_IP_PORT_LIST").split(","),
         )
-        role = os.environ["TRAINING_ROLE"]
+        role = from_environment("TRAINING_ROLE")
         if role not in ("TRAINER", "PSERVER"):
             raise ValueError("TRAINING_ROLE must be PSERVER or TRAINER")
         self._is_barrier_all = int(os.environ.get("PADDLE_IS_BARRIER_ALL_ROLE", "1"))
         if role == "TRAINER":
             self._role, self._node_type = Role.WORKER, 1
-            self._current_id = int(os.environ["PADDLE_TRAINER_ID"])
+            self._current_id = int(from_environment("PADDLE_TRAINER_ID"))
             self._cur_endpoint, self._rank = workers[self._current_id], self._current_id
         else:
             self._role, self._node_type = Role.SERVER, 0
-            self._cur_endpoint = f"{os.environ['POD_IP']}:{os.environ['PADDLE_PORT']}"
+            self._cur_endpoint = f"{from_environment('POD_IP')}:{from_environment('PADDLE_PORT')}"
             self._current_id = servers.index(self._cur_endpoint)
             self._rank = len(workers) + self._current_id
         self._trainers_num, self._size = len(workers), len(workers) + len(servers)

@@ -15,6 +15,7 @@ __all__ = [
     "RoleMakerBase",
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
+    "from_environment",
 ]
 
 _log = logging.getLogger(__name__)
@@ -252,9 +253,9 @@ class PaddleCloudRoleMaker(RoleMakerBase):
 
     def _read_served(self) -> None:
         try:
-            servers = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
-            workers = int(os.environ["PADDLE_TRAINERS_NUM"])
-            role, current = _place_of(os.environ["TRAINING_ROLE"], servers)
+            servers = from_environment("PADDLE_PSERVERS_IP_PORT_LIST").split(",")
+            workers = int(from_environment("PADDLE_TRAINERS_NUM"))
+            role, current = _place_of(from_environment("TRAINING_ROLE"), servers)
         except ValueError as error:
             raise ValueError(
                 f"something wrong with PaddleCloud, please check environment: {error}"
@@ -316,7 +317,17 @@ class PaddleCloudRoleMaker(RoleMakerBase):
 def _place_of(role: str, servers: list[str]) -> tuple[int, int]:
     """Role and number of this process in a job with servers."""
     if role == "TRAINER":
-        return Role.WORKER, int(os.environ["PADDLE_TRAINER_ID"])
+        return Role.WORKER, int(from_environment("PADDLE_TRAINER_ID"))
     if role != "PSERVER":
         raise ValueError(f"TRAINING_ROLE must be PSERVER or TRAINER, not {role!r}")
-    return Role.SERVER, servers.index(f"{os.environ['POD_IP']}:{os.environ['PADDLE_PORT']}")
+    return Role.SERVER, servers.index(f"{from_environment('POD_IP')}:{from_environment('PADDLE_PORT')}")
+
+
+def from_environment(name: str) -> str:
+    """A variable that the process which starts a job sets; KeyError with what to do where it is missing."""
+    if name not in os.environ:
+        raise KeyError(
+            f"the environment variable {name} is not set; start the job with the variables of its roles "
+            f"(docs/RUNNING.md), or use UserDefinedRoleMaker"
+        )
+    return os.environ[name]

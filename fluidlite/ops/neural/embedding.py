@@ -31,7 +31,7 @@ def _matrix(type: str, W: Spec) -> int:
     return W.shape[1]
 
 
-def _check_range(xp: Any, ids: Array, rows: int) -> None:
+def check_range(xp: Any, ids: Array, rows: int) -> None:
     """Check ids on the host. On a device reading them would stall the queue; there wrong ids give NaN."""
     if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
         wrong = ids[(ids < 0) | (ids >= rows)]
@@ -41,7 +41,7 @@ def _check_range(xp: Any, ids: Array, rows: int) -> None:
 def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:
     """table[ids], with zeros for `padding_idx`."""
     padded = padding_idx != NO_PADDING
-    _check_range(xp, ids, len(table))
+    check_range(xp, ids, len(table))
     out = table.take(ids, axis=0) if xp is np else _device_rows(xp, table, ids)
     if padded:
         out = xp.where((ids == padding_idx)[..., None], table.dtype.type(0), out)

@@ -13,6 +13,7 @@ for _file in pkgutil.iter_modules(__path__):
 
 from fluidlite.layers import math_op_patch, utils  # noqa: E402
 from fluidlite.layers.control_flow import *  # noqa: E402, F403
+from fluidlite.layers.detection import *  # noqa: E402, F403
 from fluidlite.layers.device import *  # noqa: E402, F403
 from fluidlite.layers.io import *  # noqa: E402, F403
 from fluidlite.layers.learning_rate_scheduler import *  # noqa: E402, F403
@@ -27,6 +28,7 @@ from fluidlite.layers.tensor import *  # noqa: E402, F403
 math_op_patch.monkey_patch_variable()
 _FILES = (
     "control_flow",
+    "detection",
     "device",
     "io",
     "learning_rate_scheduler",

@@ -1,0 +1,1 @@
+"""Layers of detectors: priors, boxes and their codes, matching, suppression, losses, heads."""

@@ -1,0 +1,12 @@
+"""`fluid.layers.detection`: the layers of detectors, gathered from the files that hold them by subject."""
+
+from __future__ import annotations
+
+from fluidlite.layers.boxes import coding
+from fluidlite.layers.boxes.coding import *  # noqa: F403
+from fluidlite.layers.neural.criteria import sigmoid_focal_loss
+from fluidlite.layers.neural.detection_map import detection_map as detection_map
+
+_FILES = (coding,)
+__all__ = [name for module in _FILES for name in module.__all__]
+__all__ += ["sigmoid_focal_loss"]

@@ -1,0 +1,1 @@
+"""Ops of detectors: priors and anchors, coded boxes, matching, suppression, their losses."""

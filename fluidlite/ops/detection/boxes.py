@@ -1,0 +1,218 @@
+"""Boxes one by one: their overlaps, their codes relative to priors, and their place in the image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import FLOATS, Lod, Op, Spec
+from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.values.tensor import host
+
+
+def check_boxes(op: str, slot: str, boxes: Spec, rank: int = 2) -> None:
+    """ShapeError unless `boxes` has `rank` dimensions, the last of 4."""
+    if len(boxes.shape) != rank or boxes.shape[-1] not in (4, -1):
+        wanted = ", ".join(["N", "M", "K"][: rank - 1])
+        raise ShapeError(f"op {op!r}: {slot} has the shape {list(boxes.shape)}, wanted [{wanted}, 4]")
+
+
+# ---------------------------------------------------------------------- overlaps
+iou_similarity = Op("iou_similarity", "X Y -> Out", attrs={"box_normalized": True})
+
+
+@iou_similarity.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    check_boxes("iou_similarity", "X", X)
+    check_boxes("iou_similarity", "Y", Y)
+    return X.with_shape((X.shape[0], Y.shape[0]))
+
+
+@iou_similarity.kernel
+def _(xp: Any, X: Array, Y: Array, box_normalized: bool) -> Array:
+    return overlaps(xp, X, Y, box_normalized)
+
+
+# ---------------------------------------------------------------------- the image's edges
+box_clip = Op("box_clip", "Input ImInfo -> Output")
+
+
+@box_clip.shape
+def _(Input: Spec, ImInfo: Spec) -> Spec:
+    if Input.shape[-1] not in (4, -1):
+        raise ShapeError(f"op 'box_clip': Input has the shape {list(Input.shape)}, wanted [..., 4]")
+    if len(ImInfo.shape) != 2 or ImInfo.shape[1] not in (3, -1):
+        raise ShapeError(
+            f"op 'box_clip': ImInfo has the shape {list(ImInfo.shape)}, wanted [N, 3] (height, width, scale)"
+        )
+    return Input.with_shape(Input.shape)
+
+
+@box_clip.kernel
+def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
+    offsets = Input_lod[-1] if Input_lod else (0, len(Input))
+    if len(offsets) - 1 != len(ImInfo):
+        raise ShapeError(
+            f"op 'box_clip': Input holds boxes of {len(offsets) - 1} images, ImInfo of {len(ImInfo)}"
+        )
+    info = host(ImInfo)
+    # the image's size before it was scaled, rounded as in C, where a half goes up
+    sizes = np.floor(info[:, 1::-1] / info[:, 2:] + 0.5) - 1
+    limits = xp.asarray(np.repeat(np.tile(sizes, 2), np.diff(offsets), axis=0).astype(Input.dtype))
+    return xp.clip(Input, 0, limits.reshape(len(Input), *(1,) * (Input.ndim - 2), 4))
+
+
+# ---------------------------------------------------------------------- codes
+box_coder = Op(
+    "box_coder",
+    "PriorBox PriorBoxVar? TargetBox -> OutputBox",
+    attrs={"code_type": "encode_center_size", "box_normalized": True, "axis": 0, "variance": FLOATS([])},
+    lod="TargetBox",
+)
+
+
+@box_coder.shape
+def _(
+    PriorBox: Spec,
+    PriorBoxVar: Spec | None,
+    TargetBox: Spec,
+    code_type: str,
+    axis: int,
+    variance: Sequence[float],
+) -> Spec:
+    check_boxes("box_coder", "PriorBox", PriorBox)
+    if PriorBoxVar is not None:
+        check_boxes("box_coder", "PriorBoxVar", PriorBoxVar)
+    if variance and len(variance) != 4:
+        raise ShapeError(f"op 'box_coder': variance has {len(variance)} numbers, wanted 4")
+    if code_type == "encode_center_size":
+        check_boxes("box_coder", "TargetBox", TargetBox)
+        return TargetBox.with_shape((TargetBox.shape[0], PriorBox.shape[0], 4))
+    if code_type != "decode_center_size":
+        raise ShapeError(
+            f"op 'box_coder': code_type is {code_type!r}, wanted 'encode_center_size' or 'decode_center_size'"
+        )
+    check_boxes("box_coder", "TargetBox", TargetBox, 3)
+    if axis not in (0, 1):
+        raise ShapeError(f"op 'box_coder': axis is {axis}, wanted 0 or 1")
+    rows, priors = TargetBox.shape[1 - axis], PriorBox.shape[0]
+    if rows != priors and -1 not in (rows, priors):
+        raise ShapeError(
+            f"op 'box_coder': TargetBox{list(TargetBox.shape)} has {rows} codes along dimension {1 - axis}, "
+            f"but there are {priors} priors"
+        )
+    return TargetBox.with_shape(TargetBox.shape)
+
+
+def centers_and_sizes(boxes: Array, normalized: bool) -> tuple[Array, Array]:
+    """Centers and sizes of priors, [..., 2] each; a pixel's center lies half a pixel beyond its corner."""
+    sizes = boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(not normalized)
+    return boxes[..., :2] + sizes / 2, sizes
+
+
+def _encoded(xp: Any, priors: Array, targets: Array, normalized: bool) -> Array:
+    centers, sizes = centers_and_sizes(priors, normalized)
+    target_sizes = targets[:, 2:] - targets[:, :2] + targets.dtype.type(not normalized)
+    # in whole pixels too the target's center is the mean of its corners: so does 1.8.5
+    target_centers = (targets[:, 2:] + targets[:, :2]) / 2
+    out = xp.empty((len(targets), len(priors), 4), targets.dtype)
+    xp.divide(target_centers[:, None] - centers, sizes, out=out[..., :2])
+    out[..., 2:] = xp.log(xp.abs(target_sizes[:, None] / sizes))
+    return out
+
+
+def decoded(xp: Any, priors: Array, codes: Array, normalized: bool) -> Array:
+    """Boxes of codes relative to priors, which broadcast."""
+    centers, sizes = centers_and_sizes(priors, normalized)
+    middles = codes[..., :2] * sizes + centers
+    halves = xp.exp(codes[..., 2:]) * sizes / 2
+    return xp.concatenate((middles - halves, middles + halves - codes.dtype.type(not normalized)), axis=-1)
+
+
+@box_coder.kernel
+def _(
+    xp: Any,
+    PriorBox: Array,
+    PriorBoxVar: Array | None,
+    TargetBox: Array,
+    code_type: str,
+    box_normalized: bool,
+    axis: int,
+    variance: Sequence[float],
+) -> Array:
+    scales: Any = PriorBoxVar
+    if scales is None and variance:
+        scales = xp.asarray(np.array(variance, np.float32), TargetBox.dtype)
+    if code_type == "encode_center_size":
+        out = _encoded(xp, PriorBox, TargetBox, box_normalized)
+        return out if scales is None else xp.divide(out, scales, out=out)
+    if axis == 1:
+        PriorBox = PriorBox[:, None]
+        scales = scales if scales is None or scales.ndim == 1 else scales[:, None]
+    return decoded(xp, PriorBox, TargetBox if scales is None else TargetBox * scales, box_normalized)
+
+
+# ---------------------------------------------------------------------- geometry of text lines
+polygon_box_transform = Op("polygon_box_transform", "Input -> Output")
+
+
+@polygon_box_transform.shape
+def _(Input: Spec) -> Spec:
+    if len(Input.shape) != 4 or Input.shape[1] % 2:
+        raise ShapeError(
+            f"op 'polygon_box_transform': Input has the shape {list(Input.shape)}, wanted [N, geometries, "
+            f"H, W] with an even number of geometries"
+        )
+    return Input.with_shape(Input.shape)
+
+
+@polygon_box_transform.kernel
+def _(xp: Any, Input: Array) -> Array:
+    # the map is a quarter of the image in each direction
+    down, across = (xp.arange(size, dtype=Input.dtype) * 4 for size in Input.shape[2:])
+    out = xp.empty_like(Input)
+    xp.subtract(across, Input[:, ::2], out=out[:, ::2])
+    xp.subtract(down[:, None], Input[:, 1::2], out=out[:, 1::2])
+    return out
+
+
+# ---------------------------------------------------------------------- codes of every class
+decoder = Op(
+    "box_decoder_and_assign",
+    "PriorBox PriorBoxVar TargetBox BoxScore -> DecodeBox OutputAssignBox",
+    attrs={"box_clip": 4.135000228881836},
+)
+
+
+@decoder.shape
+def _(PriorBox: Spec, PriorBoxVar: Spec, TargetBox: Spec, BoxScore: Spec) -> tuple[Spec, Spec]:
+    op = "box_decoder_and_assign"
+    check_boxes(op, "PriorBox", PriorBox)
+    if PriorBoxVar.shape not in ((4,), (-1,)):
+        raise ShapeError(f"op {op!r}: PriorBoxVar has the shape {list(PriorBoxVar.shape)}, wanted [4]")
+    if len(TargetBox.shape) != 2 or len(BoxScore.shape) != 2 or TargetBox.shape[1] != BoxScore.shape[1] * 4:
+        raise ShapeError(
+            f"op {op!r}: TargetBox has the shape {list(TargetBox.shape)} and BoxScore "
+            f"{list(BoxScore.shape)}, wanted [N, classes * 4] and [N, classes]"
+        )
+    return TargetBox.with_shape(TargetBox.shape), PriorBox.with_shape(PriorBox.shape)
+
+
+@decoder.kernel
+def _(
+    xp: Any, PriorBox: Array, PriorBoxVar: Array, TargetBox: Array, BoxScore: Array, box_clip: float
+) -> tuple[Array, Array]:
+    codes = TargetBox.reshape(len(TargetBox), -1, 4) * PriorBoxVar
+    xp.minimum(codes[..., 2:], box_clip, out=codes[..., 2:])
+    boxes = decoded(xp, PriorBox[:, None], codes, normalized=False)
+    scores = BoxScore[:, 1:]
+    if not scores.size:
+        return boxes.reshape(TargetBox.shape), PriorBox.copy()
+    best = xp.take_along_axis(boxes, scores.argmax(axis=1)[:, None, None] + 1, axis=1)[:, 0]
+    # scores of -1 or less mark priors that have no class: they stay where they are
+    best = xp.where(scores.max(axis=1, keepdims=True) > -1, best, PriorBox)
+    return boxes.reshape(TargetBox.shape), best

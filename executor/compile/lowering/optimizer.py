@@ -12,6 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import AttrType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import UPDATES, UpdateRule, decays, target_of, update_function
@@ -46,10 +47,10 @@ def _written(e: Emitter, entry: UpdateRule) -> list[str]:
     return [slot for slot in entry.op.outputs if e.op.outputs.get(slot) and slot not in skip]
 
 
-def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
+def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad: Value) -> None:
     values = _state(e, entry)
-    known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": e.need("Grad")}
-    if known["Grad"].shape != values["Param"].shape or known["Grad"].dtype != values["Param"].dtype:
+    known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": grad}
+    if grad.shape != values["Param"].shape or grad.dtype != values["Param"].dtype:
         raise CannotLower("the gradient differs from the parameter")
     written, late = _written(e, entry), []
     last = {name: index for index, (name, _) in enumerate(steps)}
@@ -108,8 +109,6 @@ class RowUpdate:
 
 def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
     attributes = _attributes(e, entry)
-    if not entry.rows_only(attributes):
-        raise CannotLower("all rows move")
     values, written = _state(e, entry), _written(e, entry)
     for slot in written:
         if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
@@ -122,13 +121,41 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
     e.run(run, e.any("Grad"), values, effect=True, writes=tuple(outs))
 
 
+class WholeGradient:
+    """Writes a sparse gradient out whole, with zeros in the rows that it does not have."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def __call__(self, grad: SelectedRows | Array, out: Array) -> None:
+        if isinstance(grad, SelectedRows):
+            out.fill(0)
+            ids, rows = merge_rows(self.xp, grad.ids, grad.array)
+            out[ids] = rows
+        else:  # a sum with a dense gradient is dense
+            out[...] = grad
+
+
+def _whole_gradient(e: Emitter) -> Value:
+    """The sparse gradient as an array of the parameter's size: where all rows move (adam's moments decay in
+    rows without a gradient too), one fused loop over zeros and rows is a quarter of the time of fresh arrays.
+    """
+    param = e.need("Param")
+    assert param.shape is not None
+    out = e.temp(param.shape, param.dtype)
+    e.run(e.bind_fresh("whole_gradient", WholeGradient), e.any("Grad"), Out(out))
+    return out
+
+
 @lowering(*UPDATES)
 def _(e: Emitter) -> None:
     entry = UPDATES[e.op.type]
     steps = entry.chosen(e.op)
     if decays(e.op):
         raise CannotLower("decay inside the update")
-    if e.kind("Grad") == VarType.SELECTED_ROWS:
+    if e.kind("Grad") != VarType.SELECTED_ROWS:
+        _dense(e, entry, steps, e.need("Grad"))
+    elif entry.rows_only(_attributes(e, entry)):
         _sparse(e, entry, steps)
     else:
-        _dense(e, entry, steps)
+        _dense(e, entry, steps, _whole_gradient(e))

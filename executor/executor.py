@@ -107,8 +107,8 @@ class Executor:
         program: a Program or CompiledProgram; the default main program when None.
         feed: name -> array, LoDTensor, or list of numbers. All ops run, not only those that the fetches need.
             A name that the program does not have is skipped with a warning.
-        fetch_list: Variables, names, lists of them, or what `minimize` returned (its ops are run, not
-            fetched).
+        fetch_list: Variables, names, lists of them, or what `minimize` returned: of all optimizer ops only
+            its own are run then, with what they and the fetches need, as `use_prune` does.
         scope: where persistable variables live; the global scope when None.
         return_numpy: arrays, or LoDTensors when False; either way they keep their values in later runs.
         use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are
@@ -121,7 +121,7 @@ class Executor:
         if not isinstance(program, Program):
             return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
         names, targets = split_fetches(fetch_list)
-        if use_prune:
+        if use_prune or targets:
             targets = targets or [op for op in program.global_block().ops if op.role & OpRole.Optimize]
             return self._run(program, feed, names, scope, return_numpy, targets if names or targets else None)
         return self._run(program, feed, names, scope, return_numpy, None)
@@ -161,6 +161,7 @@ class Executor:
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)
             return []
+        feed = self._signature(program, feed, names).keep(feed, scope)
         if self.naive or flags.check_nan_inf():
             return [
                 present(value, lod, return_numpy)

@@ -106,7 +106,12 @@ class GeneratorLoader(_Loader):
         buffered = reader_name("double_buffer")
         if use_double_buffer:
             reader = create_double_buffer(block, buffered, reader)
-        block.append_op(type="read", inputs={"Reader": [reader]}, outputs={"Out": self.feed_list})
+        block.append_op(
+            type="read",
+            inputs={"Reader": [reader]},
+            outputs={"Out": self.feed_list},
+            attrs={"drop_last": self.drop_last},
+        )
 
     @property
     def queue(self) -> Any:

@@ -13,7 +13,7 @@ from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.base.registry import Lod
 from fluidlite.executor.run.feeding import check_feed_shape_type
 from fluidlite.ir.block import Block
-from fluidlite.ir.variable import Variable
+from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host
 
 __all__ = ["merged", "share_out"]
@@ -27,7 +27,7 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
     dict, or dict i of a list.
 
     A program that only looks forward runs on fewer devices where there are fewer rows; one that `trains`
-    needs a row for each.
+    needs a row for each. All feeds but those of persistable variables go to the same number of devices.
     """
     if feed is None or feed == {} or feed == []:
         return [{} for _ in places]
@@ -41,10 +41,10 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
     counts = {name: _rows(variables[name], value) for name, value in feed.items()}
     split = {name: count for name, count in counts.items() if count is not None}
     parts = min([len(places), *split.values()])
-    if parts < len(places) and (trains or parts == 0):
-        raise FeedError(
-            _too_few(next(name for name, count in split.items() if count == parts), parts, places)
-        )
+    few = [name for name, count in split.items() if count == parts]
+    uneven = any(parts < count for name, count in split.items() if not variables[name].persistable)
+    if parts < len(places) and (trains or parts == 0 or uneven):
+        raise FeedError(_too_few(few[0], parts, places))
     shares: Feeds = [{} for _ in range(parts)]
     for name, value in feed.items():
         for index, share in enumerate(shares):
@@ -96,7 +96,7 @@ def _variable(block: Block, name: str) -> Variable:
 
 def _rows(variable: Variable, value: Any) -> int | None:
     """How many rows or sequences there are to share; None for what every device gets whole: a parameter,
-    or a number.
+    one row for another persistable variable, or a number.
     """
     if isinstance(value, LoDTensor):
         if value.array is None:
@@ -105,7 +105,8 @@ def _rows(variable: Variable, value: Any) -> int | None:
             return len(value._lod[0]) - 1
         value = value.array
     shape = np.shape(value)
-    if not shape or (variable.persistable and tuple(shape) == tuple(variable.shape)):
+    whole = isinstance(variable, Parameter) and tuple(shape) == tuple(variable.shape)
+    if not shape or whole or (variable.persistable and shape[0] == 1):
         return None
     return int(shape[0])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import (
     CommunicatorError,
-    FeedError,
+    EOFException,
     NotFoundError,
     UninitializedError,
     did_you_mean,
@@ -22,7 +21,9 @@ from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
 from fluidlite.executor.executor import as_numpy, present, split_fetches
+from fluidlite.executor.run.feeding import check_declared_size
 from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Parameter
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
@@ -47,6 +48,13 @@ class DevicePrograms(Protocol):
     @property
     def readers(self) -> Sequence[str]:
         """The variables that `read` ops take batches from."""
+
+    @property
+    def partial(self) -> frozenset[str]:
+        """Those of which the last batches are read too where they are fewer than the devices."""
+
+    def made_by(self, name: str) -> int | None:
+        """The one device that makes a variable; None where each makes its own."""
 
     def programs_for(self, fetches: Iterable[str]) -> Sequence[Program]:
         """The program of each device, for a run that fetches these variables."""
@@ -115,6 +123,7 @@ class Runner:
         self.division: DevicePrograms | None = None
         self.own: list[list[str]] = []  # for each device the variables of which it has its own
         self.readers: dict[str, list[_NextBatch]] = {}
+        self.partial: frozenset[str] = frozenset()  # readers whose last batches may be too few for all
         self.version = -1
         self.seen = (-1, -1, -1)  # how often the user's variables may have been changed from outside
         self.held: dict[str, tuple[Any, int]] = {}  # what they held when the devices were given copies
@@ -135,12 +144,22 @@ class Runner:
         division = self.prepare()
         feeds = self._keep(feeds)
         for _ in range(self.options.steps):
-            self._read(len(feeds))
-            found = self.devices.run(division.programs_for(names), feeds, names, executor.naive)
+            parts = feeds[: self._read(len(feeds))]
+            found = self._step(division, parts, names, executor.naive)
             self._note()
         if return_merged:
             return [_presented(value, return_numpy) for value in merged(names, found)]
         return [[_presented(values[index], return_numpy) for values in found] for index in range(len(names))]
+
+    def _step(
+        self, division: DevicePrograms, feeds: Sequence[Mapping[str, Any]], names: Sequence[str], naive: bool
+    ) -> list[list[Any]]:
+        """A step; for each device the fetches, of which it may leave some to another one to make."""
+        made = {name: division.made_by(name) for name in names}
+        fetches = [[name for name in names if made[name] in (None, device)] for device in range(len(feeds))]
+        found = self.devices.run(division.programs_for(names), feeds, fetches, naive)
+        values = [dict(zip(*pair, strict=True)) for pair in zip(fetches, found, strict=True)]
+        return [[values[_first(made[name], device)][name] for name in names] for device in range(len(feeds))]
 
     def _check(self, names: Iterable[str], feed: Any) -> None:
         block = self.program.global_block()
@@ -167,16 +186,28 @@ class Runner:
         kept = _persistable_feeds(self.program, feeds)
         for index, feed in enumerate(feeds):
             for name in kept & feed.keys():
-                if index == 0 or name in self.own[index]:
-                    found = self.devices.scopes[index].find_var(name) or self.scope.var(name)
-                    found.get_tensor().set(_of_declared_size(self.program, name, feed[name]))
+                self._give(index, name, feed[name])
         if kept:
             self._note()
         return [{name: value for name, value in feed.items() if name not in kept} for feed in feeds]
 
-    def _read(self, count: int) -> None:
+    def _give(self, index: int, name: str, value: Any) -> None:
+        """Set a persistable variable of one device, which from now on has one of its own."""
+        scope = self.devices.scopes[index]
+        shared = index > 0 and isinstance(self.program.global_block()._var_recursive(name), Parameter)
+        if shared and name not in self.own[index]:
+            return  # device 0 has been given the same
+        if index > 0 and name not in self.own[index]:
+            self.own[index].append(name)
+            scope.var(name)
+        tensor = (scope.find_var(name) or self.scope.var(name)).get_tensor()
+        tensor.set(_of_declared_size(self.program, name, value))
+        tensor._lod = value._lod if isinstance(value, LoDTensor) else ()
+
+    def _read(self, count: int) -> int:
         """Take a batch for each device, before any of them begins: at the end of the data none has done
-        half a step.
+        half a step. Gives the number of devices that have one, which may be smaller where `read` says that
+        the last batches are not dropped and the devices do not wait for each other.
         """
         for name, batches in self.readers.items():
             held = self.scope.find_var(name)
@@ -184,8 +215,14 @@ class Runner:
                 raise UninitializedError(
                     f"reader {name!r} is not there: run the startup program, which makes it"
                 )
-            for batch in batches[:count]:
-                batch.batch = held.value.read_next()
+            for index, batch in enumerate(batches[:count]):
+                try:
+                    batch.batch = held.value.read_next()
+                except EOFException:
+                    if index == 0 or self.options.trains or name not in self.partial:
+                        raise
+                    count = index
+        return count
 
     # ------------------------------------------------------------------ getting ready
     def prepare(self) -> DevicePrograms:
@@ -215,6 +252,7 @@ class Runner:
             for index, names in enumerate(division.own)
         ]
         self.readers = {name: [_NextBatch() for _ in self.devices.places] for name in division.readers}
+        self.partial = division.partial
         return division
 
     def _shares(self, index: int, name: str) -> bool:
@@ -293,22 +331,19 @@ def _persistable_feeds(program: Program, feeds: Iterable[Mapping[str, Any]]) -> 
         if (var := block._find_var_recursive(name)) is not None
         and var.persistable
         and var.type == VarType.LOD_TENSOR
-        and var.lod_level == 0
     }
 
 
 def _of_declared_size(program: Program, name: str, value: Any) -> Any:
-    """A fed array in the declared type; FeedError where it has another number of elements than the
-    variable.
-    """
+    """A fed array in the declared type; FeedError where the variable must have another number of elements."""
     var = program.global_block()._var_recursive(name)
     array = np.asarray(value.array if isinstance(value, LoDTensor) else value, to_numpy(var.dtype))
-    if var.spec.static and array.size != math.prod(var.shape):
-        raise FeedError(
-            f"variable {name!r} is persistable and of shape {list(var.shape)}, but is fed an array of shape "
-            f"{list(array.shape)} on each device"
-        )
+    check_declared_size(var, array)
     return array
+
+
+def _first(maker: int | None, device: int) -> int:
+    return device if maker is None else maker
 
 
 def _mark(value: Any) -> tuple[int, int]:

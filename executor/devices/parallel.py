@@ -144,11 +144,11 @@ class Devices:
         self,
         programs: Sequence[Program],
         feeds: Sequence[Mapping[str, Any]],
-        fetches: list[str],
+        fetches: Sequence[list[str]],
         naive: bool = False,
     ) -> list[list[Any]]:
-        """Device i runs programs[i] with feeds[i], for as many devices as there are feeds; each one's fetches
-        as LoDTensors.
+        """Device i runs programs[i] with feeds[i], for as many devices as there are feeds; fetches[i] as
+        LoDTensors.
 
         The first error of a device stops all of them, and is raised with the number of that device.
         """
@@ -157,7 +157,7 @@ class Devices:
             executor = self.executors[index]
             executor.naive = naive
             return executor._run(
-                programs[index], dict(feeds[index]), fetches, self.scopes[index], False, None
+                programs[index], dict(feeds[index]), fetches[index], self.scopes[index], False, None
             )
 
         return self.each(step, len(feeds))

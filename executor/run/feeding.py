@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ from fluidlite.executor.plan.plan import FeedSpec
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
-from fluidlite.values.tensor import LoDTensor, SelectedRows
+from fluidlite.values.scope import Scope
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Signature", "blas_threads"]
 
@@ -35,6 +37,9 @@ class Signature:
         self.dtypes = [
             to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
             for var in self.variables
+        ]
+        self.kept = [
+            name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
         ]
         self.forms: set[Form] = set()
 
@@ -83,7 +88,7 @@ class Signature:
         if (isinstance(value, (SelectedRows, list)) and dtype is None) or isinstance(value, SelectedRows):
             return value, ()
         array = self._array(var, dtype, value)
-        check_feed_shape_type(var, array)
+        check_feed_shape_type(var, LoDTensor(array, lod) if lod else array)
         return array, lod
 
     def _array(self, var: Variable, dtype: Any, value: Any) -> Any:
@@ -99,6 +104,21 @@ class Signature:
         if dtype is not None and array.dtype != dtype and not var.need_check_feed:
             array = array.astype(dtype)
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
+
+    def keep(self, feed: dict[str, Any], scope: Scope) -> dict[str, Any]:
+        """Put what is fed to persistable variables into the scope, where later runs and the user find it; the
+        other feeds.
+        """
+        if not self.kept:
+            return feed
+        for name, var, dtype in zip(self.names, self.variables, self.dtypes, strict=True):
+            if name in self.kept:
+                array, lod = self._convert(var, dtype, feed[name])
+                check_declared_size(var, array)
+                tensor = (scope.find_var(name) or scope.var(name)).get_tensor()
+                tensor.set(host(array))
+                tensor._lod = lod
+        return {name: value for name, value in feed.items() if name not in self.kept}
 
     def specs(self, form: Form) -> dict[str, FeedSpec]:
         """The facts that a plan may take for granted."""
@@ -145,12 +165,24 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
     """True where what is fed to a `fluid.data` variable on `num_places` devices fits it; ValueError
     otherwise.
 
-    As in 1.8.5, trailing dimensions may be missing: [N] fits a variable of shape [-1, 1].
+    As in 1.8.5, trailing dimensions may be missing: [N] fits a variable of shape [-1, 1]; and a tensor with a
+    level of detail may have any shape, since its rows are those of all sequences.
     """
     if not var.need_check_feed:
         return True
     array = feed.array if isinstance(feed, LoDTensor) else feed
-    shape, declared = list(array.shape), list(var.shape)
+    if not (isinstance(feed, LoDTensor) and feed._lod):
+        _check_shape(var, list(array.shape), num_places)
+    if array.dtype != to_numpy(var.dtype):
+        raise FeedError(
+            f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received "
+            f"'{array.dtype}'"
+        )
+    return True
+
+
+def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
+    declared = list(var.shape)
     if shape and num_places > 1:
         shape[0] = -(-shape[0] // num_places)
     if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[: len(shape)]):
@@ -158,12 +190,17 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
             f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
             f"but received fed shape {shape} on each device"
         )
-    if array.dtype != to_numpy(var.dtype):
+
+
+def check_declared_size(var: Variable, array: Any) -> None:
+    """FeedError where a persistable variable that is no data layer, such as a learning rate, gets another
+    number of elements: ops that were built for its size would broadcast what does not belong together.
+    """
+    if not var.is_data and var.spec.static and array.size != math.prod(var.shape):
         raise FeedError(
-            f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received "
-            f"'{array.dtype}'"
+            f"variable {var.name!r} is persistable and of shape {list(var.shape)}, but is fed an array of "
+            f"shape {list(array.shape)} on each device"
         )
-    return True
 
 
 def _has_operators(block: Block, kind: str, slot: str, wanted: Sequence[str], holder: str) -> bool:

@@ -23,6 +23,9 @@ STOP_SECONDS = 60.0
 class BlockingQueue:
     """A bounded queue with an end: `close` lets the consumer have what is left, then EOFException; `fail`
     an error.
+
+    A new one, and one that is `idle`, takes items that the user pushes by hand, but nobody waits for any
+    before the first.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -31,14 +34,18 @@ class BlockingQueue:
         self.capacity = capacity
         self._items: deque[Any] = deque()
         self._changed = threading.Condition()
-        self._open = False
+        self._open, self._awaited = True, False
         self._failure: BaseException | None = None
 
     def reopen(self) -> None:
+        """Forget everything and take items, of which the consumer waits for the first."""
+        self.idle(awaited=True)
+
+    def idle(self, awaited: bool = False) -> None:
         """Forget everything and take items."""
         with self._changed:
             self._items.clear()
-            self._open, self._failure = True, None
+            self._open, self._awaited, self._failure = True, awaited, None
             self._changed.notify_all()
 
     def push(self, item: Any) -> bool:
@@ -47,13 +54,14 @@ class BlockingQueue:
             self._changed.wait_for(lambda: not self._open or len(self._items) < self.capacity)
             if self._open:
                 self._items.append(item)
+                self._awaited = True
                 self._changed.notify_all()
             return self._open
 
     def pop(self) -> Any:
         """The next item, waiting for it; EOFException at the end, ReaderError where the source has failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._items or not self._open)
+            self._changed.wait_for(lambda: self._items or not (self._open and self._awaited))
             if self._items:
                 self._changed.notify_all()
                 return self._items.popleft()
@@ -210,6 +218,7 @@ class Feed:
         """End the pass and drop what was made ahead."""
         if self._filler is not None:
             self._filler.stop()
+            self.queue.idle()
         self._filler = None
 
 

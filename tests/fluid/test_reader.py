@@ -479,8 +479,9 @@ def test_programs_with_readers_read_back() -> None:
 # ------------------------------------------------------------------------------------------------ the queue
 def test_queue() -> None:
     queue = BlockingQueue(2)
-    assert not queue.push(1)  # closed before it is opened
+    assert queue.push(1)  # by hand, before a reader starts
     queue.reopen()
+    assert queue.size() == 0
     assert queue.push(1) and queue.push(2) and queue.size() == 2
     queue.close()
     assert not queue.push(3)

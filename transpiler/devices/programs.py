@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
@@ -56,6 +56,8 @@ class Division:
     own: for each device the persistable variables of which it has its own.
     readers: the variables that `read` ops take batches from.
     makers: the ops that make these readers, which the devices share; None where the program makes none.
+    partial: readers of which the last batches are read too where they are fewer than the devices.
+    made: variable -> the one device that makes it, for those on the way to an update that one device does.
     """
 
     programs: tuple[Program, ...]
@@ -64,6 +66,12 @@ class Division:
     own: tuple[tuple[str, ...], ...] = ()
     readers: tuple[str, ...] = ()
     makers: Program | None = None
+    partial: frozenset[str] = frozenset()
+    made: Mapping[str, int] = field(default_factory=dict)
+
+    def made_by(self, name: str) -> int | None:
+        """The one device that makes a variable; None where each makes its own."""
+        return self.made.get(name)
 
     def programs_for(self, fetches: Iterable[str]) -> tuple[Program, ...]:
         """The program of each device for a run that fetches these variables."""
@@ -75,7 +83,11 @@ def for_devices(program: Program, strategy: BuildStrategy, devices: int, one_mem
     makers, rest = _split_readers(program)
     division = _divide(rest, strategy, devices, one_memory)
     return replace(
-        division, own=_kept_apart(division, one_memory), readers=_readers_of(program), makers=makers
+        division,
+        own=_kept_apart(division, one_memory),
+        readers=_readers_of(program),
+        makers=makers,
+        partial=_partial_readers_of(program),
     )
 
 
@@ -100,7 +112,8 @@ def _divide(program: Program, strategy: BuildStrategy, devices: int, one_memory:
         )
         return Division(tuple(programs), frozenset(received), tuple(programs))
     if strategy.reduce_strategy == ReduceStrategy.Reduce and devices > 1 and strategy.num_trainers == 1:
-        return Division(tuple(_reduced_to_owners(main, share, devices)))
+        made = _made_for_updates(main.global_block(), _owners(main.global_block(), devices), devices)
+        return Division(tuple(_reduced_to_owners(main, share, devices)), made=made)
     reduced = reduce_gradients(main, share, 1, _bucket_bytes(strategy))
     together = _updated_together(reduced, devices) if one_memory and devices > 1 else None
     return together or Division((reduced,) * devices)
@@ -227,6 +240,20 @@ def _foreign(block: Block, owners: dict[str, int], device: int) -> Iterator[Oper
             needed.update(reads(op))
 
 
+def _made_for_updates(block: Block, owners: dict[str, int], devices: int) -> dict[str, int]:
+    """Variable that does not outlive the step -> the device that writes it, where the others leave out the
+    last op that does.
+    """
+    left = {op for device in range(devices) for op in _foreign(block, owners, device)}
+    found: dict[str, int] = {}
+    for op in block.ops:
+        for name in op.output_arg_names:
+            found.pop(name, None)
+            if op in left and not _persistables(block.program, [name]):
+                found[name] = owners[_parameter_of(op)]
+    return found
+
+
 def _parameter_of(op: Operator) -> str:
     """The parameter that an updating op is for; nothing where it does not say."""
     return op.role_vars[0] if op.role_vars else next(iter(op.inputs.get("Param", ())), "")
@@ -290,7 +317,7 @@ def _updated_together(program: Program, devices: int) -> Division | None:
     closing = tuple(
         _of_device(program, left, updates[0], closing=True) for left in _positions(block, foreign)
     )
-    return Division(programs, frozenset(shared), closing)
+    return Division(programs, frozenset(shared), closing, made=_made_for_updates(block, owners, devices))
 
 
 def _is_safe(block: Block, owners: dict[str, int], updates: Sequence[Operator], shared: set[str]) -> bool:
@@ -400,3 +427,9 @@ def _readers_of(program: Program) -> tuple[str, ...]:
     """The variables that `read` ops of a program take batches from."""
     reads = [op for op in program.global_block().ops if op.type == "read"]
     return tuple(dict.fromkeys(name for op in reads for name in op.input("Reader")))
+
+
+def _partial_readers_of(program: Program) -> frozenset[str]:
+    """The variables whose `read` op does not drop the last batches."""
+    reads = [op for op in program.global_block().ops if op.type == "read" and not op.attr("drop_last")]
+    return frozenset(name for op in reads for name in op.input("Reader"))

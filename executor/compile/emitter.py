@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fluidlite.base.registry import EMPTY_VAR, Spec
+from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Spec
 from fluidlite.executor.plan.actions import (
     Action,
     Assign,
@@ -247,12 +247,22 @@ class Emitter:
         `inplace` says that the step may write over an input of the same shape while it reads it.
         """
         name = self.op.outputs[slot][index]
+        if self.has_no_dims(slot):  # the rule writes [1], as 1.8 has it, and the variable is []
+            value = self.builder.output(self.op, name, (), dtype, inplace)
+            self.finals.append((name, value))
+            return self.reshape(value, () if shape is None else shape)
         value = self.builder.output(self.op, name, shape, dtype, inplace)
         self.finals.append((name, value))
         return value
 
+    def has_no_dims(self, slot: str) -> bool:
+        """True if the op is one of PaddlePaddle 2.x whose output in that slot has the shape []."""
+        return slot in self.op.attrs.get(ZERO_DIM_ATTR, ())
+
     def local(self, slot: str, index: int = 0, like: Value | None = None, maybe: bool = False) -> Value:
         """The value of an output that is no buffer: whatever a step assigns to its symbol."""
+        if self.has_no_dims(slot):
+            raise CannotLower(slot)
         value = self.builder.values.local(like, name=self.op.outputs[slot][index], maybe=maybe)
         self.finals.append((value.name, value))
         return value
@@ -316,6 +326,8 @@ class Emitter:
         What shows the array of a persistable variable that the program changes gets a step of its own, so
         that a pass can put a copy in its place.
         """
+        if self.has_no_dims(slot):
+            value = self.reshape(value, ())
         name, root = self.op.outputs[slot][index], value.root
         # an op that gives a parameter back under its own name (c_sync_*) writes nothing
         is_itself = value.storage is Storage.PARAM and value.name == name

@@ -147,11 +147,9 @@ class KernelCall:
     def _finish_one(
         self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
     ) -> Sequence[Any]:
-        value, lod = returned, None
-        if type(returned) is WithLod:
-            value, lod = returned
-        elif value is None or isinstance(returned, (dict, tuple)):
+        if returned is None or (isinstance(returned, (dict, tuple)) and type(returned) is not WithLod):
             return self._finish(returned, values, lods, likes)
+        value, lod = unpack(returned)
         value = detach(value, values)
         if not self.with_lod:
             return (value,)

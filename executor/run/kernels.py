@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, UnknownOpError
-from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
+from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.ir.operator import Operator
@@ -58,6 +58,8 @@ class Kernel:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
         self.op, self.definition = op, definition
         self.function: Callable[..., Any] = definition.compute or carry_out
+        if op.attrs.get(ZERO_DIM_ATTR):
+            self.function = self._without_dims(self.function, op.attrs[ZERO_DIM_ATTR])
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)
         self.constants = {
             name: op.attrs.get(key, definition.attr_defs[key].default)
@@ -65,6 +67,19 @@ class Kernel:
             if kind == "attr"
         }
         self.constants.update({name: self.wants() for name, kind, _ in self.arguments if kind == "wants"})
+
+    def _without_dims(self, function: Callable[..., Any], slots: Sequence[str]) -> Callable[..., Any]:
+        """`function`, with the one number in each of the output slots in the shape []."""
+
+        def call(**arguments: Any) -> dict[str, Any]:
+            returned = self.definition.by_slot(function(**arguments))
+            for slot in slots:
+                value, _ = unpack(returned.get(slot))
+                if value is not None:
+                    returned[slot] = value.reshape(())
+            return returned
+
+        return call
 
     def wants(self) -> frozenset[str]:
         """Output slots that name a variable."""
@@ -129,7 +144,9 @@ def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> A
 
 def unpack(value: Any) -> tuple[Any, Lod | None]:
     """A kernel's output as (value, level of detail or None)."""
-    return (value.value, value.lod) if isinstance(value, WithLod) else (value, None)
+    value, lod = (value.value, value.lod) if isinstance(value, WithLod) else (value, None)
+    # arithmetic on arrays of the shape [] gives NumPy's scalars, which cannot be written to
+    return (np.asarray(value) if isinstance(value, np.generic) else value), lod
 
 
 def detach(value: Any, inputs: Sequence[Any]) -> Any:

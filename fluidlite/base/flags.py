@@ -13,6 +13,7 @@ from fluidlite.base.errors import did_you_mean
 __all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_flag_text", "set_flags"]
 
 FLUID_VERSION = "1.8.5"
+PROGRAM_VERSION = 1008005  # Paddle's number for it, which files of programs carry
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,

@@ -78,6 +78,7 @@ __all__ = [
     "Spec",
     "STRINGS",
     "WithLod",
+    "ZERO_DIM_ATTR",
     "find",
     "get",
     "grad_name",
@@ -89,6 +90,10 @@ __all__ = [
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY_VAR = "@EMPTY@"
+ZERO_DIM_ATTR = "zero_dim"
+"""The attribute of ops as PaddlePaddle 2.x has them: output slots whose one number has the shape [], where
+1.8 has [1]. Rules and kernels say [1], and `Op.infer` and `Op.without_dims` take the dimension away.
+"""
 Lod: TypeAlias = "tuple[tuple[int, ...], ...]"
 Function: TypeAlias = "Callable[..., Any]"
 
@@ -390,6 +395,9 @@ class Op:
             }
         if self.sparse in specs and attrs.get("is_sparse"):
             specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
+        for slot in attrs.get(ZERO_DIM_ATTR, ()):
+            if slot in specs:
+                specs[slot] = [spec.with_shape(()) for spec in specs[slot]]
         return specs
 
     def _spec_arguments(

@@ -12,12 +12,12 @@ from typing import Any
 from fluidlite.base import dtypes, registry
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.flags import PROGRAM_VERSION
 from fluidlite.base.registry import AttrType, Spec
 from fluidlite.ir import proto
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, copy_operator
-from fluidlite.ir.proto import PROGRAM_VERSION
 from fluidlite.ir.variable import Variable
 
 __all__ = ["BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "describe", "shown"]

@@ -122,7 +122,7 @@ class Block(BlockValue):
         # declaring a variable again is no error in fluid, if both say the same
         var = self.vars.get(attrs.get("name") or "")
         if var is None:
-            var = Variable(self, *args, **attrs)
+            var = self.program.variable_type(self, *args, **attrs)
             self.program.bump_version()
         else:
             _check_same_declaration(var, attrs)
@@ -138,7 +138,7 @@ class Block(BlockValue):
             _check_same_declaration(
                 home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")}
             )
-        param = Parameter(home, *args, **attrs)
+        param = self.program.parameter_type(home, *args, **attrs)
         self.program.bump_version()
         if initializer is not None and not self._already_initialized(param):
             param.op = initializer(param, self)
@@ -180,7 +180,7 @@ class Block(BlockValue):
             mine = self.vars.get(param.name)
             if mine is not None:
                 fields = {name: getattr(param, name) for name in PARAMETER_FIELDS}
-                Parameter(
+                self.program.parameter_type(
                     self,
                     mine.shape,
                     mine.dtype,

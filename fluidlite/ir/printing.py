@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.flags import PROGRAM_VERSION
 from fluidlite.base.registry import AttrType, Spec, infer_attr_type
 from fluidlite.ir.attributes import (
     CALLSTACK_ATTR,
@@ -39,6 +40,8 @@ _STAMP_WORDS = {ROLE_ATTR: "role", ROLE_VAR_ATTR: "role_var", NAMESCOPE_ATTR: "s
 def program_text(program: Program) -> str:
     """The whole program."""
     header = f"program random_seed={program.random_seed}" if program.random_seed else "program"
+    if program.file_version != PROGRAM_VERSION:
+        header += f" file_version={program.file_version}"
     return "\n".join([header, *(f"\n{block_text(block)}" for block in program.blocks)])
 
 

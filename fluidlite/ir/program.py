@@ -7,12 +7,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from fluidlite.base.flags import PROGRAM_VERSION
 from fluidlite.ir import views
 from fluidlite.ir.block import Block
 from fluidlite.ir.distribution import Distribution, FluidName
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.printing import program_text
-from fluidlite.ir.proto import PROGRAM_VERSION, read_program
+from fluidlite.ir.proto import read_program
 from fluidlite.ir.prune import inference_copy, prune, prune_backward, set_test_mode
 from fluidlite.ir.variable import Parameter, Variable, check_switches
 from fluidlite.ir.verify import verify
@@ -27,6 +28,10 @@ class Program:
 
     `serial` tells programs apart, `version` counts edits: together they key the plans made from a program.
     """
+
+    variable_type: type[Variable] = Variable
+    parameter_type: type[Parameter] = Parameter
+    """The classes of its variables: their operators are fluid's, or PaddlePaddle 2.x's."""
 
     def __init__(self) -> None:
         self.blocks = [Block(self, 0)]
@@ -45,6 +50,8 @@ class Program:
         self._pipeline_opt: dict[str, Any] | None = None
         self._program_config: Any = None
         self._is_start_up_program_ = False
+        self.file_version = PROGRAM_VERSION
+        """Paddle's number for the version that wrote the program's file, or that could have."""
 
     # ------------------------------------------------------------------ the job, in fluid's names
     _is_distributed = FluidName("distributed")
@@ -167,7 +174,7 @@ class Program:
         """A copy; `for_test` drops the backward and optimizer ops and switches dropout, batch_norm, ... to
         inference.
         """
-        copy = Program()
+        copy = type(self)()
         copy.adopt(self)
         if for_test:
             prune_backward(copy)
@@ -213,7 +220,7 @@ class Program:
         return Program.parse_from_string(desc.serialize_to_string())
 
     def _version(self) -> int:
-        return PROGRAM_VERSION
+        return self.file_version
 
     def _copy_param_info_from(self, other: Program) -> None:
         """Make variables parameters again that are some in `other`: bytes of Paddle do not say so."""
@@ -253,12 +260,12 @@ class Program:
         """A view with the methods of Paddle's ProgramDesc, `serialize_to_string()` among them."""
         return views.description(self)
 
-    @staticmethod
-    def parse_from_string(binary_str: bytes) -> Program:
+    @classmethod
+    def parse_from_string(cls, binary_str: bytes) -> Program:
         """The program in Paddle's ProgramDesc bytes (a saved `__model__`); FormatError where they are
         none.
         """
-        program = Program()
+        program = cls()
         read_program(program, binary_str)
         return program
 

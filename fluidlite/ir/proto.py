@@ -15,10 +15,11 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
-from fluidlite.base.registry import AttrType, Spec
+from fluidlite.base.registry import ZERO_DIM_ATTR, AttrType, Spec
 from fluidlite.ir import framework_pb
 from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable
+from fluidlite.ir.scalars import mark_zero_dims
 from fluidlite.ir.structure import check_blocks, check_parents
 from fluidlite.ir.variable import Parameter
 from fluidlite.ir.where import Where
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_BYTES",
-    "PROGRAM_VERSION",
     "read_program",
     "serialize_block",
     "serialize_operator",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 26
-PROGRAM_VERSION = 1008005  # Paddle's number for 1.8.5
+FIRST_OF_2X = 2000000
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
@@ -69,6 +69,9 @@ def read_program(program: Program, data: bytes) -> None:
         raise FormatError(f"a name is not UTF-8: {error.object[:80]!r}") from None
     check_blocks(program)
     _mark_feeds(program)
+    if desc.version.version == 0 or desc.version.version >= FIRST_OF_2X:  # 0 is what development builds write
+        program.file_version = max(desc.version.version, FIRST_OF_2X)
+        mark_zero_dims(program)
 
 
 def _message(data: bytes) -> Any:
@@ -305,7 +308,7 @@ def _user_frame(callstack: Iterable[bytes]) -> Where | None:
 def serialize_program(program: Program) -> bytes:
     """The bytes of a ProgramDesc, which PaddlePaddle 1.8.5 and 2.x read."""
     desc = framework_pb.ProgramDesc()
-    desc.version.version = PROGRAM_VERSION
+    desc.version.version = program.file_version
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
     data: bytes = desc.SerializeToString(deterministic=True)
@@ -377,7 +380,8 @@ def _write_op(desc: Any, op: Operator) -> None:
         for slot, names in slots.items():
             fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
     # sorted, because the order in a dict depends on how the program was made, and bytes should not
-    for name in sorted({*op.attrs, CALLSTACK_ATTR}):
+    # what `mark_zero_dims` finds again in the declared shapes is no attribute of Paddle's
+    for name in sorted({*op.attrs, CALLSTACK_ATTR} - {ZERO_DIM_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         try:
             _write_attr(

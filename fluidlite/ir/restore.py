@@ -13,7 +13,7 @@ from fluidlite.base.errors import FormatError
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.attributes import STAMPS
 from fluidlite.ir.operator import Operator
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import Variable
 from fluidlite.ir.where import Where
 
 if TYPE_CHECKING:
@@ -49,12 +49,14 @@ def add_variable(
             f"variable {name!r} has an impossible shape of {len(shape)} dimensions: {list(shape[:MAX_RANK])}"
         )
     if not parameter:
-        var = Variable(block, type=kind, name=name, shape=shape, dtype=dtype, **fields)
+        make = block.program.variable_type
+        var = make(block, type=kind, name=name, shape=shape, dtype=dtype, **fields)
     else:
         if not shape or min(shape) < 0 or dtype is None:
             raise FormatError(f"parameter {name!r} has no complete shape and dtype: {list(shape)}")
         fields.pop("persistable", None)
-        var = Parameter(block, type=kind, name=name, shape=shape, dtype=dtype, **fields)
+        of_parameter = block.program.parameter_type
+        var = of_parameter(block, type=kind, name=name, shape=shape, dtype=dtype, **fields)
     block.vars[name] = var
     return var
 

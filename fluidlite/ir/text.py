@@ -147,11 +147,14 @@ class _TextReader:
         self.block: Block | None = None
 
     def header(self, line: _Line) -> None:
-        """`program random_seed=7`."""
+        """`program random_seed=7 file_version=2006002`."""
         line.need("program")
         if line.has("random_seed"):
             line.need("=")
             self.program._seed = line.integer()
+        if line.has("file_version"):
+            line.need("=")
+            self.program.file_version = line.integer()
 
     def start_block(self, line: _Line) -> None:
         """`block 1 parent=0 forward=3`; the blocks themselves are there already."""

@@ -24,6 +24,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
+from fluidlite.base.flags import PROGRAM_VERSION
 from fluidlite.base.registry import AttrType, Spec
 from fluidlite.ir.attributes import STAMPS, exact_value
 from fluidlite.ir.block import Block
@@ -87,6 +88,7 @@ def program_data(program: Program) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "random_seed": program.random_seed,
+        "file_version": program.file_version,
         "blocks": list(map(_block_data, program.blocks)),
     }
 
@@ -158,6 +160,7 @@ def parse(text: str | bytes) -> Program:
         raise FormatError(f'this JSON is no program: it lacks "format": "{FORMAT}" and "version": {VERSION}')
     program = Program()
     program._seed = _get(data, "random_seed", int, 0)
+    program.file_version = _get(data, "file_version", int, PROGRAM_VERSION)
     blocks = _get(data, "blocks", list)
     if not 0 < len(blocks) <= MAX_BLOCKS:
         raise FormatError(f"a program has 1 to {MAX_BLOCKS} blocks, not {len(blocks)}")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base import flags
 from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError, UnknownOpError
-from fluidlite.ir import proto
 from fluidlite.ir.framework_pb import ProgramDesc
 from fluidlite.ir.proto import serialize_program
 
@@ -84,7 +84,7 @@ def test_saved_models_survive(path: pathlib.Path) -> None:
 def test_recorded_programs_survive() -> None:
     for path in RUNS:
         for data in run_programs(path):
-            if ProgramDesc.FromString(data).version.version > proto.PROGRAM_VERSION:
+            if ProgramDesc.FromString(data).version.version > flags.PROGRAM_VERSION:
                 continue  # 2.x has types of attributes that fluid has not
             assert_keeps(data, serialize_program(fluid.Program.parse_from_string(data)))
 

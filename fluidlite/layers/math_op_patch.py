@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import VarType, is_integer, to_vartype
 from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 
-__all__ = ["monkey_patch_variable"]
+__all__ = ["COMPARISONS", "SCALED", "astype", "constant", "monkey_patch_variable", "scaled", "temporary"]
 
 FAR = 10000000  # fluid's "to the end" of a slice
 
@@ -22,13 +22,15 @@ def _block(var: Variable) -> Any:
     return var.block.program.current_block()
 
 
-def _temporary(var: Variable, dtype: VarType) -> Variable:
+def temporary(var: Variable, dtype: VarType) -> Variable:
+    """A new variable `tmp_N` of the block that is being written."""
     result: Variable = _block(var).create_var(name=unique_name.generate("tmp"), dtype=dtype)
     return result
 
 
-def _scaled(var: Variable, scale: float, bias: float) -> Variable:
-    out = _temporary(var, var.dtype)
+def scaled(var: Variable, scale: float, bias: float) -> Variable:
+    """var * scale + bias, as one `scale`."""
+    out = temporary(var, var.dtype)
     _block(var).append_op(
         type="scale", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"scale": scale, "bias": bias}
     )
@@ -37,7 +39,7 @@ def _scaled(var: Variable, scale: float, bias: float) -> Variable:
 
 def astype(self: Variable, dtype: Any) -> Variable:
     """This variable in another dtype."""
-    out = _temporary(self, to_vartype(dtype))
+    out = temporary(self, to_vartype(dtype))
     _block(self).append_op(
         type="cast",
         inputs={"X": [self]},
@@ -47,12 +49,12 @@ def astype(self: Variable, dtype: Any) -> Variable:
     return out
 
 
-def _constant(var: Variable, value: float, shape: tuple[int, ...]) -> Variable:
+def constant(var: Variable, value: float, shape: tuple[int, ...]) -> Variable:
     """A number as a tensor of var's dtype: of `shape`, or of the batch that var turns out to have.
 
     Further dimensions that are not known become ones, along which the op broadcasts.
     """
-    out = _temporary(var, var.dtype)
+    out = temporary(var, var.dtype)
     at = shape.index(-1) if -1 in shape else -1
     dims = [1 if dim < 0 and index != at else dim for index, dim in enumerate(shape)]
     attrs = {"shape": dims, "value": float(value), "dtype": var.dtype, "force_cpu": False}
@@ -69,15 +71,15 @@ def _constant(var: Variable, value: float, shape: tuple[int, ...]) -> Variable:
     return out
 
 
-_SCALED: dict[str, Callable[[Variable, float], Variable]] = {
-    "__add__": lambda var, value: _scaled(var, 1.0, value),
-    "__radd__": lambda var, value: _scaled(var, 1.0, value),
-    "__sub__": lambda var, value: _scaled(var, 1.0, -value),
-    "__rsub__": lambda var, value: _scaled(var, -1.0, value),
-    "__mul__": lambda var, value: _scaled(var, value, 0.0),
-    "__rmul__": lambda var, value: _scaled(var, value, 0.0),
-    "__div__": lambda var, value: _scaled(var, 1.0 / value, 0.0),
-    "__truediv__": lambda var, value: _scaled(var, 1.0 / value, 0.0),
+SCALED: dict[str, Callable[[Variable, float], Variable]] = {
+    "__add__": lambda var, value: scaled(var, 1.0, value),
+    "__radd__": lambda var, value: scaled(var, 1.0, value),
+    "__sub__": lambda var, value: scaled(var, 1.0, -value),
+    "__rsub__": lambda var, value: scaled(var, -1.0, value),
+    "__mul__": lambda var, value: scaled(var, value, 0.0),
+    "__rmul__": lambda var, value: scaled(var, value, 0.0),
+    "__div__": lambda var, value: scaled(var, 1.0 / value, 0.0),
+    "__truediv__": lambda var, value: scaled(var, 1.0 / value, 0.0),
 }
 _BINARY = {
     "__add__": "elementwise_add",
@@ -101,7 +103,7 @@ _BINARY = {
     "__gt__": "greater_than",
     "__ge__": "greater_equal",
 }
-_COMPARISONS = frozenset(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"))
+COMPARISONS = frozenset(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"))
 
 
 def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
@@ -110,15 +112,15 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
 
     def apply(self: Variable, other: Any) -> Variable:
         integer = is_integer(self.dtype)
-        if isinstance(other, (int, float)) and method in _SCALED and not (integer and "div" in method):
+        if isinstance(other, (int, float)) and method in SCALED and not (integer and "div" in method):
             assert not integer or other == int(other), f"float value {other} cannot convert to integer"
-            return _SCALED[method](self, float(other))
+            return SCALED[method](self, float(other))
         if not isinstance(other, Variable):
-            other = _constant(self, other, self.shape if swapped else (1,))
+            other = constant(self, other, self.shape if swapped else (1,))
         if other.dtype != self.dtype:
             other = astype(other, self.dtype)
         x, y = (other, self) if swapped else (self, other)
-        out = _temporary(self, VarType.BOOL if op_type in _COMPARISONS else self.dtype)
+        out = temporary(self, VarType.BOOL if op_type in COMPARISONS else self.dtype)
         axis = 0 if y.shape and y.shape[0] == -1 else -1
         _block(self).append_op(
             type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs={"axis": axis}
@@ -132,7 +134,7 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
 
 def _negative(self: Variable) -> Variable:
     """Append a `scale` by -1."""
-    return _scaled(self, -1.0, 0.0)
+    return scaled(self, -1.0, 0.0)
 
 
 # ---------------------------------------------------------------------- slicing

@@ -1,0 +1,58 @@
+"""Packages that are doors: names that are imported at first use, so that importing the package is fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fluidlite.base.errors import did_you_mean
+
+__all__ = ["LazyNames"]
+
+
+class LazyNames:
+    """The names of one package, and the modules that they are imported from.
+
+    `homes` maps a module to the names that it has; `new=old` renames one. `modules` are sub-modules of the
+    package. `values` are names that cost nothing.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        homes: Mapping[str, str],
+        modules: str = "",
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.package = package
+        self.homes: dict[str, tuple[str, str]] = {}
+        for module, names in homes.items():
+            for name in names.split():
+                new, _, old = name.partition("=")
+                self.homes[new] = (module, old or new)
+        self.modules = frozenset(modules.split())
+        self.values = dict(values or {})
+
+    def load(self, name: str) -> Any:
+        """The thing that `name` stands for, which the package then keeps; AttributeError with the nearest
+        name.
+        """
+        if name in self.homes:
+            module, old = self.homes[name]
+            value = getattr(importlib.import_module(module), old)
+        elif name in self.modules:
+            value = importlib.import_module(f"{self.package}.{name}")
+        elif name in self.values:
+            value = self.values[name]
+        else:
+            raise AttributeError(
+                f"module {self.package!r} has no attribute {name!r}{did_you_mean(name, self.names())}"
+            )
+        setattr(sys.modules[self.package], name, value)
+        return value
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted({*self.homes, *self.modules, *self.values})

@@ -1,0 +1,52 @@
+"""The 2.x door: write `import fluidlite.paddle as paddle` where a static-graph program said `import paddle`.
+
+It builds the same ops as fluid's names do, those of PaddlePaddle 2.x where these differ: single numbers have
+the shape [], `matmul` is the op matmul_v2. Programs are static from the start; imperative mode is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.lazy import LazyNames
+
+__version__ = "2.6.2"  # the version whose static graph this is
+
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace",
+        "fluidlite.base.flags": "get_flags set_flags",
+        "fluidlite.paddle.device": "XPUPlace get_cuda_rng_state get_cudnn_version get_device "
+        "is_compiled_with_cuda is_compiled_with_xpu set_cuda_rng_state set_device",
+        "fluidlite.paddle.framework": "disable_static enable_static get_default_dtype in_dynamic_mode "
+        "no_grad seed set_default_dtype",
+        "fluidlite.paddle.attributes": "ParamAttr",
+        "fluidlite.paddle.variable": "Tensor",
+    },
+    "amp device distributed framework io metric nn optimizer static tensor vision",
+    {
+        "dtype": VarType,
+        "bool": VarType.BOOL,
+        "uint8": VarType.UINT8,
+        "int8": VarType.INT8,
+        "int16": VarType.INT16,
+        "int32": VarType.INT32,
+        "int64": VarType.INT64,
+        "float16": VarType.FP16,
+        "bfloat16": VarType.BF16,
+        "float32": VarType.FP32,
+        "float64": VarType.FP64,
+        "complex64": VarType.COMPLEX64,
+        "complex128": VarType.COMPLEX128,
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.load(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.names()

@@ -1,0 +1,17 @@
+"""`paddle.amp`: half precision in programs"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.lazy import LazyNames
+
+_NAMES = LazyNames(__name__, {}, "")
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.load(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.names()

@@ -1,0 +1,60 @@
+"""The shape that most functions of the 2.x door have: one op, and its first output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fluidlite import unique_name
+from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.registry import ZERO_DIM_ATTR
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.paddle.programs import begin
+
+__all__ = ["append", "need_variable"]
+
+
+def append(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    dtype: DTypeLike,
+    layer: str | None = None,
+    name: str | None = None,
+    slot: str = "Out",
+    scalar: bool = False,
+    extra: Mapping[str, DTypeLike] | None = None,
+    out: Variable | None = None,
+    stop_gradient: bool = False,
+) -> Any:
+    """Append `op_type` and return its output in `slot`: a temporary of the layer (`layer`, by default called
+    like the op), or `out`.
+
+    `scalar` says that the output has the shape [], where the same op of fluid gives [1]. `extra` are further
+    output slots that the op needs, with their dtypes.
+    """
+    begin()
+    helper = LayerHelper(layer or op_type, name=name)
+    result = out if out is not None else helper.create_variable_for_type_inference(dtype)
+    outputs = {slot: [result]}
+    for other, kind in (extra or {}).items():
+        outputs[other] = [helper.create_variable_for_type_inference(kind)]
+    marks = {ZERO_DIM_ATTR: [slot]} if scalar else {}
+    helper.append_op(type=op_type, inputs=dict(inputs), outputs=outputs, attrs={**(attrs or {}), **marks})
+    if stop_gradient:
+        result.stop_gradient = True
+    return result
+
+
+def named(key: str, var: Variable, dtype: DTypeLike) -> Variable:
+    """A variable `key_N` of the block that `var` is used in: operators of Variables name their results so."""
+    block = var.block.program.current_block()
+    return block.create_var(name=unique_name.generate(key), dtype=dtype)
+
+
+def need_variable(value: Any, what: str, function: str) -> None:
+    """TypeError unless `value` is a Variable."""
+    if not isinstance(value, Variable):
+        raise TypeError(f"The type of '{what}' in {function} must be Variable, but received {type(value)}")

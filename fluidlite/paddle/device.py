@@ -1,0 +1,95 @@
+"""Devices of the 2.x door: places by name. A program runs where its executor's place says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fluidlite.base.place import CPUPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+
+__all__ = [
+    "XPUPlace",
+    "current_place",
+    "get_cuda_rng_state",
+    "get_cudnn_version",
+    "get_device",
+    "is_compiled_with_cuda",
+    "is_compiled_with_xpu",
+    "place_of",
+    "set_cuda_rng_state",
+    "set_device",
+]
+
+
+@dataclass
+class _Chosen:
+    place: Place | None = None
+
+
+_chosen = _Chosen()
+
+
+def current_place() -> Place:
+    """The place that `set_device` chose; without it the first CUDA device, or the host."""
+    if _chosen.place is not None:
+        return _chosen.place
+    return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
+
+
+def set_device(device: str) -> Place:
+    """Let executors that are given no place run on "cpu", "gpu" or "gpu:1". ValueError for another device."""
+    _chosen.place = place_of(device)
+    return _chosen.place
+
+
+def place_of(device: str) -> Place:
+    """The place that "cpu", "gpu" or "gpu:1" means. ValueError for one that is not here."""
+    kind, _, number = device.lower().partition(":")
+    if kind == "cpu" and not number:
+        return CPUPlace()
+    if kind != "gpu" or not (number.isdigit() or not number):
+        raise ValueError(
+            f"The device must be a string which is like 'cpu', 'gpu', 'gpu:0', but received {device!r}"
+        )
+    if not is_compiled_with_cuda():
+        raise ValueError(f"{device!r} needs a CUDA device and CuPy, and there is none here: use 'cpu'")
+    return CUDAPlace(int(number or 0))
+
+
+def get_device() -> str:
+    """The device of `set_device` by name: "cpu", "gpu:0"."""
+    place = current_place()
+    return f"gpu:{place.device_id}" if isinstance(place, CUDAPlace) else "cpu"
+
+
+def get_cudnn_version() -> int | None:
+    """None: convolutions do not go through cuDNN's own version here."""
+    return None
+
+
+def is_compiled_with_xpu() -> bool:
+    """False: there are no kernels for Kunlun's devices."""
+    return False
+
+
+class XPUPlace:
+    """A Kunlun device, which nothing here runs on."""
+
+    def __init__(self, device_id: int) -> None:
+        raise ValueError(
+            f"XPUPlace({device_id}): FluidLite has no kernels for XPU devices; use CPUPlace or CUDAPlace"
+        )
+
+
+def get_cuda_rng_state() -> list[Any]:
+    """The states of the devices' random generators: none, because random numbers are drawn on the host."""
+    return []
+
+
+def set_cuda_rng_state(state_list: list[Any]) -> None:
+    """Take back what `get_cuda_rng_state` gave. ValueError for states of generators that are not here."""
+    if len(state_list) != 0:
+        raise ValueError(
+            f"Length of cuda state list should be equal to the cuda device count, which is "
+            f"{get_cuda_device_count()} with no random generator each, but received {len(state_list)} states"
+        )

@@ -100,3 +100,15 @@ def resizes(fluid: Any) -> Built:
         "grid_sampler": lambda x: layers.grid_sampler(x, wave(x)),
     }
     return layer_group(fluid, (2, 2, 4, 3), made)
+
+
+@case
+def interpolations(fluid: Any) -> Built:
+    layers = fluid.layers
+    made: Dict[str, Layer] = {
+        "cubic": lambda x: layers.interpolate(x, out_shape=[5, 7], resample="BICUBIC"),
+        "cubic_free": lambda x: layers.interpolate(x, [5, 3], resample="BICUBIC", align_corners=False),
+        "linear": lambda x: layers.interpolate(x, scale=1.5, resample="BILINEAR", align_mode=0, name="half"),
+        "nearest": lambda x: layers.interpolate(x, out_shape=[2, 6], resample="NEAREST"),
+    }
+    return layer_group(fluid, (2, 2, 4, 4), made)

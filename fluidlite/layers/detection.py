@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fluidlite.layers.boxes import coding
+from fluidlite.layers.boxes import coding, perspective
 from fluidlite.layers.boxes.coding import *  # noqa: F403
+from fluidlite.layers.boxes.perspective import *  # noqa: F403
 from fluidlite.layers.neural.criteria import sigmoid_focal_loss
 from fluidlite.layers.neural.detection_map import detection_map as detection_map
 
-_FILES = (coding,)
+_FILES = (coding, perspective)
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["sigmoid_focal_loss"]

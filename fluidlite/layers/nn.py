@@ -13,6 +13,8 @@ from fluidlite.layers.arithmetic.compare import logical_and, logical_not, logica
 from fluidlite.layers.arithmetic.elementwise import *  # noqa: F403
 from fluidlite.layers.arithmetic.products import *  # noqa: F403
 from fluidlite.layers.arithmetic.reduce import *  # noqa: F403
+from fluidlite.layers.boxes import regions
+from fluidlite.layers.boxes.regions import *  # noqa: F403
 from fluidlite.layers.flow.debug import py_func
 from fluidlite.layers.neural import conv, criteria, norm, resize, tagging, vision
 from fluidlite.layers.neural.conv import *  # noqa: F403
@@ -39,6 +41,7 @@ _FILES = (
     products,
     random,
     reduce,
+    regions,
     resize,
     search,
     shaping,

@@ -1,0 +1,240 @@
+"""Layers that cut regions of interest out of feature maps, each into the same number of bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.initializer import Normal
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import one_op
+from fluidlite.layers.neural.conv import numbers
+
+__all__ = ["deformable_conv", "deformable_roi_pooling", "prroi_pool", "psroi_pool", "roi_align", "roi_pool"]
+
+_FLOATS = ["float32", "float64"]
+
+
+def _check_types(wanted: type, **values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, wanted):
+            raise TypeError(f"{name} must be {wanted.__name__} type, but is {value!r}")
+
+
+def roi_pool(
+    input: Variable,
+    rois: Variable,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    rois_lod: Variable | None = None,
+) -> Variable:
+    """The maxima of `input` [N, C, H, W] over the bins of regions: [R, C, pooled_height, pooled_width].
+
+    `rois` [R, 4] are (left, top, right, bottom) in pixels, `spatial_scale` of which are one of the input's; a
+    sequence an image, unless `rois_lod` [N + 1] holds the offsets.
+    """
+    helper = LayerHelper("roi_pool")
+    out = helper.create_variable_for_type_inference(input.dtype)
+    places = helper.create_variable_for_type_inference("int32")
+    inputs = {"X": input, "ROIs": rois}
+    if rois_lod is not None:
+        inputs["RoisLod"] = rois_lod
+    helper.append_op(
+        type="roi_pool",
+        inputs=inputs,
+        outputs={"Out": out, "Argmax": places},
+        attrs={"pooled_height": pooled_height, "pooled_width": pooled_width, "spatial_scale": spatial_scale},
+    )
+    return out
+
+
+def roi_align(
+    input: Variable,
+    rois: Variable,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    name: str | None = None,
+    rois_lod: Variable | None = None,
+) -> Variable:
+    """The means of bilinear samples in the bins of regions (Mask R-CNN), regions as `roi_pool` takes them.
+
+    A bin has `sampling_ratio` samples down and as many across; one a pixel where that is not positive.
+    """
+    check_variable_and_dtype(input, "input", _FLOATS, "roi_align")
+    check_variable_and_dtype(rois, "rois", _FLOATS, "roi_align")
+    inputs = {"X": input, "ROIs": rois}
+    if rois_lod is not None:
+        inputs["RoisLod"] = rois_lod
+    attrs = {
+        "pooled_height": pooled_height,
+        "pooled_width": pooled_width,
+        "spatial_scale": spatial_scale,
+        "sampling_ratio": sampling_ratio,
+    }
+    return one_op("roi_align", inputs, attrs, dtype=input.dtype, name=name)
+
+
+def psroi_pool(
+    input: Variable,
+    rois: Variable,
+    output_channels: int,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    name: str | None = None,
+) -> Variable:
+    """The means over the bins of regions, each bin of channels of its own (R-FCN).
+
+    `input` has output_channels * pooled_height * pooled_width channels.
+    """
+    _check_types(int, output_channels=output_channels)
+    _check_types(float, spatial_scale=spatial_scale)
+    _check_types(int, pooled_height=pooled_height, pooled_width=pooled_width)
+    attrs = {
+        "output_channels": output_channels,
+        "spatial_scale": spatial_scale,
+        "pooled_height": pooled_height,
+        "pooled_width": pooled_width,
+    }
+    return one_op("psroi_pool", {"X": input, "ROIs": rois}, attrs, dtype=input.dtype, name=name)
+
+
+def prroi_pool(
+    input: Variable,
+    rois: Variable,
+    spatial_scale: float = 1.0,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    batch_roi_nums: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """The exact means of the bilinear interpolation over the bins of regions, which get gradients too.
+
+    `batch_roi_nums` [N] says how many regions each image has, where `rois` are no sequences.
+    """
+    _check_types(float, spatial_scale=spatial_scale)
+    _check_types(int, pooled_height=pooled_height, pooled_width=pooled_width)
+    inputs = {"X": input, "ROIs": rois}
+    if batch_roi_nums is not None:
+        inputs["BatchRoINums"] = batch_roi_nums
+    attrs = {"spatial_scale": spatial_scale, "pooled_height": pooled_height, "pooled_width": pooled_width}
+    return one_op("prroi_pool", inputs, attrs, dtype=input.dtype, name=name)
+
+
+def deformable_conv(
+    input: Variable,
+    offset: Variable,
+    mask: Variable | None,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    deformable_groups: int | None = None,
+    im2col_step: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    modulated: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A convolution whose filters read the image beside their regular places, and a bias.
+
+    `offset` [N, 2 * deformable_groups * taps, H, W] has (y, x) for each tap of a filter; with `modulated`,
+    `mask` [N, deformable_groups * taps, H, W] has a weight for it.
+    """
+    check_variable_and_dtype(input, "input", _FLOATS, "deformable_conv")
+    check_variable_and_dtype(offset, "offset", _FLOATS, "deformable_conv")
+    check_type(mask, "mask", (Variable, type(None)), "deformable_conv")
+    helper = LayerHelper("deformable_conv", param_attr=param_attr, bias_attr=bias_attr, name=name)
+    if helper.param_attr is False:
+        raise AssertionError("deformable_conv needs its filters: param_attr should not be False here.")
+    channels = input.shape[1]
+    if groups is not None and channels % groups:
+        raise ValueError(
+            f"num_channels must be divisible by groups, but there are {channels} channels and {groups} groups"
+        )
+    size = numbers(filter_size, 2, "filter_size")
+    filters = helper.create_parameter(
+        attr=helper.param_attr,
+        shape=[num_filters, channels // (groups or 1), *size],
+        dtype=input.dtype,
+        default_initializer=Normal(0.0, (2.0 / (size[0] * size[1] * channels)) ** 0.5, 0),
+    )
+    inputs = {"Input": input, "Filter": filters, "Offset": offset}
+    if modulated:
+        inputs["Mask"] = mask
+    out = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op(
+        type="deformable_conv" if modulated else "deformable_conv_v1",
+        inputs=inputs,
+        outputs={"Output": out},
+        attrs={
+            "strides": numbers(stride, 2, "stride"),
+            "paddings": numbers(padding, 2, "padding"),
+            "dilations": numbers(dilation, 2, "dilation"),
+            "groups": groups or 1,
+            "deformable_groups": deformable_groups or 1,
+            "im2col_step": im2col_step or 64,
+        },
+    )
+    return helper.append_bias_op(out, dim_start=1, dim_end=2)
+
+
+def deformable_roi_pooling(
+    input: Variable,
+    rois: Variable,
+    trans: Variable,
+    no_trans: bool = False,
+    spatial_scale: float = 1.0,
+    group_size: Sequence[int] = [1, 1],
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    part_size: Sequence[int] | None = None,
+    sample_per_part: int = 1,
+    trans_std: float = 0.1,
+    position_sensitive: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The means over the bins of regions, each bin moved by `trans` [R, 2 * classes, *part_size], in
+    `trans_std` of the region's size.
+
+    `position_sensitive`: each part of a region, of `group_size`, has channels of its own.
+    """
+    for value, key in ((input, "input"), (rois, "rois"), (trans, "trans")):
+        check_variable_and_dtype(value, key, _FLOATS, "deformable_roi_pooling")
+    check_type(group_size, "group_size", (list, tuple), "deformable_roi_pooling")
+    if part_size is None:
+        part_size = [pooled_height, pooled_width]
+    check_type(part_size, "part_size", (list, tuple), "deformable_roi_pooling")
+    for key, pair in (("group_size", group_size), ("part_size", part_size)):
+        if len(pair) != 2:
+            raise ValueError(f"The {key}'s length must be 2. Received: {list(pair)}")
+    channels = input.shape[1]
+    if position_sensitive:
+        channels //= group_size[0] * group_size[1]
+    helper = LayerHelper("deformable_psroi_pooling", name=name)
+    out = helper.create_variable_for_type_inference(input.dtype)
+    counts = helper.create_variable_for_type_inference("int32")
+    helper.append_op(
+        type="deformable_psroi_pooling",
+        inputs={"Input": input, "ROIs": rois, "Trans": trans},
+        outputs={"Output": out, "TopCount": counts},
+        attrs={
+            "no_trans": no_trans,
+            "spatial_scale": spatial_scale,
+            "output_dim": channels,
+            "group_size": group_size,
+            "pooled_height": pooled_height,
+            "pooled_width": pooled_width,
+            "part_size": part_size,
+            "sample_per_part": sample_per_part,
+            "trans_std": trans_std,
+        },
+    )
+    return out

@@ -1,0 +1,57 @@
+"""What the ops on regions of interest share: shapes, and the image that each region belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Lod, Spec
+
+__all__ = ["check_regions", "images_by_counts", "images_by_offsets", "pooled_spec", "round_half_away"]
+
+
+def check_regions(op: str, image: Spec, rois: Spec, columns: int = 4) -> None:
+    """Raises ShapeError unless the image is (N, C, H, W) and the regions have `columns` numbers each."""
+    if len(image.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] not in (-1, columns):
+        raise ShapeError(
+            f"op {op!r}: the image must have 4 dimensions and ROIs shape [R, {columns}], but they are "
+            f"{list(image.shape)} and {list(rois.shape)}"
+        )
+
+
+def pooled_spec(op: str, image: Spec, rois: Spec, channels: int, height: int, width: int) -> Spec:
+    """(R, channels, height, width) for the regions of an image; ShapeError where they do not fit."""
+    check_regions(op, image, rois)
+    if height <= 0 or width <= 0:
+        raise ShapeError(f"op {op!r}: a region must have at least one bin, but has {height} x {width}")
+    return image.with_shape((rois.shape[0], channels, height, width))
+
+
+def images_by_offsets(xp: Any, op: str, regions: int, images: int, lod: Lod, tensor: Any = None) -> Array:
+    """The number of the image of each region: from the offsets in a tensor, else from the last LoD level."""
+    if tensor is None and not lod:
+        raise ShapeError(f"op {op!r}: ROIs has no level of detail, which says how many belong to each image")
+    offsets = xp.asarray(lod[-1] if tensor is None else tensor).reshape(-1)
+    if len(offsets) != images + 1 or int(offsets[-1]) != regions:
+        raise ShapeError(
+            f"op {op!r}: offsets {offsets.tolist()} divide the regions, but there are {images} images and "
+            f"{regions} regions"
+        )
+    return xp.searchsorted(offsets[1:], xp.arange(regions), side="right")
+
+
+def images_by_counts(xp: Any, op: str, regions: int, images: int, counts: Array) -> Array:
+    """The number of the image of each region, from how many regions each image has."""
+    ends = xp.cumsum(counts.reshape(-1))
+    if len(ends) != images or int(ends[-1]) != regions:
+        raise ShapeError(
+            f"op {op!r}: the images have {counts.tolist()} regions, but there are {images} images and "
+            f"{regions} regions"
+        )
+    return xp.searchsorted(ends, xp.arange(regions), side="right")
+
+
+def round_half_away(xp: Any, x: Array) -> Array:
+    """The nearest whole number, halves away from zero as C's `round`; NumPy's takes the even one."""
+    return xp.trunc(x + xp.copysign(x.dtype.type(0.5), x))

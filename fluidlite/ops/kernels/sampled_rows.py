@@ -1,0 +1,113 @@
+"""Weighted sums of pixels, for ops that read images between the pixels or average them over regions.
+
+An image (N, C, H, W) is held as a table with a row of C channels for each pixel. What an op reads is then a
+sparse matrix times that table, and the gradient of the image the transposed matrix times the gradient: all
+regions, bins and channels at once, and no scatter-add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+
+__all__ = ["RowSampler", "bilinear_corners", "entries_of", "image_of_pixels", "pixels_of", "region_sampler"]
+
+
+def pixels_of(xp: Any, image: Array) -> Array:
+    """(N, C, H, W) as a table of N * H * W rows."""
+    return xp.ascontiguousarray(image.transpose(0, 2, 3, 1)).reshape(-1, image.shape[1])
+
+
+def image_of_pixels(xp: Any, table: Array, shape: tuple[int, ...]) -> Array:
+    """A table of pixels as an image of `shape` (N, C, H, W)."""
+    n, c, h, w = shape  # n may be -1
+    return xp.ascontiguousarray(table.reshape(n, h, w, c).transpose(0, 3, 1, 2))
+
+
+class RowSampler:
+    """Sums of the rows of a table: sum m has the entries k with owners[k] = m, weights[k] * table[rows[k]].
+
+    `owners` ascend. Entries of weight 0 are dropped.
+    """
+
+    def __init__(
+        self, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
+    ) -> None:
+        kept = weights != 0
+        owners, rows, weights = owners[kept], rows[kept], weights[kept]
+        starts = xp.zeros(sums + 1, "int64")
+        starts[1:] = xp.cumsum(xp.bincount(owners, minlength=sums))
+        self.matrix = _csr_matrix(xp)((weights, rows, starts), shape=(sums, table_rows))
+
+    def read(self, table: Array) -> Array:
+        """(sums, C) from a table (rows, C)."""
+        return self.matrix @ table
+
+    def spread(self, gradient: Array) -> Array:
+        """The gradient of the table, from that of what `read` gave."""
+        return self.matrix.T @ gradient
+
+
+def _csr_matrix(xp: Any) -> Any:
+    # imported when it is called: SciPy is slow to start, and few programs need it
+    if xp is np:
+        from scipy import sparse  # type: ignore[import-untyped]
+    else:
+        from cupyx.scipy import sparse  # type: ignore[import-not-found,no-redef]
+    return sparse.csr_matrix
+
+
+def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_count: int) -> RowSampler:
+    """Sums over bins of regions whose weights are products: (R, P, H) down and (R, Q, W) across.
+
+    Sum (r, p, q) is that over y and x of down[r, p, y] * across[r, q, x] * image[images[r, p, q], y, x];
+    `images` is (R, P, Q), or broadcasts to that.
+    """
+    (regions, high, height), (wide, width) = down.shape, across.shape[1:]
+    (y_bins, ys), (x_bins, xs) = (xp.nonzero(part.reshape(-1, part.shape[2])) for part in (down, across))
+    y_counts = xp.bincount(y_bins, minlength=regions * high)
+    x_counts = xp.bincount(x_bins, minlength=regions * wide)
+    counts = (y_counts.reshape(regions, high, 1) * x_counts.reshape(regions, 1, wide)).reshape(-1)
+    owners, within = entries_of(xp, counts)
+    # entry k of a bin is the pair (k // columns, k % columns) of its nonzero weights down and across
+    y_owners = owners // wide
+    x_owners = owners // (high * wide) * wide + owners % wide
+    columns = x_counts[x_owners]
+    y = (xp.cumsum(y_counts) - y_counts)[y_owners] + within // columns
+    x = (xp.cumsum(x_counts) - x_counts)[x_owners] + within % columns
+    weights = down.reshape(-1, height)[y_bins, ys][y] * across.reshape(-1, width)[x_bins, xs][x]
+    read = xp.broadcast_to(images, (regions, high, wide)).reshape(-1)[owners]
+    rows = (read * height + ys[y]) * width + xs[x]
+    return RowSampler(xp, owners, rows, weights, counts.size, image_count * height * width)
+
+
+def entries_of(xp: Any, counts: Array) -> tuple[Array, Array]:
+    """For owners with `counts` entries each: the owner of every entry, and its number within the owner's."""
+    ends = xp.cumsum(counts)
+    number = xp.arange(int(counts.sum()))
+    owners = xp.searchsorted(ends, number, side="right")  # CuPy's repeat takes no array of counts
+    return owners, number - (ends - counts)[owners]
+
+
+def bilinear_corners(xp: Any, y: Array, x: Array, height: int, width: int) -> Any:
+    """The four pixels around points, in a new last axis: flat places in the image, weights, and how these
+    change with y and with x.
+
+    Corners outside the image have the weight 0, and stand at the image's border.
+    """
+    top, left = xp.floor(y), xp.floor(x)
+    below, right = y - top, x - left
+    ones = xp.ones_like(y)
+    rows = xp.stack([top, top, top + 1, top + 1], axis=-1)
+    columns = xp.stack([left, left + 1, left, left + 1], axis=-1)
+    down = xp.stack([1 - below, 1 - below, below, below], axis=-1)
+    across = xp.stack([1 - right, right, 1 - right, right], axis=-1)
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    rows, columns = xp.clip(rows, 0, height - 1), xp.clip(columns, 0, width - 1)
+    places = (rows * width + columns).astype("int64")
+    by_y = xp.stack([-ones, -ones, ones, ones], axis=-1) * across * inside
+    by_x = xp.stack([-ones, ones, -ones, ones], axis=-1) * down * inside
+    return places, down * across * inside, by_y, by_x

@@ -33,6 +33,7 @@ from fluidlite.executor.plan.plan import FeedSpec, Plan, Remark, Target
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
+from fluidlite.executor.run.half import computes_in_single
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -159,7 +160,7 @@ class PlanBuilder:
     def _lower(self, op: Operator) -> bool:
         if op.sub_blocks():
             return self._lower_blocks(op)
-        rule = rule_for(op)
+        rule = None if self.target.on_host and computes_in_single(op) else rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way

@@ -13,6 +13,7 @@ from fluidlite.base.errors import EOFException, FluidError, KernelError, Unknown
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
+from fluidlite.executor.run.half import in_single
 from fluidlite.ir.operator import Operator
 
 __all__ = ["RunContext", "Kernel", "detach", "unpack"]
@@ -57,7 +58,9 @@ class Kernel:
         if definition.compute is None and not definition.communicates:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
         self.op, self.definition = op, definition
-        self.function: Callable[..., Any] = definition.compute or carry_out
+        self.function: Callable[..., Any] = carry_out
+        if definition.compute is not None:
+            self.function = in_single(op, definition.compute)
         if op.attrs.get(ZERO_DIM_ATTR):
             self.function = self._without_dims(self.function, op.attrs[ZERO_DIM_ATTR])
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)

@@ -76,10 +76,11 @@ _TO_NUMPY: dict[VarType, np.dtype[Any]] = {
     VarType.SIZE_T: np.dtype(np.uint64),
     VarType.UINT8: np.dtype(np.uint8),
     VarType.INT8: np.dtype(np.int8),
+    VarType.BF16: np.dtype(np.float32),  # NumPy has no bfloat16: see fluidlite.executor.run.half
     VarType.COMPLEX64: np.dtype(np.complex64),
     VarType.COMPLEX128: np.dtype(np.complex128),
 }
-_TO_VARTYPE = {dtype: vartype for vartype, dtype in _TO_NUMPY.items()}
+_TO_VARTYPE = {dtype: vartype for vartype, dtype in _TO_NUMPY.items() if vartype != VarType.BF16}
 _TO_VARTYPE[np.dtype(np.uint16)] = VarType.INT16  # as in 1.8
 
 
@@ -100,6 +101,8 @@ def to_vartype(dtype: DTypeLike) -> VarType:
         return dtype
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return VarType(dtype)
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return VarType.BF16
     try:
         return _TO_VARTYPE[np.dtype(dtype)]
     except (KeyError, TypeError):
@@ -111,7 +114,7 @@ convert_np_dtype_to_dtype_ = to_vartype
 
 def is_float(dtype: VarType) -> bool:
     """True if `dtype` holds real numbers, so that gradients make sense."""
-    return dtype in (VarType.FP16, VarType.FP32, VarType.FP64)
+    return dtype in (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64)
 
 
 def is_integer(dtype: VarType) -> bool:

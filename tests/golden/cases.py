@@ -34,10 +34,18 @@ class Run:
 
 @dataclass
 class Built:
-    """The runs of every step, in order, and the runs that follow the last step."""
+    """The runs of every step, in order, and the runs that follow the last step.
+
+    `unrun` are programs that are compared and not run, as 1.8.5 has no kernels for them on the CPU.
+    """
 
     steps: list[Run]
     after: list[Run] = field(default_factory=list)
+    unrun: list[Any] = field(default_factory=list)
+
+    def all_runs(self) -> list[Run]:
+        """The runs, then those of `unrun`, which are fed nothing."""
+        return self.steps + self.after + [Run(program, {}, []) for program in self.unrun]
 
 
 def case(build: Build) -> Build:

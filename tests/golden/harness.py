@@ -93,6 +93,7 @@ class Golden:
         self.meta: dict[str, Any] = json.loads(self.arrays["meta"].tobytes().decode())
         self.runs: list[dict[str, Any]] = self.meta["runs"]
         self.step_runs: int = self.meta["step_runs"]
+        self.last_run = len(self.runs) - self.meta.get("unrun", 0)
         self.scalar = [1]  # what a single number is, as in 1.8.5; 2.6.2 gives it no dimensions
 
     def program(self, index: int | None) -> bytes:
@@ -198,7 +199,7 @@ def replay(fluid: Any, golden: Golden) -> None:
         for index in range(golden.step_runs):
             again.run(index, step)
     again.compare_persistables("final")
-    for number, index in enumerate(range(golden.step_runs, len(golden.runs))):
+    for number, index in enumerate(range(golden.step_runs, golden.last_run)):
         again.run(index, 0)
         again.compare_persistables(f"after{number}")
 
@@ -385,7 +386,7 @@ def build_differences(fluid: Any, golden: Golden) -> list[str]:
     built: Built
     built, startup = construct(fluid, load_cases()[golden.name])
     lines = list(program_differences(fluid, "startup", startup, golden.program(None), golden.meta["startup"]))
-    for index, run in enumerate(built.steps + built.after):
+    for index, run in enumerate(built.all_runs()):
         lines += program_differences(
             fluid, f"program {index}", run.program, golden.program(index), golden.runs[index]
         )

@@ -187,7 +187,8 @@ class Moments:
 
 def record(built: Built, startup: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Run the case: the arrays for the file, and what `meta` says."""
-    records = [RunRecord(run) for run in built.steps + built.after]
+    records = [RunRecord(run) for run in built.all_runs()]
+    last = len(built.steps) + len(built.after)
     exe, rng, scope = fluid.Executor(fluid.CPUPlace()), np.random.RandomState(11), fluid.Scope()
     moments = Moments([startup] + [one.run.program for one in records], scope)
     with fluid.scope_guard(scope):
@@ -197,7 +198,7 @@ def record(built: Built, startup: Any) -> tuple[dict[str, np.ndarray], dict[str,
             for one in records[: len(built.steps)]:
                 one.step(exe, rng, step)
         moments.add("final")
-        for number, one in enumerate(records[len(built.steps) :]):
+        for number, one in enumerate(records[len(built.steps) : last]):
             one.step(exe, rng, STEPS)
             moments.add(f"after{number}")
     arrays = dict(moments.arrays, startup=program_bytes(startup))
@@ -206,6 +207,7 @@ def record(built: Built, startup: Any) -> tuple[dict[str, np.ndarray], dict[str,
     return arrays, {
         "steps": STEPS,
         "step_runs": len(built.steps),
+        "unrun": len(built.unrun),
         "persistables": moments.index,
         "startup": python_side(startup),
         "runs": [one.meta() for one in records],

@@ -1,0 +1,112 @@
+"""Half precision: the one place that decides how it is computed.
+
+NumPy stores float16, but computes in it element by element and has no BLAS for it (a product of two matrices
+of 256 x 256 takes 75 times as long as in float32), and it has no bfloat16 at all. So on the host an op of
+half precision computes in float32: its inputs are widened, its kernel runs, and the outputs that are declared
+to be of half precision are rounded. A GPU does the same inside of a product or a sum.
+
+bfloat16 is float32 with 16 bits cut off. Its values are held in float32 arrays and rounded after each op,
+which saves no memory. On a device, float16 is left to CuPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.registry import EMPTY_VAR, WithLod
+from fluidlite.ir.operator import Operator
+from fluidlite.values.tensor import SelectedRows
+
+__all__ = ["as_bfloat16", "computes_in_single", "in_single"]
+
+_MOVES = frozenset(
+    name + gradient
+    for name in (
+        "assign",
+        "fill_zeros_like",
+        "flatten",
+        "flatten2",
+        "reshape",
+        "reshape2",
+        "split",
+        "squeeze",
+        "squeeze2",
+        "transpose",
+        "transpose2",
+        "unsqueeze",
+        "unsqueeze2",
+    )
+    for gradient in ("", "_grad")
+)
+"""Ops that put elements elsewhere and compute nothing: their results need no rounding."""
+
+
+def computes_in_single(op: Operator) -> bool:
+    """True if an op has variables of half precision, and computes with them."""
+    if op.type in _MOVES:
+        return False
+    names = (*op.input_arg_names, *op.output_arg_names)
+    return any(_dtype(op, name) in (VarType.FP16, VarType.BF16) for name in names)
+
+
+def _dtype(op: Operator, name: str) -> VarType | None:
+    var = None if name == EMPTY_VAR else op.block._find_var_recursive(name)
+    return None if var is None else var._dtype
+
+
+def in_single(op: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel `function` of `op`, computing in float32 where that is of half precision."""
+    definition = op.definition
+    if definition is None or not computes_in_single(op):
+        return function
+    dtypes = {slot: [_dtype(op, name) for name in names] for slot, names in op.outputs.items()}
+
+    def computed(**arguments: Any) -> dict[str, Any]:
+        returned = function(**{name: _widened(value) for name, value in arguments.items()})
+        return {
+            slot: _rounded_slot(value, dtypes.get(slot, []))
+            for slot, value in definition.by_slot(returned).items()
+        }
+
+    return computed
+
+
+def _widened(value: Any) -> Any:
+    """A float16 array, or those in a list or in rows of a gradient, as float32; anything else as it is."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float32) if value.dtype == np.float16 else value
+    if isinstance(value, SelectedRows):
+        return SelectedRows(value.ids, value.height(), _widened(value.array))
+    return [_widened(item) for item in value] if isinstance(value, list) else value
+
+
+def _rounded_slot(value: Any, dtypes: list[VarType | None]) -> Any:
+    if isinstance(value, list):
+        return [_rounded(item, dtype) for item, dtype in zip(value, dtypes, strict=False)]
+    return _rounded(value, dtypes[0] if dtypes else None)
+
+
+def _rounded(value: Any, dtype: VarType | None) -> Any:
+    """An output as its variable's type has it."""
+    if isinstance(value, WithLod):
+        return WithLod(_rounded(value.value, dtype), value.lod)
+    if isinstance(value, SelectedRows):
+        return SelectedRows(value.ids, value.height(), _rounded(value.array, dtype))
+    if getattr(value, "dtype", None) != np.float32:
+        return value
+    if dtype == VarType.FP16:
+        with np.errstate(over="ignore"):  # beyond 65504 is infinity: the scale of the loss watches for it
+            return value.astype(np.float16)
+    return as_bfloat16(value) if dtype == VarType.BF16 else value
+
+
+def as_bfloat16(value: Any) -> Any:
+    """A float32 array rounded to the nearest numbers of bfloat16, ties to even, in a new float32 array."""
+    bits = value.view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
+    # adding may carry a NaN over into infinity or zero
+    return np.where(value == value, rounded.astype(np.uint32).view(np.float32), value)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from fluidlite.base.imported_names import imported_names
+
 _NAMES = {
     "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
     "datasets": "FetchHandler",
@@ -17,7 +19,10 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
+_imported = imported_names(__name__)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'fluidlite.executor' has no attribute {name!r}")
+        return _imported(name)
     return getattr(importlib.import_module(f"fluidlite.executor.{_HOMES[name]}"), name)

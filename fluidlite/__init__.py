@@ -12,6 +12,10 @@ __version__ = "0.1.0"
 
 # name -> module that has it; imported at first use, so that `import fluidlite` stays fast
 _NAMES = {
+    "fluidlite.dygraph": "disable_dygraph disable_imperative enable_dygraph enable_imperative load_dygraph "
+    "save_dygraph BCELoss BatchNorm BilinearTensorProduct Conv2D Conv2DTranspose Conv3D Conv3DTranspose "
+    "Dropout Embedding GRUUnit GroupNorm InstanceNorm L1Loss Layer LayerNorm Linear MSELoss NCE NLLLoss "
+    "PRelu Pool2D SpectralNorm TreeConv",
     "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program "
     "default_startup_program device_guard "
     "name_scope program_guard in_dygraph_mode load_op_library",
@@ -37,7 +41,7 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 # the modules that fluid had, and `distributed` and `errors`
 _DOORS = (
     "annotations average backward clip communicator compiler contrib core data_feed_desc data_feeder "
-    "dataloader dataset debugger default_scope_funcs distribute_lookup_table distributed errors "
+    "dataloader dataset debugger default_scope_funcs distribute_lookup_table distributed dygraph errors "
     "evaluator executor framework graphviz incubate initializer input install_check io layer_helper "
     "layer_helper_base layers lod_tensor log_helper metrics nets op optimizer parallel_executor "
     "param_attr profiler proto reader regularizer transpiler unique_name wrapped_decorator"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["deprecated"]
 
@@ -29,3 +31,7 @@ def deprecated(since: str, instead: str, extra_message: str = "") -> Callable[[A
         return wrapper
 
     return decorate
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

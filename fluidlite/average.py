@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["WeightedAverage"]
 
@@ -54,3 +56,7 @@ class WeightedAverage:
         if self.numerator is None:
             raise ValueError("There is no data to be averaged in WeightedAverage.")
         return self.numerator / self.denominator
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
 from fluidlite.ir.program import Program, default_main_program, name_scope
@@ -307,3 +308,6 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
 ClipByValue = GradientClipByValue
 ClipByNorm = GradientClipByNorm
 ClipByGlobalNorm = GradientClipByGlobalNorm
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

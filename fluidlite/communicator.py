@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.strategies import DistributedMode
 from fluidlite.executor.comm.background.communicator import (
     AsyncCommunicator,
@@ -89,3 +90,7 @@ def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: M
     raise ValueError(
         f"a communicator's mode is one of DistributedMode's SYNC, ASYNC, HALF_ASYNC and GEO, not {mode!r}"
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,9 +6,10 @@ import functools
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.base.strategies import (
     BuildStrategy,
@@ -240,3 +241,7 @@ def draw(program: Program, path: str) -> None:
     unfinished = target.with_name(target.name + ".tmp")
     draw_block_graphviz(program.global_block(), path=str(unfinished))
     unfinished.replace(target)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.backward.rules import GradientContext
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
     CPUPlace,
@@ -292,3 +293,7 @@ def init_gflags(arguments: Sequence[str]) -> bool:
 
 def init_devices(*unused: Any) -> None:
     """Devices are found when a place is first used."""
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

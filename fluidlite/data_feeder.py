@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace, cpu_places, cuda_places
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
@@ -246,3 +247,7 @@ class DataFeeder:
                 )
 
         return rounds if multi_devices else singles
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
 from fluidlite.values.tensor import LoDTensor
@@ -364,3 +365,7 @@ def _unpack(data: bytes) -> Samples:
     return Samples(
         [Field(values, offsets) for values, offsets in zip(arrays[::2], arrays[1::2], strict=True)]
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import flags
+from fluidlite.base.imported_names import imported_names
 from fluidlite.compat.desc import shown
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
@@ -128,3 +129,7 @@ def _colour(name: str, highlights: frozenset[str]) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

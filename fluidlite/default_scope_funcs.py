@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.values.scope import Scope
 
 __all__ = ["enter_local_scope", "find_var", "get_cur_scope", "leave_local_scope", "scoped_function", "var"]
@@ -58,3 +59,7 @@ def scoped_function(func: Callable[[], Any]) -> Any:
         return func()
     finally:
         leave_local_scope()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

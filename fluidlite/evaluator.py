@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite import metrics, unique_name
 from fluidlite.base.dtypes import Array
+from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
@@ -197,3 +198,7 @@ class DetectionMAP(metrics.DetectionMAP, Evaluator):
         self.helper.set_variable_initializer(has_state, initializer=Constant(value=0))
         has_state.stop_gradient = True
         return has_state
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -11,6 +11,7 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
     CPUPlace,
@@ -104,10 +105,13 @@ def _current_expected_place() -> Place:
     return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
 
 
+_imported = imported_names(__name__)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("_main_program_", "_startup_program_"):
         return default_main_program() if name == "_main_program_" else default_startup_program()
-    raise AttributeError(f"module 'fluidlite.framework' has no attribute {name!r}")
+    return _imported(name)
 
 
 def _full_name_scope() -> str:

@@ -7,7 +7,9 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["Edge", "Graph", "GraphPreviewGenerator", "Node", "Rank", "crepr"]
 
@@ -175,3 +177,7 @@ class GraphPreviewGenerator:
         """An arrow; `highlight` colours it."""
         highlight = kwargs.pop("highlight", False)
         return self.graph.edge(source, target, **{"color": "#00000" if not highlight else "orange", **kwargs})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -329,3 +330,6 @@ TruncatedNormal = TruncatedNormalInitializer
 Xavier = XavierInitializer
 MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

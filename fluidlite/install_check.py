@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fluidlite import optimizer, unique_name
+from fluidlite.base.imported_names import imported_names
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.layers.arithmetic.products import fc
@@ -35,3 +38,7 @@ def run_check() -> None:
     import sys
 
     sys.stdout.write(f"FluidLite works on {exe.place}.\n")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

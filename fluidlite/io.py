@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.reader import DataLoader, PyReader, default_collate_fn
 from fluidlite.reading.decorators import (
@@ -79,3 +82,6 @@ __all__ = [
     "shuffle",
     "xmap_readers",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layer_helper_base import LayerHelperBase
@@ -129,3 +130,7 @@ class LayerHelper(LayerHelperBase):
         out = self.create_variable_for_type_inference(dtype=input_var.dtype)
         self.append_op(type=kind, inputs={"X": [input_var]}, outputs={"Out": [out]}, attrs=attrs)
         return out
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

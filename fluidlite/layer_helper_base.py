@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
@@ -212,3 +213,7 @@ class _NormOps:
         squares = self.step("pow", self.step("abs", x), factor=2.0)
         total = self.step("reduce_sum", squares, what="sum", dim=axes, keep_dim=False, reduce_all=reduce_all)
         return self.step("pow", total, out, factor=0.5)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

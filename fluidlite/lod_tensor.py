@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.imported_names import imported_names
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["create_lod_tensor", "create_random_int_lodtensor"]
@@ -60,3 +61,7 @@ def create_random_int_lodtensor(
     rows = sum(recursive_seq_lens[-1])
     data = np.random.randint(low, high + 1, size=[rows, *base_shape]).astype("int64")
     return create_lod_tensor(data, recursive_seq_lens, place)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["get_logger"]
 
@@ -16,3 +19,7 @@ def get_logger(name: str, level: int, fmt: str | None = None) -> logging.Logger:
     if fmt:
         logger.handlers[0].setFormatter(logging.Formatter(fmt=fmt))
     return logger
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.average import is_number, is_number_or_matrix
 from fluidlite.base.dtypes import Array
+from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
@@ -374,3 +375,7 @@ def object_table(gt_label: Variable, gt_box: Variable, gt_difficult: Variable | 
     """Label, difficulty (if given) and box of each object in one tensor of the boxes' dtype."""
     columns = [gt_label] if gt_difficult is None else [gt_label, gt_difficult]
     return concat([*(cast(x=column, dtype=gt_box.dtype) for column in columns), gt_box], axis=1)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.elementwise import elementwise_mul, scale
@@ -211,3 +212,7 @@ def _join_heads(x: Variable) -> Variable:
     return reshape(
         x=turned, shape=[int(dim) for dim in (*turned.shape[:2], turned.shape[2] * turned.shape[3])]
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

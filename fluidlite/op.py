@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import UnknownOpError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import Place
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.operator import Operator as ProgramOperator
@@ -112,3 +113,6 @@ class OperatorFactory:
 
 
 Operator = OperatorFactory()
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace, CUDAPlace, is_compiled_with_cuda
 from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.compiler import CompiledProgram
@@ -96,3 +97,7 @@ class ParallelExecutor:
         self._exe._plans.clear()
         if self._compiled_program._runner is not None:
             self._compiled_program._runner.devices.drop()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.initializer import Constant, Initializer, Xavier
 from fluidlite.regularizer import WeightDecayRegularizer
@@ -115,3 +116,7 @@ class WeightNormParamAttr(ParamAttr):
             gradient_clip=gradient_clip,
         )
         self.dim = dim
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CUDAPlace, array_module
 
 __all__ = ["cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
@@ -153,3 +154,7 @@ def write_trace(events: list[TimedOp], path: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf8") as file:
         json.dump(content, file)
     os.replace(temporary, path)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.errors import ReaderError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace
 from fluidlite.data_feeder import DataFeeder
 from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
@@ -379,3 +380,7 @@ class PyReader(_Loader):
     def decorate_batch_generator(self, reader: SampleSource, places: Any = None) -> None:
         """Take data from a generator of batches."""
         self._loader.set_batch_generator(reader, places)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

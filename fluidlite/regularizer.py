@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable
@@ -111,3 +112,6 @@ def _regularized(param: Any, grad: Any, regularization: Any) -> Any:
 
 L1Decay = L1DecayRegularizer
 L2Decay = L2DecayRegularizer
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["generate", "guard", "switch"]
 
@@ -56,3 +59,7 @@ def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[No
         yield
     finally:
         switch(old)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["signature_safe_contextmanager", "wrap_decorator"]
 
@@ -22,3 +24,6 @@ def wrap_decorator(decorator_func: Callable[[Any], Any]) -> Callable[[Any], Any]
 
 signature_safe_contextmanager = wrap_decorator(contextlib.contextmanager)
 """`contextlib.contextmanager` under the name that fluid's programs import."""
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

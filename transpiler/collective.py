@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.transpiler.modes.grad_allreduce import GradAllReduceMode
 from fluidlite.transpiler.modes.local_sgd import LocalSgdMode
@@ -131,3 +132,7 @@ class MultiThread(GradAllReduce):
         together = _EVERYTHING if trans_mode == "fuse_all_reduce" else 0
         super().__init__(nrings, bucket_bytes or together)
         self.trans_mode = trans_mode
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
@@ -296,3 +297,7 @@ def _count(trainers: Any) -> int:
     if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
         raise TranspilerError(f"trainers should be how many there are, not {trainers!r}")
     return trainers
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
@@ -116,3 +118,7 @@ class GeoSgdTranspiler(DistributeTranspiler):
     def vars_overview(self) -> VarsDistributed:
         """Every parameter, its slices, and their servers."""
         return parameters_only(self.placement)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["memory_optimize", "release_memory"]
 
@@ -32,3 +34,7 @@ def _say(name: str) -> None:
         DeprecationWarning,
         stacklevel=3,
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

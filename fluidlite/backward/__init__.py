@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fluidlite.backward.append import _as_list, _find_loss_op_, append_backward, calc_gradient, gradients  # noqa: F401
 from fluidlite.backward.append import _get_no_grad_set_name as _get_no_grad_set_name
+from fluidlite.base.imported_names import imported_names
 from fluidlite.compat.backward import (  # noqa: F401
     _addup_repetitive_outputs_,
     _all_in_set_,
@@ -32,3 +35,6 @@ from fluidlite.compat.backward import (  # noqa: F401
 )
 
 __all__ = ["append_backward", "gradients"]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

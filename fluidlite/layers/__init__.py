@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 
 # Every file is loaded before the stars: importing one later would put the module in the place of a function
 # of its name.
@@ -41,3 +44,6 @@ _FILES = (
     "tensor",
 )
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__] + ["utils"]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -4,6 +4,9 @@ subject.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.layers.arithmetic.compare import (
     equal,
     greater_equal,
@@ -88,3 +91,6 @@ __all__ = [
     "switch_case",
     "while_loop",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

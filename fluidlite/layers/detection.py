@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.layers.boxes import coding, perspective
 from fluidlite.layers.boxes.coding import *  # noqa: F403
 from fluidlite.layers.boxes.perspective import *  # noqa: F403
@@ -11,3 +14,6 @@ from fluidlite.layers.neural.detection_map import detection_map as detection_map
 _FILES = (coding, perspective)
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["sigmoid_focal_loss"]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

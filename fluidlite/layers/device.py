@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fluidlite import unique_name
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
@@ -24,3 +27,7 @@ def get_places(device_count: int | None = None, device_type: str | None = None) 
         attrs={name: value for name, value in attrs.items() if value is not None},
     )
     return out
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -5,10 +5,11 @@ files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType, to_vartype
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import Place
 from fluidlite.base.registry import Spec
 from fluidlite.framework import Program, default_main_program, default_startup_program
@@ -155,3 +156,7 @@ def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> Non
     if load_as_fp16 is not None:
         attrs["load_as_fp16"] = load_as_fp16
     LayerHelper("load", out=out).append_op(type="load", inputs={}, outputs={"Out": [out]}, attrs=attrs)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

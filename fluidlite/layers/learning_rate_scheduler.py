@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
@@ -150,3 +151,7 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
                     learning_rate = fill_constant(shape=[1], dtype="float32", value=float(learning_rate))
                 assign(learning_rate, rate)
         return rate
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
@@ -403,3 +404,7 @@ def _erased(helper: LayerHelper, var: Variable, tokens: Sequence[int]) -> Variab
         type="sequence_erase", inputs={"X": [var]}, outputs={"Out": [out]}, attrs={"tokens": list(tokens)}
     )
     return out
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType, is_integer, to_vartype
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.variable import Variable
 
 __all__ = ["COMPARISONS", "SCALED", "astype", "constant", "monkey_patch_variable", "scaled", "temporary"]
@@ -297,3 +298,7 @@ def monkey_patch_variable() -> None:
     )
     for name, method in methods.items():
         setattr(Variable, name, method)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
@@ -71,3 +74,7 @@ def auc(
             outputs={"AUC": [out], "StatPosOut": [pair[0]], "StatNegOut": [pair[1]]},
         )
     return overall, recent, states
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

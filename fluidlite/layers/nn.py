@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.layers.arithmetic import (
     activations,
     elementwise,
@@ -50,3 +53,6 @@ _FILES = (
 )
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -127,3 +128,7 @@ def cumsum(
     check_type(x, "x", Variable, "cumsum")
     attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
     return _unchecked("cumsum", x, {key: value for key, value in attrs.items() if value is not None})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

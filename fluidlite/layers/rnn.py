@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.layers.recurrence import decode_helpers, decoders, recurrent
 from fluidlite.layers.recurrence.decode_helpers import *  # noqa: F403
 from fluidlite.layers.recurrence.decoders import *  # noqa: F403
@@ -10,3 +13,6 @@ from fluidlite.layers.recurrence.rnn_cells import GRUCell, LSTMCell, RNNCell, rn
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "rnn"]
 __all__ += [*decode_helpers.__all__, *decoders.__all__, *recurrent.__all__]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

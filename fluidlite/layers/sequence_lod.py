@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import DTypeLike, to_vartype
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -237,3 +238,7 @@ def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
         x, "x", ["float32", "float64", "int8", "int32", "int64"], "fluid.layers.sequence_reverse"
     )
     return one_op("sequence_reverse", {"X": x}, dtype=x.dtype, name=name, slot="Y")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

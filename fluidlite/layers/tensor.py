@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
@@ -278,3 +279,7 @@ def arange(
 ) -> Variable:
     """`start`, `start + step`, ... up to but without `end`, float32 unless `dtype` says otherwise."""
     return range(start, end, step, "float32" if dtype is None else dtype)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

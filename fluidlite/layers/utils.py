@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_dtype, convert_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import fill_constant, has_variable
@@ -203,3 +204,7 @@ def _dimension(dim: Any, index: int, op_type: str) -> Variable:
         f"(When type of shape in{op_type}is list or tuple.)",
     )
     return cast(x=dim, dtype="int32") if convert_dtype(dim.dtype) == "int64" else dim
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

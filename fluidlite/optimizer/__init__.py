@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.optimizer.adaptive import (
     AdadeltaOptimizer,
     AdagradOptimizer,
@@ -62,3 +65,6 @@ __all__ = [
     "RecomputeOptimizer",
     "SGDOptimizer",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

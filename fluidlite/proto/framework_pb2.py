@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper  # type: ignore[import-untyped]
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.framework_pb import ATTR_TYPES, declared
 
 __all__ = ["AttrType", "BlockDesc", "OpDesc", "ProgramDesc", "VarDesc", "VarType", "Version"]
@@ -20,3 +21,6 @@ AttrType: Any = EnumTypeWrapper(ProgramDesc.DESCRIPTOR.file.enum_types_by_name["
 """The enumeration of attribute types; its members are names of this module (`framework_pb2.INT`)."""
 
 globals().update({name: number for name, number in ATTR_TYPES.items() if not name.startswith("_")})
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

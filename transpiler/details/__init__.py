@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.show.code import block_to_code, program_to_code
 from fluidlite.show.code import op_code as op_to_code
 from fluidlite.show.code import variable_code as variable_to_code
@@ -24,3 +27,6 @@ __all__ = [
     "variable_to_code",
     "wait_server_ready",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

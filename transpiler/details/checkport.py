@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["wait_server_ready"]
 
@@ -33,3 +35,7 @@ def _listens(endpoint: str) -> bool:
     except OSError:
         return False
     return True
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.transpiler.parts.edits import drop_ops
@@ -27,3 +29,7 @@ def find_op_by_output_arg(block: Block, arg_name: str, reverse: bool = False) ->
     if not found:
         return -1
     return found[-1] if reverse else found[0]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.abstract import abstract
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["DataGenerator", "MultiSlotDataGenerator", "MultiSlotStringDataGenerator"]
 
@@ -156,3 +157,7 @@ def _check_field(name: Any, values: Any) -> None:
         raise ValueError(f"elements{type(values)} must be in list type")
     if not values:
         raise ValueError("the elements of each field can not be empty, you need padding it in process().")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

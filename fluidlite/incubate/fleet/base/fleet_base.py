@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.mode import Mode
@@ -178,3 +179,7 @@ class DistributedOptimizer:
         no_grad_set: Any = None,
     ) -> Any:
         """Write backward pass and updates, and make this process's program of all."""
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

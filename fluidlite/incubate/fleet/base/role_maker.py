@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.incubate.fleet.base.general_roles import GeneralRoleMaker
 from fluidlite.incubate.fleet.base.mpi_roles import MPIRoleMaker, MPISymetricRoleMaker
 from fluidlite.incubate.fleet.base.roles import (
@@ -22,3 +25,6 @@ __all__ = [
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -6,10 +6,11 @@ import json
 import logging
 import os
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import io
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.fleet_base import DistributedOptimizer, Fleet
@@ -416,3 +417,6 @@ def _is_dgc(optimizer: Any) -> bool:
 
 
 fleet = Collective()
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

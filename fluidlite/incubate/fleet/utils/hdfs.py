@@ -7,9 +7,10 @@ import posixpath
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.base.imported_names import imported_names
 
 __all__ = ["HDFSClient"]
 
@@ -184,3 +185,7 @@ class HDFSClient:
             self.delete(target)
         self.makedirs(dest_dir)
         return self._run("-put", local_dir, dest_dir)[0]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

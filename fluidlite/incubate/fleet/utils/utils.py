@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format
 
 from fluidlite.base.errors import FormatError
+from fluidlite.base.imported_names import imported_names
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.ir.program import Program
 from fluidlite.proto import framework_pb2
@@ -146,3 +147,7 @@ def _spelled(kind: Any) -> str:
 def graphviz(block: Any, output_dir: str = "", filename: str = "debug") -> None:
     """Draw a block as `filename.dot`, for Graphviz."""
     draw_block_graphviz(block, path=os.path.join(output_dir, f"{filename}.dot"))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

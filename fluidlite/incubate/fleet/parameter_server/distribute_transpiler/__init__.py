@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import io
+from fluidlite.base.imported_names import imported_names
 from fluidlite.communicator import Communicator
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
@@ -292,3 +293,6 @@ class TranspilerOptimizer(DistributedOptimizer):
 
 
 fleet = DistributedTranspiler()
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import did_you_mean
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 
@@ -320,3 +321,7 @@ class StrategyFactory:
     def create_geo_strategy(update_frequency: int = 100) -> GeoStrategy:
         """A new `GeoStrategy`."""
         return GeoStrategy(update_frequency)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -1,0 +1,14 @@
+"""`fluid.dygraph.checkpoint`: states of layers as files. Refused when used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.dygraph.refused import REFUSED
+
+_REFUSED = REFUSED["checkpoint"]
+__all__ = _REFUSED.names
+
+
+def __getattr__(name: str) -> Any:
+    return _REFUSED.get(name)

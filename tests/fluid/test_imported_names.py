@@ -1,0 +1,77 @@
+"""Names that fluid's modules had only imported, and the names of imperative mode."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.base.errors import UnsupportedError
+from fluidlite.base.imported_names import _READ_OFF
+from fluidlite.dygraph.refused import REFUSED, WHY
+
+
+@pytest.mark.parametrize("door", sorted(_READ_OFF))
+def test_every_imported_name_can_be_read(door):
+    module = importlib.import_module(door)
+    for name in _READ_OFF[door].split():
+        assert getattr(module, name) is getattr(module, name)  # the same each time, whatever it is
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = module.no_such_name
+
+
+def test_they_are_the_names_themselves():
+    assert fluid.layers.Variable is fluid.framework.Variable
+    assert fluid.layers.core is fluid.core
+    assert fluid.layers.nn.concat is fluid.layers.concat
+    assert fluid.executor.Program is fluid.Program
+    assert fluid.framework.core is fluid.core
+    assert fluid.io.np is np
+    with pytest.raises(AttributeError, match="did you mean 'concat'"):
+        _ = fluid.layers.nn.concta
+
+
+def test_imperative_mode_says_why_it_is_not_there():
+    class Net(fluid.dygraph.Layer):
+        def __init__(self):
+            self.made = True
+
+    for use in (fluid.dygraph.guard, fluid.enable_dygraph, fluid.enable_imperative, Net):
+        with pytest.raises(UnsupportedError, match="static graphs only"):
+            use()
+    with pytest.raises(AssertionError, match="static graphs only"):  # what 1.8.5 raises out of that mode
+        fluid.dygraph.to_variable(np.ones(1))
+    assert fluid.dygraph.enabled() is False
+    fluid.disable_dygraph()  # what there is already
+
+
+@pytest.mark.parametrize("module", sorted(REFUSED))
+def test_each_module_of_imperative_mode_has_its_names(module):
+    found = importlib.import_module(f"fluidlite.dygraph.{module}")
+    for name in REFUSED[module].names:
+        assert getattr(found, name) is getattr(fluid.dygraph, name)
+        with pytest.raises(UnsupportedError, match=WHY):
+            getattr(found, name)(1, key=2)
+        assert isinstance(getattr(found, name), type) == (name in REFUSED[module].classes)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = found.no_such_name
+
+
+def test_no_grad_changes_nothing():
+    assert fluid.dygraph.no_grad(abs) is abs
+    with fluid.dygraph.no_grad():
+        assert not fluid.in_dygraph_mode()
+
+
+def test_parallel_environment_is_read_from_the_launcher(monkeypatch):
+    for name, value in {
+        "PADDLE_TRAINERS_NUM": "2",
+        "PADDLE_TRAINER_ID": "1",
+        "FLAGS_selected_gpus": "3",
+        "PADDLE_TRAINER_ENDPOINTS": "a:1,b:2",
+        "PADDLE_CURRENT_ENDPOINT": "b:2",
+    }.items():
+        monkeypatch.setenv(name, value)
+    found = fluid.dygraph.ParallelEnv()
+    assert (found.nranks, found.local_rank, found.dev_id) == (2, 1, 3)
+    assert (found.current_endpoint, found.trainer_endpoints) == ("b:2", ["a:1", "b:2"])

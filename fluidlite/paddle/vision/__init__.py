@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(__name__, {}, "transforms")
 
 
 def __getattr__(name: str) -> Any:

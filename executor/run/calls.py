@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -48,7 +50,7 @@ class KernelCall:
         """True if the op's kernel sets a level of detail by itself."""
         if op.definition is None or op.definition.compute is None:
             return False
-        return "WithLod" in op.definition.compute.__code__.co_names
+        return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
 
     def bind(self, interpreter: Interpreter) -> None:
         """Fix scope, place and random source."""
@@ -265,3 +267,11 @@ class BlockCall:
         self.interpreter.run_op(self.op, frame)
         result = [detach(frame.find(name), values) for name in self.outputs]
         return result + [frame.lod(name) for name in self.outputs] if self.with_lod else result
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The names that a function and the comprehensions and functions within it refer to."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
-from fluidlite.layers.boxes import coding, perspective
+from fluidlite.layers.boxes import coding, perspective, proposals, targets
 from fluidlite.layers.boxes.coding import *  # noqa: F403
 from fluidlite.layers.boxes.perspective import *  # noqa: F403
+from fluidlite.layers.boxes.proposals import *  # noqa: F403
+from fluidlite.layers.boxes.targets import *  # noqa: F403
 from fluidlite.layers.neural.criteria import sigmoid_focal_loss
 from fluidlite.layers.neural.detection_map import detection_map as detection_map
 
-_FILES = (coding, perspective)
+_FILES = (coding, perspective, proposals, targets)
 __all__ = [name for module in _FILES for name in module.__all__]
 __all__ += ["sigmoid_focal_loss"]
 

@@ -69,7 +69,7 @@ def _check(type: str, Input: Spec, Offset: Spec, Mask: Spec | None, Filter: Spec
 
 
 class _Samples(NamedTuple):
-    """What the taps read of some images, (image, place, deformable group, tap) each, and how that changes."""
+    """Samples of some images, (image, place, deformable group, tap) each, and their derivatives."""
 
     values: RowSampler  # masked
     unmasked: RowSampler
@@ -130,7 +130,7 @@ class _Layer:
         return row.astype(dtype), column.astype(dtype)
 
     def columns(self, read: Array) -> Array:
-        """What was read, as a matrix for each group: (groups, images * places, taps * C / groups)."""
+        """The samples as a matrix for each group: (groups, images * places, taps * C / groups)."""
         groups, channels = self.attrs["groups"], self.image[1]
         by_tap = read.reshape(-1, self.parts, self.taps, channels // self.parts).swapaxes(1, 2)
         by_group = by_tap.reshape(-1, self.taps, groups, channels // groups).transpose(2, 0, 1, 3)

@@ -115,7 +115,7 @@ class _Pool:
         return down[:, None], across
 
     def _places(self, axis: int) -> Array:
-        """Where samples stand along an axis (1: down, 0: across); the last dimension is the bin's samples."""
+        """Places of the samples along an axis (1: down, 0: across); the last dimension is a bin's samples."""
         bins, count = self.bins[1 - axis], self.attrs["sample_per_part"]
         size = self.sizes[:, axis] / bins
         shape = [1, 1, -1, 1] if axis == 1 else [1, 1, 1, -1]

@@ -211,8 +211,8 @@ class _Precise:
         return self.sampler(self.down.integral(), self.across.integral())
 
     def change(self, table: Array, weighted: Array, bins: tuple[int, int, int]) -> list[Array]:
-        """How the loss changes with each bin's left, top, right, bottom, by its integral; (R, high, wide)
-        each.
+        """Derivatives of the loss by each bin's left, top, right, bottom, through its integral; (R, high,
+        wide) each.
         """
         down, across = self.down.integral(), self.across.integral()
         sides = [

@@ -92,7 +92,7 @@ def _inside(xp: Any, y: Array, x: Array, ys: Array, xs: Array) -> Array:
 
 
 def _straightened(xp: Any, X: Array, ROIs: Array, lod: Lod, attrs: Attrs) -> tuple[RowSampler, Array, Array]:
-    """What reads the rectangles' pixels, which of them (R, P) have a source, and the maps."""
+    """The sampler of the rectangles' pixels, True for those (R, P) with a source, and the maps."""
     n, _, height, width = X.shape
     images = images_by_offsets(xp, "roi_perspective_transform", len(ROIs), n, lod)
     corners = ROIs * ROIs.dtype.type(attrs["spatial_scale"])

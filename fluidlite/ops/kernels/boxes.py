@@ -9,7 +9,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["areas", "overlaps"]
+__all__ = ["areas", "codes", "overlaps"]
 
 
 def areas(boxes: Array, normalized: bool) -> Array:
@@ -37,3 +37,13 @@ def overlaps(xp: Any, left: Array, right: Array, normalized: bool) -> Array:
     # nothing divides by the zero of two empty boxes, whose intersection is 0 as well
     both /= xp.where(union == 0, union.dtype.type(1), union)
     return both
+
+
+def codes(xp: Any, boxes: Array, targets: Array) -> Array:
+    """(N, 4): where targets lie relative to boxes of whole pixels: offsets of the centers, in sizes of the
+    box, and logarithms of the sizes' ratios.
+    """
+    one, half = boxes.dtype.type(1), boxes.dtype.type(0.5)
+    sizes, target_sizes = boxes[:, 2:] - boxes[:, :2] + one, targets[:, 2:] - targets[:, :2] + one
+    centers, target_centers = boxes[:, :2] + half * sizes, targets[:, :2] + half * target_sizes
+    return xp.concatenate(((target_centers - centers) / sizes, xp.log(target_sizes / sizes)), axis=1)

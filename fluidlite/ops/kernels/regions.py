@@ -1,14 +1,27 @@
-"""What the ops on regions of interest share: shapes, and the image that each region belongs to."""
+"""Parts that the ops on regions of interest share: shapes, and the image that each region belongs to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Lod, Spec
+from fluidlite.base.registry import Lod, Spec, WithLod
+from fluidlite.values.tensor import host
 
-__all__ = ["check_regions", "images_by_counts", "images_by_offsets", "pooled_spec", "round_half_away"]
+__all__ = [
+    "images_of",
+    "joined",
+    "rows_lod",
+    "check_regions",
+    "images_by_counts",
+    "images_by_offsets",
+    "pooled_spec",
+    "round_half_away",
+]
 
 
 def check_regions(op: str, image: Spec, rois: Spec, columns: int = 4) -> None:
@@ -55,3 +68,20 @@ def images_by_counts(xp: Any, op: str, regions: int, images: int, counts: Array)
 def round_half_away(xp: Any, x: Array) -> Array:
     """The nearest whole number, halves away from zero as C's `round`; NumPy's takes the even one."""
     return xp.trunc(x + xp.copysign(x.dtype.type(0.5), x))
+
+
+def images_of(lod: Lod, *slots: Array) -> Iterator[tuple[Array, ...]]:
+    """The rows of each image, on the host, by the last level of detail."""
+    values = [host(slot) for slot in slots]
+    for start, end in zip(lod[-1][:-1], lod[-1][1:], strict=True):
+        yield tuple(value[start:end] for value in values)
+
+
+def rows_lod(parts: Sequence[Array]) -> Lod:
+    """The level of detail of the images' rows, one after the other."""
+    return ((0, *(int(end) for end in np.cumsum([len(part) for part in parts]))),)
+
+
+def joined(xp: Any, parts: Sequence[Array]) -> WithLod:
+    """The images' rows, one after the other."""
+    return WithLod(xp.asarray(np.concatenate(parts)), rows_lod(parts))

@@ -1,0 +1,219 @@
+"""Proposals of a region proposal network, and their way through the levels of a feature pyramid.
+
+On the host, as in PaddlePaddle, whatever the device: what comes out has a size that the scores decide.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.detection.boxes import check_boxes
+from fluidlite.ops.kernels.boxes import areas
+from fluidlite.ops.kernels.regions import rows_lod
+from fluidlite.ops.kernels.suppression import kept_boxes
+from fluidlite.ops.signatures import with_attrs
+from fluidlite.values.tensor import host
+
+Attrs: TypeAlias = "dict[str, Any]"
+
+_INT, _FLOAT = required(AttrType.INT), required(AttrType.FLOAT)
+_LARGEST_STRETCH = np.float32(math.log(1000.0 / 16.0))  # a box grows by no more than this, in logarithms
+
+# ------------------------------------------------------------------ generate_proposals
+_ATTRS = {
+    "pre_nms_topN": _INT,
+    "post_nms_topN": _INT,
+    "nms_thresh": _FLOAT,
+    "min_size": _FLOAT,
+    "eta": _FLOAT,
+}
+generate_proposals = Op(
+    "generate_proposals",
+    "Scores BboxDeltas ImInfo Anchors Variances -> RpnRois RpnRoiProbs RpnRoisLod?",
+    attrs=_ATTRS,
+    lod=None,
+)
+
+
+@generate_proposals.shape
+def _(Scores: Spec, BboxDeltas: Spec, ImInfo: Spec, Anchors: Spec) -> dict[str, Spec]:
+    for slot, spec, rank in (("Scores", Scores, 4), ("BboxDeltas", BboxDeltas, 4), ("ImInfo", ImInfo, 2)):
+        if len(spec.shape) != rank:
+            raise ShapeError(
+                f"op 'generate_proposals': {slot} must have {rank} dimensions, but has shape "
+                f"{list(spec.shape)}"
+            )
+    if Scores.shape[1] >= 0 <= BboxDeltas.shape[1] != 4 * Scores.shape[1]:
+        raise ShapeError(
+            f"op 'generate_proposals': Scores{list(Scores.shape)} has {Scores.shape[1]} anchors a place, so "
+            f"BboxDeltas{list(BboxDeltas.shape)} must have {4 * Scores.shape[1]} channels"
+        )
+    return {
+        "RpnRois": Scores.with_shape((-1, 4)),
+        "RpnRoiProbs": Scores.with_shape((-1, 1)),
+        "RpnRoisLod": Spec((-1,), VarType.INT64),
+    }
+
+
+def _decoded(anchors: Array, deltas: Array, variances: Array) -> Array:
+    """Boxes of codes relative to anchors; ends belong to the box."""
+    one, half = np.float32(1), np.float32(0.5)
+    sizes = anchors[:, 2:] - anchors[:, :2] + one
+    centers = variances[:, :2] * deltas[:, :2] * sizes + (anchors[:, :2] + half * sizes)
+    stretch = np.exp(np.minimum(variances[:, 2:] * deltas[:, 2:], _LARGEST_STRETCH))
+    halves = stretch * sizes / 2
+    return np.concatenate((centers - halves, centers + halves - one), axis=1)
+
+
+def _large_enough(boxes: Array, min_size: float, info: Array) -> Array:
+    """True for boxes whose sides in the image before it was scaled reach `min_size`, with a center in it."""
+    height, width, scale = info
+    wide, high = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    least = max(np.float32(min_size), np.float32(1))
+    center_x, center_y = boxes[:, 0] + (wide + 1) / 2, boxes[:, 1] + (high + 1) / 2
+    large = (wide / scale + 1 >= least) & (high / scale + 1 >= least)
+    return large & (center_x <= width) & (center_y <= height)
+
+
+def _best_first(scores: Array, most: int) -> Array:
+    """The places of the `most` largest scores (all if not positive), in their order."""
+    if 0 < most < len(scores):
+        best = np.argpartition(-scores, most - 1)[:most]
+        return best[np.argsort(-scores[best], kind="stable")]
+    return np.argsort(-scores, kind="stable")
+
+
+def _proposals_of_image(
+    scores: Array, deltas: Array, anchors: Array, variances: Array, info: Array, attrs: Attrs
+) -> tuple[Array, Array]:
+    """Boxes and scores (R, 1) of one image, best first; inputs have a row an anchor."""
+    order = _best_first(scores, attrs["pre_nms_topN"])
+    boxes = _decoded(anchors[order], deltas[order], variances[order])
+    limits = np.array([info[1], info[0]] * 2, boxes.dtype) - 1
+    boxes = np.maximum(np.minimum(boxes, limits), 0)
+    large = _large_enough(boxes, attrs["min_size"], info)
+    boxes, best = boxes[large], scores[order][large]
+    if attrs["nms_thresh"] > 0:  # else 1.8.5 gives all of them, whatever post_nms_topN is
+        most = attrs["post_nms_topN"] if attrs["post_nms_topN"] > 0 else -1
+        kept = kept_boxes(boxes, attrs["nms_thresh"], False, attrs["eta"], most)
+        boxes, best = boxes[kept], best[kept]
+    return boxes, best[:, None]
+
+
+@generate_proposals.kernel
+@with_attrs(_ATTRS)
+def _(
+    xp: Any, Scores: Array, BboxDeltas: Array, ImInfo: Array, Anchors: Array, Variances: Array, attrs: Attrs
+) -> dict[str, Any]:
+    count = len(Scores)
+    scores = host(Scores).transpose(0, 2, 3, 1).reshape(count, -1)
+    deltas = host(BboxDeltas).transpose(0, 2, 3, 1).reshape(count, -1, 4)
+    anchors, variances = host(Anchors).reshape(-1, 4), host(Variances).reshape(-1, 4)
+    found = [
+        _proposals_of_image(*one, attrs)
+        for one in zip(
+            scores, deltas, [anchors] * count, [variances] * count, host(ImInfo)[:, :3], strict=True
+        )
+    ]
+    rois, probabilities = zip(*found, strict=True)
+    lod = rows_lod(rois)
+    return {
+        "RpnRois": WithLod(xp.asarray(np.concatenate(rois)), lod),
+        "RpnRoiProbs": WithLod(xp.asarray(np.concatenate(probabilities)), lod),
+        "RpnRoisLod": xp.asarray(np.array(lod[0][1:], np.int64)),
+    }
+
+
+# ------------------------------------------------------------------ distribute_fpn_proposals
+_LEVELS = {"min_level": _INT, "max_level": _INT, "refer_level": _INT, "refer_scale": _INT}
+distribute_fpn_proposals = Op(
+    "distribute_fpn_proposals", "FpnRois -> MultiFpnRois* RestoreIndex", attrs=_LEVELS, lod=None
+)
+
+
+@distribute_fpn_proposals.shape
+def _(FpnRois: Spec, min_level: int, max_level: int) -> dict[str, Any]:
+    check_boxes("distribute_fpn_proposals", "FpnRois", FpnRois)
+    if not 0 < min_level <= max_level:
+        raise ShapeError(
+            f"op 'distribute_fpn_proposals': min_level is {min_level} and max_level {max_level}, wanted 0 < "
+            f"min_level <= max_level"
+        )
+    level = Spec((-1, 4), FpnRois.dtype, FpnRois.lod_level)
+    return {
+        "MultiFpnRois": [level] * (max_level - min_level + 1),
+        "RestoreIndex": Spec((-1, 1), VarType.INT32),
+    }
+
+
+def _levels_of(rois: Array, attrs: Attrs) -> Array:
+    """The level of each region by the root of its area (Lin et al. 2017, equation 1)."""
+    empty = (rois[:, 2] < rois[:, 0]) | (rois[:, 3] < rois[:, 1])
+    side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, normalized=False)))
+    level = np.floor(np.log2(side / attrs["refer_scale"] + rois.dtype.type(1e-6)) + attrs["refer_level"])
+    return np.clip(level, attrs["min_level"], attrs["max_level"])
+
+
+@distribute_fpn_proposals.kernel
+@with_attrs(_LEVELS)
+def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, attrs: Attrs) -> dict[str, Any]:
+    if not FpnRois_lod:
+        raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
+    rois, offsets = host(FpnRois), np.array(FpnRois_lod[-1])
+    levels = _levels_of(rois, attrs)
+    parts = [np.flatnonzero(levels == level) for level in range(attrs["min_level"], attrs["max_level"] + 1)]
+    order = np.concatenate(parts)
+    restore = np.empty((len(order), 1), np.int32)
+    restore[order, 0] = np.arange(len(order))
+    lods = [(tuple(int(end) for end in np.searchsorted(part, offsets)),) for part in parts]
+    return {
+        "MultiFpnRois": [WithLod(xp.asarray(rois[part]), lod) for part, lod in zip(parts, lods, strict=True)],
+        "RestoreIndex": xp.asarray(restore),
+    }
+
+
+# ------------------------------------------------------------------ collect_fpn_proposals
+collect_fpn_proposals = Op(
+    "collect_fpn_proposals",
+    "MultiLevelRois* MultiLevelScores* -> FpnRois",
+    attrs={"post_nms_topN": _INT},
+    lod=None,
+    dynamic=True,
+)
+
+
+@collect_fpn_proposals.shape
+def _(MultiLevelRois: list[Spec], MultiLevelScores: list[Spec], post_nms_topN: int) -> Spec:
+    if len(MultiLevelRois) != len(MultiLevelScores):
+        raise ShapeError(
+            f"op 'collect_fpn_proposals': there are {len(MultiLevelRois)} MultiLevelRois, but "
+            f"{len(MultiLevelScores)} MultiLevelScores"
+        )
+    for rois in MultiLevelRois:
+        check_boxes("collect_fpn_proposals", "MultiLevelRois", rois)
+    return Spec((post_nms_topN, 4), MultiLevelRois[0].dtype, MultiLevelRois[0].lod_level)
+
+
+@collect_fpn_proposals.kernel
+def _(
+    xp: Any,
+    MultiLevelRois: list[Array],
+    MultiLevelScores: list[Array],
+    MultiLevelRois_lod: list[Lod],
+    post_nms_topN: int,
+) -> WithLod:
+    rois, scores = (
+        np.concatenate([host(part) for part in level]) for level in (MultiLevelRois, MultiLevelScores)
+    )
+    counts = [np.diff(lod[-1]) for lod in MultiLevelRois_lod]
+    images = np.concatenate([np.repeat(np.arange(len(count)), count) for count in counts])
+    best = np.argsort(-scores.reshape(-1), kind="stable")[:post_nms_topN]
+    best = best[np.argsort(images[best], kind="stable")]
+    ends = np.cumsum(np.bincount(images[best], minlength=len(counts[0])))
+    return WithLod(xp.asarray(rois[best]), ((0, *(int(end) for end in ends)),))

@@ -19,7 +19,8 @@ from fluidlite.layers.arithmetic.reduce import *  # noqa: F403
 from fluidlite.layers.boxes import regions
 from fluidlite.layers.boxes.regions import *  # noqa: F403
 from fluidlite.layers.flow.debug import py_func
-from fluidlite.layers.neural import conv, criteria, norm, resize, tagging, vision
+from fluidlite.layers.neural import click_through, conv, criteria, norm, resize, tagging, vision
+from fluidlite.layers.neural.click_through import *  # noqa: F403
 from fluidlite.layers.neural.conv import *  # noqa: F403
 from fluidlite.layers.neural.criteria import *  # noqa: F403
 from fluidlite.layers.neural.norm import *  # noqa: F403
@@ -35,6 +36,7 @@ from fluidlite.layers.tensors.shaping import *  # noqa: F403
 
 _FILES = (
     activations,
+    click_through,
     conv,
     criteria,
     elementwise,

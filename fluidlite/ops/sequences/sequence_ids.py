@@ -106,7 +106,8 @@ topk_avg = Op(
 
 @topk_avg.shape
 def _(X: Spec, ROW: Spec, topks: list[int], channel_num: int) -> tuple[Spec, Spec]:
-    return Spec((ROW.shape[0], channel_num * len(topks)), X.dtype), Spec((-1,), VarType.INT32)
+    # level 0, as PaddlePaddle declares it, whatever ROW has
+    return Spec((ROW.shape[0], channel_num * len(topks)), X.dtype, 0), Spec((-1,), VarType.INT32)
 
 
 def _best(xp: Any, scores: Array, count: int) -> Array:

@@ -63,7 +63,9 @@ class _Sums:
         """Let a variable begin as zero."""
         self.helper.set_variable_initializer(var, Constant(value=0.0, force_cpu=True))
 
-    def op(self, type: str, inputs: dict[str, Any], out: Variable, attrs: dict[str, Any] | None = None) -> None:
+    def op(
+        self, type: str, inputs: dict[str, Any], out: Variable, attrs: dict[str, Any] | None = None
+    ) -> None:
         """Append an op."""
         self.helper.append_op(type=type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
 

@@ -14,7 +14,8 @@ from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.tensors.shaping import reshape, slice
+from fluidlite.layers.tensors.indexing import slice
+from fluidlite.layers.tensors.shaping import reshape
 
 __all__ = [
     "fused_elemwise_activation",
@@ -308,10 +309,7 @@ def tdm_child(
     helper = LayerHelper("tdm_child")
     check_dtype(dtype, "dtype", ["int32", "int64"], "fluid.contrib.layers.tdm_child")
     info = helper.create_parameter(
-        attr=param_attr,
-        shape=[node_nums, 3 + child_nums],
-        dtype=dtype,
-        default_initializer=Constant(0),
+        attr=param_attr, shape=[node_nums, 3 + child_nums], dtype=dtype, default_initializer=Constant(0)
     )
     info.stop_gradient = True
     child, mask = (helper.create_variable_for_type_inference(dtype=dtype) for _ in range(2))
@@ -397,10 +395,10 @@ def _check_layers(negatives: Sequence[int], nodes: Sequence[int]) -> None:
             )
 
 
-def _by_layer(vars: list[Variable], counts: list[int]) -> tuple[list[Variable], ...]:
+def _by_layer(vars: list[Variable], counts: list[int]) -> tuple[Any, Any, Any]:
     """[batch, all layers] -> [batch, nodes of the layer, 1] for each variable and layer."""
     ends = np.cumsum(counts).tolist()
-    found: tuple[list[Variable], ...] = tuple([] for _ in vars)
+    found: tuple[list[Variable], list[Variable], list[Variable]] = ([], [], [])
     for count, end in zip(counts, ends, strict=True):
         parts = [slice(var, axes=[1], starts=[end - count], ends=[end]) for var in vars]
         for part, layers in zip(parts, found, strict=True):
@@ -447,7 +445,9 @@ def rank_attention(
     param = helper.create_parameter(attr=rank_param_attr, shape=rank_param_shape, dtype=dtype)
     param.stop_gradient = False
     out = helper.create_variable_for_type_inference(dtype)
-    helper.create_variable_for_type_inference(dtype, stop_gradient=True)  # fluid declares it, and never uses it
+    helper.create_variable_for_type_inference(
+        dtype, stop_gradient=True
+    )  # fluid declares it, and never uses it
     helper.append_op(
         type="rank_attention",
         inputs={"X": input, "RankOffset": rank_offset, "RankParam": param},

@@ -7,147 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike
-from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.arithmetic.elementwise import elementwise_add, elementwise_mul
-from fluidlite.layers.arithmetic.products import matmul
+from fluidlite.ir.variable import Variable
+from fluidlite.layers.arithmetic.elementwise import elementwise_mul
 from fluidlite.layers.neural.norm import dropout
-from fluidlite.layers.ops import sigmoid, tanh
+from fluidlite.layers.recurrence.rnn_units import BasicGRUUnit, BasicLSTMUnit
 from fluidlite.layers.recurrence.static_rnn import StaticRNN
 from fluidlite.layers.sequence_lod import sequence_mask
 from fluidlite.layers.tensor import reverse
-from fluidlite.layers.tensors.constants import fill_constant
 from fluidlite.layers.tensors.search import shape as shape_of
-from fluidlite.layers.tensors.shaping import reshape, split, transpose
+from fluidlite.layers.tensors.shaping import reshape, transpose
 from fluidlite.layers.tensors.variables import concat
 from fluidlite.param_attr import ParamAttr
 
 __all__ = ["BasicGRUUnit", "BasicLSTMUnit", "basic_gru", "basic_lstm"]
 
 Activation = Callable[[Variable], Variable]
-
-
-class _Unit:
-    """One step of a recurrence; its parameters are made at the first call, when the input's width is known."""
-
-    def __init__(
-        self, name_scope: str, hidden_size: int, param_attr: Any, bias_attr: Any, dtype: DTypeLike
-    ) -> None:
-        self._full_name = unique_name.generate(f"{name_scope}/{type(self).__name__}")
-        self._helper = LayerHelper(type(self).__name__, name=self._full_name)
-        self._hidden_size = hidden_size
-        self._param_attr, self._bias_attr = param_attr, bias_attr
-        self._dtype = dtype
-        self._parameters: dict[str, Parameter] = {}
-
-    def full_name(self) -> str:
-        """The name that the parameters' names begin with."""
-        return self._full_name
-
-    def parameters(self) -> list[Parameter]:
-        """The parameters; none before the first call."""
-        return list(self._parameters.values())
-
-    def _make(self, part: str, shape: list[int], is_bias: bool = False, suffix: str = "") -> None:
-        """A parameter; `suffix` goes to the end of a name that the user gave."""
-        attr = ParamAttr._to_attr(self._bias_attr if is_bias else self._param_attr)
-        if suffix and isinstance(attr, ParamAttr) and attr.name is not None:
-            attr = copy.deepcopy(attr)
-            attr.name = f"{attr.name}_{suffix}"
-        self._parameters[part] = self._helper.create_parameter(
-            attr=attr, shape=shape, dtype=self._dtype, is_bias=is_bias
-        )
-
-    def _affine(self, parts: list[Variable], part: str) -> Variable:
-        product = matmul(concat(parts, 1), self._parameters[part + "_weight"])
-        return elementwise_add(product, self._parameters[part + "_bias"])
-
-
-class BasicGRUUnit(_Unit):
-    """One step of a gated recurrent unit (Cho et al., 2014): `unit(input, pre_hidden)`, [batch, width] each.
-
-    Parameters
-    ----------
-    name_scope: begins the names of the parameters.
-    param_attr, bias_attr: attributes of the parameters; of a given name `_gate` and `_candidate` are made.
-    gate_activation, activation: layers (default: sigmoid and tanh).
-    """
-
-    def __init__(
-        self,
-        name_scope: str,
-        hidden_size: int,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        gate_activation: Activation | None = None,
-        activation: Activation | None = None,
-        dtype: DTypeLike = "float32",
-    ) -> None:
-        super().__init__(name_scope, hidden_size, param_attr, bias_attr, dtype)
-        self._gate_activation = gate_activation or sigmoid
-        self._activation = activation or tanh
-
-    def _build_once(self, input: Variable) -> None:
-        rows, hidden = input.shape[-1] + self._hidden_size, self._hidden_size
-        self._make("gate_weight", [rows, 2 * hidden], suffix="gate")
-        self._make("candidate_weight", [rows, hidden], suffix="candidate")
-        self._make("gate_bias", [2 * hidden], is_bias=True, suffix="gate")
-        self._make("candidate_bias", [hidden], is_bias=True, suffix="candidate")
-
-    def __call__(self, input: Variable, pre_hidden: Variable) -> Variable:
-        if not self._parameters:
-            self._build_once(input)
-        gates = self._gate_activation(self._affine([input, pre_hidden], "gate"))
-        reset, update = split(gates, num_or_sections=2, dim=1)
-        candidate = self._activation(self._affine([input, reset * pre_hidden], "candidate"))
-        return update * pre_hidden + (1 - update) * candidate
-
-    forward = __call__
-
-
-class BasicLSTMUnit(_Unit):
-    """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997), without peepholes:
-    `unit(input, pre_hidden, pre_cell)` gives (hidden, cell), [batch, width] each.
-
-    `gate_activation` and `activation` are taken and not used, as in 1.8.5: they are always sigmoid and tanh.
-    `forget_bias` is added to the forget gate.
-    """
-
-    def __init__(
-        self,
-        name_scope: str,
-        hidden_size: int,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        gate_activation: Activation | None = None,
-        activation: Activation | None = None,
-        forget_bias: float = 1.0,
-        dtype: DTypeLike = "float32",
-    ) -> None:
-        super().__init__(name_scope, hidden_size, param_attr, bias_attr, dtype)
-        self._gate_activation = gate_activation or sigmoid
-        self._activation = activation or tanh
-        self._forget_bias = fill_constant([1], dtype=dtype, value=forget_bias)
-        self._forget_bias.stop_gradient = False
-
-    def _build_once(self, input: Variable) -> None:
-        self._make("gate_weight", [input.shape[-1] + self._hidden_size, 4 * self._hidden_size])
-        self._make("gate_bias", [4 * self._hidden_size], is_bias=True)
-
-    def __call__(
-        self, input: Variable, pre_hidden: Variable, pre_cell: Variable
-    ) -> tuple[Variable, Variable]:
-        if not self._parameters:
-            self._build_once(input)
-        gates = self._affine([input, pre_hidden], "gate")
-        enter, candidate, forget, leave = split(gates, num_or_sections=4, dim=-1)
-        kept = elementwise_mul(pre_cell, sigmoid(elementwise_add(forget, self._forget_bias)))
-        cell = elementwise_add(kept, elementwise_mul(sigmoid(enter), tanh(candidate)))
-        return tanh(cell) * sigmoid(leave), cell
-
-    forward = __call__
 
 
 # ---------------------------------------------------------------------- several levels

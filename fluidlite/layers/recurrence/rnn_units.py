@@ -37,7 +37,7 @@ class _ScopedUnit:
         activation: Function | None,
         dtype: DTypeLike,
     ) -> None:
-        self.full_name = unique_name.generate(f"{name_scope}/{type(self).__name__}")
+        self._full_name = unique_name.generate(f"{name_scope}/{type(self).__name__}")
         self._hiden_size = hidden_size
         self._param_attr = ParamAttr._to_attr(param_attr)
         self._bias_attr = ParamAttr._to_attr(bias_attr)
@@ -46,9 +46,17 @@ class _ScopedUnit:
         self._dtype = dtype
         self._parameters: list[Variable] = []
 
+    def full_name(self) -> str:
+        """The name that the parameters' names begin with."""
+        return self._full_name
+
+    def parameters(self) -> list[Variable]:
+        """The parameters; none before the first call."""
+        return list(self._parameters)
+
     def _make(self, attr: Any, shape: list[int], is_bias: bool = False) -> Variable:
         """A parameter of its own name."""
-        made: Variable = LayerHelper("unit", name=self.full_name).create_parameter(
+        made: Variable = LayerHelper("unit", name=self._full_name).create_parameter(
             attr=attr, shape=shape, dtype=self._dtype, is_bias=is_bias
         )
         return made

@@ -190,6 +190,7 @@ def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:
     defaults = {
         name: attr.default
         for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()
+        if not attr.later
         if not attr.required
     }
     return {**defaults, **STAMPS, ROLE_ATTR: int(OpRole.NotSpecified), NAMESCOPE_ATTR: "", CALLSTACK_ATTR: []}

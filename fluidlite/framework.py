@@ -190,13 +190,25 @@ class OpProto(NamedTuple):
 
 def _op_proto(op: registry.Op) -> OpProto:
     attrs = {
-        **{name: attr.type for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()},
+        **{
+            name: attr.type
+            for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()
+            if not attr.later
+        },
         **COMMON_TYPES,
     }
     return OpProto(
         op.type,
-        [VarProto(slot.name, slot.many, False, slot.optional) for slot in op.inputs.values()],
-        [VarProto(slot.name, slot.many, slot.optional, False) for slot in op.outputs.values()],
+        [
+            VarProto(slot.name, slot.many, False, slot.optional)
+            for slot in op.inputs.values()
+            if slot.name not in op.later
+        ],
+        [
+            VarProto(slot.name, slot.many, slot.optional, False)
+            for slot in op.outputs.values()
+            if slot.name not in op.later
+        ],
         [AttrProto(name, int(kind)) for name, kind in attrs.items()],
         op.__doc__ or "",
     )

@@ -183,6 +183,8 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
 
 def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
     declared = list(var.shape)
+    if not shape and not declared:  # a single number, as 2.x has it
+        return
     if shape and num_places > 1:
         shape[0] = -(-shape[0] // num_places)
     if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[: len(shape)]):

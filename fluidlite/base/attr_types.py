@@ -19,6 +19,7 @@ __all__ = [
     "LONGS",
     "STRINGS",
     "infer_attr_type",
+    "later",
     "required",
 ]
 
@@ -55,10 +56,17 @@ _REQUIRED: Any = object()
 
 
 class Attr(NamedTuple):
-    """Type and default of one attribute; the default of a required attribute is a marker."""
+    """Type and default of one attribute; the default of a required attribute is a marker.
+
+    An attribute that came `later`, with PaddlePaddle 2.x, is no part of fluid's op: ops carry it where it is
+    given, and only kernels and rules see its default.
+    """
 
     type: AttrType
     default: Any
+    later: bool = False
+    other: AttrType | None = None
+    """The type that the attribute may have in ops of 2.x."""
 
     @property
     def required(self) -> bool:
@@ -69,6 +77,16 @@ class Attr(NamedTuple):
 def required(type_: AttrType) -> Attr:
     """An attribute without a default."""
     return Attr(type_, _REQUIRED)
+
+
+def later(default: Any) -> Attr:
+    """An attribute that ops have since PaddlePaddle 2.x: an `Attr`, a default that shows its type, or a type,
+    which kernels and rules then see as None in ops that lack it.
+    """
+    if isinstance(default, AttrType):
+        return Attr(default, None, later=True)
+    attr = default if isinstance(default, Attr) else Attr(infer_attr_type(default), default)
+    return attr._replace(later=True)
 
 
 def LONG(default: int) -> Attr:

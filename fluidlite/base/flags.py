@@ -14,6 +14,7 @@ __all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_
 
 FLUID_VERSION = "1.8.5"
 PROGRAM_VERSION = 1008005  # Paddle's number for it, which files of programs carry
+FIRST_OF_2X = 2000000
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,

@@ -53,6 +53,7 @@ from fluidlite.base.attr_types import (
     Attr,
     AttrType,
     infer_attr_type,
+    later,
     required,
 )
 from fluidlite.base.dtypes import VarType
@@ -73,6 +74,7 @@ __all__ = [
     "LONGS",
     "KernelContext",
     "Lod",
+    "OF_2X_ATTR",
     "Op",
     "Slot",
     "Spec",
@@ -84,12 +86,17 @@ __all__ = [
     "grad_name",
     "infer_attr_type",
     "known_types",
+    "later",
     "required",
     "same_as",
 ]
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY_VAR = "@EMPTY@"
+OF_2X_ATTR = "of_2x"
+"""The attribute of op types that mean something else in PaddlePaddle 2.x, although they look the same: True
+in programs of 2.x. A type has it that declares `later(False)` for it.
+"""
 ZERO_DIM_ATTR = "zero_dim"
 """The attribute of ops as PaddlePaddle 2.x has them: output slots whose one number has the shape [], where
 1.8 has [1]. Rules and kernels say [1], and `Op.infer` and `Op.without_dims` take the dimension away.
@@ -240,6 +247,7 @@ class Op:
     random: two runs may differ.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
+    later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     """
@@ -255,6 +263,7 @@ class Op:
     sparse: str = ""
     dynamic: bool = False
     updates: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

@@ -9,7 +9,7 @@ from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
 from fluidlite.base.kept_attrs import kept_attrs
-from fluidlite.base.registry import AttrType, Op, Spec
+from fluidlite.base.registry import OF_2X_ATTR, AttrType, Op, Spec
 from fluidlite.ir import views
 from fluidlite.ir.attributes import (
     CALLSTACK_ATTR,
@@ -171,16 +171,18 @@ class Operator:
     def _fill_attrs(self, definition: Op) -> None:
         """Give missing attributes their defaults, and those that are there their types."""
         for name, attr in definition.attr_defs.items():
-            if name not in self.attrs:
+            if name not in self.attrs and not attr.later:
                 if attr.required:
                     raise SlotError(
                         f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}'
                     )
                 self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
+        if OF_2X_ATTR in definition.attr_defs and self.block.program.is_of_2x:
+            self.attrs[OF_2X_ATTR] = True
         self.block.program.stamp(self)
         for name, value in self.attrs.items():
             try:
-                self.attrs[name] = typed_value(value, self.attr_type(name))
+                self.attrs[name] = typed_value(value, self._type_for(definition, name, value))
             except TypeError as error:
                 raise SlotError(
                     f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
@@ -189,6 +191,13 @@ class Operator:
             raise SlotError(
                 f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}'
             )
+
+    def _type_for(self, definition: Op, name: str, value: Any) -> AttrType:
+        """The type of an attribute, which ops of 2.x may have in another one than fluid's."""
+        attr = definition.attr_defs.get(name)
+        if attr is not None and attr.other is not None and registry.infer_attr_type(value) == attr.other:
+            self.attr_types[name] = attr.other
+        return self.attr_type(name)
 
     def infer(self) -> None:
         """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from fluidlite.base.flags import PROGRAM_VERSION
+from fluidlite.base.flags import FIRST_OF_2X, PROGRAM_VERSION
 from fluidlite.ir import views
 from fluidlite.ir.block import Block
 from fluidlite.ir.distribution import Distribution, FluidName
@@ -66,6 +66,11 @@ class Program:
     _hierarchical_allreduce_inter_nranks = FluidName("group")
 
     # ------------------------------------------------------------------ versions and stamps
+    @property
+    def is_of_2x(self) -> bool:
+        """True if the ops mean what they mean in PaddlePaddle 2.x."""
+        return self.file_version >= FIRST_OF_2X
+
     def bump_version(self) -> None:
         """Say that this program has changed."""
         self.version += 1

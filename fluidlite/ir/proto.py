@@ -15,7 +15,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
-from fluidlite.base.registry import ZERO_DIM_ATTR, AttrType, Spec
+from fluidlite.base.flags import FIRST_OF_2X
+from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, AttrType, Spec
 from fluidlite.ir import framework_pb
 from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable
@@ -40,7 +41,6 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 26
-FIRST_OF_2X = 2000000
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
@@ -57,6 +57,9 @@ def read_program(program: Program, data: bytes) -> None:
     desc = _message(data)
     _check_counts(desc)
     program.make_blocks(len(desc.blocks))
+    version = desc.version.version
+    if version == 0 or version >= FIRST_OF_2X:  # development builds of 2.x write 0
+        program.file_version = max(version, FIRST_OF_2X)
     try:
         for block, block_desc in zip(program.blocks, desc.blocks, strict=True):
             _read_block(block, block_desc)
@@ -69,8 +72,7 @@ def read_program(program: Program, data: bytes) -> None:
         raise FormatError(f"a name is not UTF-8: {error.object[:80]!r}") from None
     check_blocks(program)
     _mark_feeds(program)
-    if desc.version.version == 0 or desc.version.version >= FIRST_OF_2X:  # 0 is what development builds write
-        program.file_version = max(desc.version.version, FIRST_OF_2X)
+    if program.is_of_2x:
         mark_zero_dims(program)
 
 
@@ -380,8 +382,8 @@ def _write_op(desc: Any, op: Operator) -> None:
         for slot, names in slots.items():
             fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
     # sorted, because the order in a dict depends on how the program was made, and bytes should not
-    # what `mark_zero_dims` finds again in the declared shapes is no attribute of Paddle's
-    for name in sorted({*op.attrs, CALLSTACK_ATTR} - {ZERO_DIM_ATTR}):
+    # what a reader finds again in the declared shapes and the version is no attribute of Paddle's
+    for name in sorted({*op.attrs, CALLSTACK_ATTR} - {ZERO_DIM_ATTR, OF_2X_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         try:
             _write_attr(

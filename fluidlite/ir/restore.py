@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
-from fluidlite.base.registry import AttrType
+from fluidlite.base.registry import OF_2X_ATTR, AttrType
 from fluidlite.ir.attributes import STAMPS
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -83,11 +83,13 @@ def add_operator(
     op.definition = registry.find(op_type)
     declared = op.definition.attr_defs if op.definition is not None and defaults else {}
     for name, default in {
-        **{name: attr.default for name, attr in declared.items() if not attr.required},
+        **{name: attr.default for name, attr in declared.items() if not attr.required and not attr.later},
         **STAMPS,
     }.items():
         if name not in op.attrs:
             op.attrs[name] = list(default) if isinstance(default, list) else default
+    if OF_2X_ATTR in declared and block.program.is_of_2x:
+        op.attrs[OF_2X_ATTR] = True
     for name, (attr_type, _) in attrs.items():
         if op.attr_type(name) != attr_type:
             op.attr_types[name] = attr_type

@@ -51,7 +51,7 @@ def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
 def _(e: Emitter) -> None:
     x = e.need("X")
     assert x.shape is not None
-    if x.dtype not in (np.float32, np.float64) or not x.shape or not x.size:
+    if x.dtype not in (np.float32, np.float64) or not x.shape or not x.size or e.attr("out_dtype") >= 0:
         raise CannotLower("dtype")
     axes = _axes(e, len(x.shape))
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)

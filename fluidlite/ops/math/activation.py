@@ -97,6 +97,20 @@ def _(context: GradContext) -> None:
     context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
 
 
+conj = Op("conj", "X -> Out")
+conj.shape(same_as("X"))
+
+
+@conj.kernel
+def _(xp: Any, X: Array) -> Array:
+    return xp.conj(X)
+
+
+@conj.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("conj", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
 power = Op("pow", "X FactorTensor? -> Out", attrs={"factor": 1.0})
 power.shape(same_as("X"))
 
@@ -107,7 +121,8 @@ def _factor(FactorTensor: Array | None, factor: float, dtype: Any) -> Any:
 
 @power.kernel
 def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
-    return X ** _factor(FactorTensor, factor, X.dtype)
+    out = X ** _factor(FactorTensor, factor, X.dtype)
+    return out if X.dtype.kind == "f" else out.astype(X.dtype)
 
 
 @power.grad("X")

@@ -53,3 +53,43 @@ _logic("logical_xor", "differ(x, y)")
 logical_not = Op("logical_not", "X -> Out")
 logical_not.shape(same_as("X", VarType.BOOL))
 logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))
+
+
+equal_all = Op("equal_all", "X Y -> Out", lod=None)
+
+
+@equal_all.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    return Spec((), VarType.BOOL)
+
+
+@equal_all.kernel
+def _(xp: Any, X: Array, Y: Array) -> Array:
+    return xp.asarray(X.shape == Y.shape and bool((X == Y).all()))
+
+
+def _bits(type: str) -> None:
+    """An op of whole numbers, bit by bit, or of truth values."""
+    op = Op(type, "X Y -> Out")
+
+    @op.shape
+    def _(X: Spec, Y: Spec) -> Spec:
+        return Spec(broadcast(type, X, Y, -1), X.dtype)
+
+    @op.kernel
+    def _(xp: Any, X: Array, Y: Array) -> Array:
+        result: Array = getattr(xp, type)(X, Y)
+        return result
+
+
+_bits("bitwise_and")
+_bits("bitwise_or")
+_bits("bitwise_xor")
+
+bitwise_not = Op("bitwise_not", "X -> Out")
+bitwise_not.shape(same_as("X"))
+
+
+@bitwise_not.kernel
+def _(xp: Any, X: Array) -> Array:
+    return xp.invert(X)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
+from fluidlite.base.registry import AttrType, Op, Spec, later, required, same_as
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:
@@ -38,24 +38,46 @@ def _(xp: Any, dOut: Array, diagonal: int, lower: bool) -> Array:
     return _triangle(xp, dOut, diagonal, lower)
 
 
-trace = Op("trace", "Input -> Out", attrs={"offset": 0, "dim1": -2, "dim2": -1}, lod=None)
+trace = Op(
+    "trace",
+    "Input -> Out",
+    attrs={"offset": 0, "dim1": -2, "dim2": -1, "axis1": later(AttrType.INT), "axis2": later(AttrType.INT)},
+    lod=None,
+)
+
+
+def _traced(rank: int, dim1: int, dim2: int, axis1: int | None, axis2: int | None) -> tuple[int, int]:
+    """The two dimensions of the diagonals, which 1.8 and 2.x say by different attributes."""
+    return _axes("trace", rank, dim1 if axis1 is None else axis1, dim2 if axis2 is None else axis2)
 
 
 @trace.shape
-def _(Input: Spec, dim1: int, dim2: int) -> Spec:
-    axes = _axes("trace", len(Input.shape), dim1, dim2)
+def _(Input: Spec, dim1: int, dim2: int, axis1: int | None, axis2: int | None) -> Spec:
+    axes = _traced(len(Input.shape), dim1, dim2, axis1, axis2)
     return Input.with_shape([dim for i, dim in enumerate(Input.shape) if i not in axes] or (1,))
 
 
 @trace.kernel
-def _(xp: Any, Input: Array, offset: int, dim1: int, dim2: int) -> Array:
-    out = xp.asarray(xp.trace(Input, offset, *_axes("trace", Input.ndim, dim1, dim2), dtype=Input.dtype))
+def _(
+    xp: Any, Input: Array, offset: int, dim1: int, dim2: int, axis1: int | None, axis2: int | None
+) -> Array:
+    axes = _traced(Input.ndim, dim1, dim2, axis1, axis2)
+    out = xp.asarray(xp.trace(Input, offset, *axes, dtype=Input.dtype))
     return out.reshape(1) if out.ndim == 0 else out
 
 
 @trace.grad("Input")
-def _(xp: Any, Input: Array, dOut: Array, offset: int, dim1: int, dim2: int) -> Array:
-    axes = _axes("trace", Input.ndim, dim1, dim2)
+def _(
+    xp: Any,
+    Input: Array,
+    dOut: Array,
+    offset: int,
+    dim1: int,
+    dim2: int,
+    axis1: int | None,
+    axis2: int | None,
+) -> Array:
+    axes = _traced(Input.ndim, dim1, dim2, axis1, axis2)
     rows, columns = Input.shape[axes[0]], Input.shape[axes[1]]
     ones = xp.arange(rows)[:, None] + offset == xp.arange(columns)
     lead = dOut.reshape([dim for i, dim in enumerate(Input.shape) if i not in axes])
@@ -83,3 +105,40 @@ def _(xp: Any, Input: Array, offset: int, dim1: int, dim2: int) -> Array:
     steps = xp.arange(count)
     out[..., steps + max(-offset, 0), steps + max(offset, 0)] = Input
     return xp.ascontiguousarray(xp.moveaxis(out, (-2, -1), _axes("diag_embed", out.ndim, dim1, dim2)))
+
+
+diag_v2 = Op("diag_v2", "X -> Out", attrs={"offset": 0, "padding_value": 0.0}, lod=None)
+
+
+@diag_v2.shape
+def _(X: Spec, offset: int) -> Spec:
+    if len(X.shape) not in (1, 2):
+        raise ShapeError(f"op 'diag_v2': X must have 1 or 2 dimensions, but has shape {list(X.shape)}")
+    if len(X.shape) == 1:
+        size = X.shape[0] + abs(offset) if X.shape[0] >= 0 else -1
+        return X.with_shape((size, size))
+    rows, columns = X.shape
+    return X.with_shape((-1 if min(rows, columns) < 0 else _diagonal_length(rows, columns, offset),))
+
+
+def _diagonal_length(rows: int, columns: int, offset: int) -> int:
+    return max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+
+
+@diag_v2.kernel
+def _(xp: Any, X: Array, offset: int, padding_value: float) -> Array:
+    out = xp.diag(X, offset)
+    if X.ndim == 1 and padding_value:
+        away = ~xp.eye(len(out), k=offset, dtype=bool)
+        out[away] = padding_value
+    return xp.ascontiguousarray(out)
+
+
+@diag_v2.grad("X")
+def _(xp: Any, X: Array, dOut: Array, offset: int) -> Array:
+    if X.ndim == 1:
+        return xp.ascontiguousarray(xp.diag(dOut, offset))
+    steps = xp.arange(len(dOut))
+    out = xp.zeros(X.shape, dOut.dtype)
+    out[steps + max(-offset, 0), steps + max(offset, 0)] = dOut
+    return out

@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.base.registry import AttrType, Op, Spec, later, required
 
 
 def _one(X: Spec) -> Spec:
@@ -72,12 +72,17 @@ def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsi
 
 
 p_norm = Op(
-    "p_norm", "X -> Out", attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False}, lod=None
+    "p_norm",
+    "X -> Out",
+    attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False, "asvector": later(False)},
+    lod=None,
 )
 
 
 @p_norm.shape
-def _(X: Spec, axis: int, keepdim: bool) -> Spec:
+def _(X: Spec, axis: int, keepdim: bool, asvector: bool) -> Spec:
+    if asvector:  # of all elements
+        return X.with_shape((1,) * (len(X.shape) if keepdim else 1))
     if not -len(X.shape) <= axis < len(X.shape):
         raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")
     axis %= len(X.shape)
@@ -89,7 +94,9 @@ def _(X: Spec, axis: int, keepdim: bool) -> Spec:
 
 
 @p_norm.kernel
-def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool) -> Any:
+def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool, asvector: bool) -> Any:
+    if asvector:
+        return vector_norm(xp, X.reshape(-1), porder, 0).reshape((1,) * (X.ndim if keepdim else 1))
     out = vector_norm(xp, X, porder, axis)
     return (
         out
@@ -99,7 +106,12 @@ def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool) -> Any:
 
 
 @p_norm.grad("X")
-def _(xp: Any, X: Array, Out: Array, dOut: Array, axis: int, porder: float, epsilon: float) -> Any:
+def _(
+    xp: Any, X: Array, Out: Array, dOut: Array, axis: int, porder: float, epsilon: float, asvector: bool
+) -> Any:
+    if asvector:
+        one = (1,) * X.ndim
+        return vector_norm_grad(xp, X, Out.reshape(one), dOut.reshape(one), porder, epsilon)
     kept = (*X.shape[: axis % X.ndim], 1, *X.shape[axis % X.ndim + 1 :])
     return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
 

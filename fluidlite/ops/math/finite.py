@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
-from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.base.registry import Attr, AttrType, Op, Spec, same_as
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -38,7 +38,14 @@ _declare("isinf", "isinf_v2", "isinf", False)
 _declare("isnan", "isnan_v2", "isnan", False)
 
 allclose = Op(
-    "allclose", "Input Other -> Out", attrs={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}, lod=None
+    "allclose",
+    "Input Other -> Out",
+    attrs={
+        "rtol": Attr(AttrType.FLOAT, 1e-5, other=AttrType.STRING),
+        "atol": Attr(AttrType.FLOAT, 1e-8, other=AttrType.STRING),
+        "equal_nan": False,
+    },
+    lod=None,
 )
 
 
@@ -48,5 +55,5 @@ def _(Input: Spec, Other: Spec) -> Spec:
 
 
 @allclose.kernel
-def _(xp: Any, Input: Array, Other: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
-    return xp.asarray(xp.allclose(Input, Other, rtol, atol, equal_nan)).reshape(1)
+def _(xp: Any, Input: Array, Other: Array, rtol: float | str, atol: float | str, equal_nan: bool) -> Array:
+    return xp.asarray(xp.allclose(Input, Other, float(rtol), float(atol), equal_nan)).reshape(1)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Op, Spec
+from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, later
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.math.elementwise import common_size
 
@@ -255,7 +255,7 @@ def _(X: Spec, Y: Spec, trans_x: bool, trans_y: bool) -> Spec:
 @matmul_v2.kernel
 def _(xp: Any, X: Array, Y: Array, trans_x: bool, trans_y: bool) -> Array:
     out = _product(xp, *_v2_operands(X, Y, trans_x, trans_y))
-    return out.reshape(*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:]))
+    return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])))
 
 
 @matmul_v2.grad("X Y")
@@ -316,21 +316,21 @@ def _(X: Array, Vec: Array, dOut: Array) -> tuple[Array, Array]:
     return dOut[:, None] * Vec, X.T @ dOut
 
 
-dot = Op("dot", "X Y -> Out")
+dot = Op("dot", "X Y -> Out", attrs={OF_2X_ATTR: later(False)})
 
 
 @dot.shape
-def _(X: Spec, Y: Spec) -> Spec:
+def _(X: Spec, Y: Spec, of_2x: bool) -> Spec:
     if len(X.shape) not in (1, 2) or len(X.shape) != len(Y.shape):
         raise ShapeError(
             f"op 'dot': X and Y must be two vectors or two matrices, not {list(X.shape)} and {list(Y.shape)}"
         )
-    return X.with_shape((*X.shape[:-1], 1))
+    return X.with_shape(X.shape[:-1] if of_2x else (*X.shape[:-1], 1))
 
 
 @dot.kernel
-def _(X: Array, Y: Array) -> Array:
-    return (X * Y).sum(axis=-1, keepdims=True, dtype=X.dtype)
+def _(X: Array, Y: Array, of_2x: bool) -> Array:
+    return (X * Y).sum(axis=-1, keepdims=not of_2x, dtype=X.dtype)
 
 
 @dot.grad("X Y")

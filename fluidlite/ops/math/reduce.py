@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod
+from fluidlite.base.registry import INTS, OF_2X_ATTR, Lod, Op, Spec, WithLod, later
 from fluidlite.ops.gradients import emits_once_more
 
 REDUCE_ATTRS: dict[str, Any] = {
@@ -17,6 +17,7 @@ REDUCE_ATTRS: dict[str, Any] = {
     "reduce_all": False,
     "in_dtype": -1,
     "out_dtype": -1,
+    OF_2X_ATTR: later(False),
 }
 
 
@@ -43,6 +44,13 @@ def _spread(X: Array, dim: Sequence[int], reduce_all: bool, *reduced: Array) -> 
     return tuple(array.reshape(shape) for array in reduced)
 
 
+def _widened(type: str, dtype: VarType, out_dtype: int, of_2x: bool) -> int:
+    """The dtype of the result, -1 for that of X: in 2.x truth values and int32 add up to int64."""
+    if of_2x and out_dtype < 0 and type == "reduce_sum" and dtype in (VarType.BOOL, VarType.INT32):
+        return VarType.INT64
+    return out_dtype
+
+
 def _reduction(
     type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None
 ) -> Op:
@@ -50,8 +58,9 @@ def _reduction(
     op = Op(type, "X -> Out", attrs=REDUCE_ATTRS, lod=None)
 
     @op.shape
-    def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int) -> Spec:
+    def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int, of_2x: bool) -> Spec:
         axes = reduced_axes(type, len(X.shape), dim, reduce_all)
+        out_dtype = _widened(type, X.dtype, out_dtype, of_2x)
         # the rows stay what they were unless dimension 0 goes away, and with them their sequences
         return Spec(
             _reduced_shape(X.shape, axes, keep_dim),
@@ -61,9 +70,17 @@ def _reduction(
 
     @op.kernel
     def _(
-        xp: Any, X: Array, X_lod: Lod, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int
+        xp: Any,
+        X: Array,
+        X_lod: Lod,
+        dim: list[int],
+        keep_dim: bool,
+        reduce_all: bool,
+        out_dtype: int,
+        of_2x: bool,
     ) -> Any:
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
+        out_dtype = _widened(type, to_vartype(X.dtype), out_dtype, of_2x)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
         out = compute(xp, x, axes).reshape(_reduced_shape(X.shape, axes, keep_dim))
         return WithLod(out, X_lod) if X_lod and 0 not in axes else out

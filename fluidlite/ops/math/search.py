@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required, same_as
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.kernels.numbers import ints
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
@@ -81,11 +82,17 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
 
 def _declare_arg(op_type: str, function: str) -> None:
     op = Op(
-        op_type, "X -> Out", attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1}, lod=None
+        op_type,
+        "X -> Out",
+        attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1, "flatten": later(False)},
+        lod=None,
     )
 
     @op.shape
-    def _(X: Spec, axis: int, keepdims: bool, dtype: int) -> Spec:
+    def _(X: Spec, axis: int, keepdims: bool, dtype: int, flatten: bool) -> Spec:
+        if flatten:
+            rank = len(X.shape) if keepdims else 1
+            return Spec((1,) * rank, VarType.INT64 if dtype < 0 else VarType(dtype))
         if not -len(X.shape) <= axis < len(X.shape):
             raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
         axis = axis % len(X.shape)
@@ -93,20 +100,37 @@ def _declare_arg(op_type: str, function: str) -> None:
         return Spec(rest, VarType.INT64 if dtype < 0 else VarType(dtype))
 
     @op.kernel
-    def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int) -> Array:
-        out = getattr(xp, function)(X, axis=axis).astype("int32" if dtype == VarType.INT32 else "int64")
+    def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int, flatten: bool) -> Array:
+        kind = "int32" if dtype == VarType.INT32 else "int64"
+        if flatten:
+            out = xp.asarray(getattr(xp, function)(X.reshape(-1))).astype(kind)
+            return out.reshape((1,) * (X.ndim if keepdims else 1))
+        out = getattr(xp, function)(X, axis=axis).astype(kind)
         return xp.expand_dims(out, axis) if keepdims else xp.asarray(out)
 
 
 _declare_arg("arg_max", "argmax")
 _declare_arg("arg_min", "argmin")
 
-cumsum = Op("cumsum", "X -> Out", attrs={"axis": -1, "exclusive": False, "reverse": False})
-cumsum.shape(same_as("X"))
+cumsum = Op(
+    "cumsum", "X -> Out", attrs={"axis": -1, "exclusive": False, "reverse": False, "flatten": later(False)}
+)
+
+
+@cumsum.shape
+def _(X: Spec, flatten: bool) -> Spec:
+    if not flatten:
+        return Spec(X.shape, X.dtype)
+    return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
 
 
 @cumsum.kernel
-def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool, flatten: bool) -> Array:
+    return cumulated(xp, X.reshape(-1) if flatten else X, axis, exclusive, reverse)
+
+
+def cumulated(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """Sums of the elements up to each one (`exclusive`: without it) along `axis`, from either end."""
     x = xp.flip(X, axis) if reverse else X
     if exclusive:  # everything moves on by one, and a zero comes in
         x = xp.roll(x, 1, axis)
@@ -118,12 +142,24 @@ def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
 @cumsum.grad_rule("X")
 def _(context: GradContext) -> None:
     op = context.op
+    if op.has_attr("flatten"):
+        inputs = {"X": context.input("X"), "Out@GRAD": context.out_grad("Out")}
+        context.emit("cumsum_grad", inputs, {"X@GRAD": context.in_grad("X")})
+        return
     context.emit(
         "cumsum",
         {"X": context.out_grad("Out")},
         {"Out": context.in_grad("X")},
         {"axis": op.attr("axis"), "exclusive": op.attr("exclusive"), "reverse": not op.attr("reverse")},
     )
+
+
+cumsum_grad = Op("cumsum_grad", "X Out@GRAD -> X@GRAD", attrs=cumsum.attr_defs, lod=None)
+
+
+@cumsum_grad.kernel
+def _(xp: Any, X: Array, dOut: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    return cumulated(xp, dOut, axis, exclusive, not reverse).reshape(X.shape)
 
 
 top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "largest": True, "sorted": True})

@@ -9,15 +9,16 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import LONGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later, same_as
+from fluidlite.ops.kernels.numbers import ints
 
-flip = Op("flip", "X -> Out", attrs={"dims": required(AttrType.INTS)})
+flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())})
 flip.shape(same_as("X"))
 
 
 @flip.kernel
-def _(xp: Any, X: Array, dims: list[int]) -> Array:
-    return xp.ascontiguousarray(xp.flip(X, tuple(dims)))
+def _(xp: Any, X: Array, dims: list[int], axis: list[int]) -> Array:
+    return xp.ascontiguousarray(xp.flip(X, tuple(dims or axis)))
 
 
 @flip.grad_rule("X")
@@ -26,28 +27,53 @@ def _(context: GradContext) -> None:
         "flip",
         {"X": context.out_grad("Out")},
         {"Out": context.in_grad("X")},
-        {"dims": context.op.attr("dims")},
+        {name: context.op.attr(name) for name in ("dims", "axis") if context.op.has_attr(name)},
     )
 
 
-roll = Op("roll", "X -> Out", attrs={"shifts": LONGS(), "dims": LONGS()})
+roll = Op(
+    "roll",
+    "X ShiftsTensor? -> Out",
+    attrs={"shifts": LONGS(), "dims": LONGS(), "axis": later(LONGS())},
+    later=("ShiftsTensor",),
+)
 
 
 @roll.shape
-def _(X: Spec, shifts: list[int], dims: list[int]) -> Spec:
-    if len(dims) != len(shifts):
-        raise ShapeError(f"op 'roll': shifts {shifts} and dims {dims} must have the same length")
+def _(X: Spec, ShiftsTensor: Spec | None, shifts: list[int], dims: list[int], axis: list[int]) -> Spec:
+    axes = dims or axis
+    if axes and ShiftsTensor is None and len(axes) != len(shifts):
+        raise ShapeError(f"op 'roll': shifts {shifts} and dims {axes} must have the same length")
     return Spec(X.shape, X.dtype)
 
 
+def _rolled(xp: Any, x: Array, shifts: list[int], axes: list[int]) -> Array:
+    """x with its elements moved on; without axes all of them in one row."""
+    if not axes:
+        return xp.roll(x.reshape(-1), shifts[0]).reshape(x.shape)
+    return xp.roll(x, tuple(shifts), tuple(axes))
+
+
 @roll.kernel
-def _(xp: Any, X: Array, shifts: list[int], dims: list[int]) -> Array:
-    return xp.roll(X, tuple(shifts), tuple(dims))
+def _(
+    xp: Any, X: Array, ShiftsTensor: Array | None, shifts: list[int], dims: list[int], axis: list[int]
+) -> Array:
+    by = shifts if ShiftsTensor is None else ints(ShiftsTensor)
+    return _rolled(xp, X, by, dims or axis)
 
 
 @roll.grad("X")
-def _(xp: Any, X: Array, dOut: Array, shifts: list[int], dims: list[int]) -> Array:
-    return xp.roll(dOut, tuple(-shift for shift in shifts), tuple(dims))
+def _(
+    xp: Any,
+    X: Array,
+    ShiftsTensor: Array | None,
+    dOut: Array,
+    shifts: list[int],
+    dims: list[int],
+    axis: list[int],
+) -> Array:
+    by = shifts if ShiftsTensor is None else ints(ShiftsTensor)
+    return _rolled(xp, dOut, [-shift for shift in by], dims or axis)
 
 
 meshgrid = Op("meshgrid", "X* -> Out*", lod=None)
@@ -88,7 +114,8 @@ def _(X: Spec, axis: int) -> tuple[list[Spec]]:
 
 @unbind.kernel
 def _(xp: Any, X: Array, axis: int) -> tuple[list[Array]]:
-    return ([xp.ascontiguousarray(part) for part in xp.moveaxis(X, axis, 0)],)
+    # a copy, because `ascontiguousarray` would make a single number an array of one element
+    return ([xp.asarray(part).copy() for part in xp.moveaxis(X, axis, 0)],)
 
 
 @unbind.grad_rule("X")

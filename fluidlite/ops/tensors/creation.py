@@ -16,16 +16,25 @@ from fluidlite.base.registry import (
     GradContext,
     Op,
     Spec,
+    later,
     required,
     same_as,
 )
+from fluidlite.ops.kernels.numbers import given_ints
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
 
 fill_constant = Op(
     "fill_constant",
     "ValueTensor? ShapeTensor? ShapeTensorList*? -> Out",
     lod=None,
-    attrs={"dtype": int(VarType.FP32), "shape": LONGS(), "value": 0.0, "str_value": "", "force_cpu": False},
+    attrs={
+        "dtype": int(VarType.FP32),
+        "shape": LONGS(),
+        "value": 0.0,
+        "str_value": "",
+        "force_cpu": False,
+        "place_type": later(-1),
+    },
 )
 
 
@@ -229,6 +238,7 @@ assign_value = Op(
         "int32_values": INTS(),
         "int64_values": LONGS(),
         "bool_values": INTS(),
+        "fp64_values": later(FLOATS()),
     },
 )
 
@@ -247,9 +257,42 @@ def _(
     int32_values: list[int],
     int64_values: list[int],
     bool_values: list[int],
+    fp64_values: list[float],
 ) -> Array:
-    values: Any = fp32_values or int32_values or int64_values or bool_values
+    values: Any = fp32_values or int32_values or int64_values or bool_values or fp64_values
     return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
+
+
+empty = Op(
+    "empty",
+    "ShapeTensor? ShapeTensorList*? -> Out",
+    lod=None,
+    attrs={"dtype": int(VarType.FP32), "shape": LONGS()},
+)
+
+
+@empty.shape
+def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], dtype: int) -> Spec:
+    if ShapeTensor is not None:
+        return Spec((-1,) * max(ShapeTensor.shape[0], 1), VarType(dtype))
+    return Spec((-1,) * len(ShapeTensorList) if ShapeTensorList else tuple(shape), VarType(dtype))
+
+
+@empty.kernel
+def _(
+    xp: Any, ShapeTensor: Array | None, ShapeTensorList: list[Array], shape: list[int], dtype: int
+) -> Array:
+    # zeros: what lies in memory would differ from run to run
+    return xp.zeros(given_ints(ShapeTensor, ShapeTensorList, shape), to_numpy(VarType(dtype)))
+
+
+share_data = Op("share_data", "X -> Out")
+share_data.shape(same_as("X"))
+
+
+@share_data.kernel
+def _(X: Array) -> Array:
+    return X
 
 
 fill = Op(
@@ -360,19 +403,19 @@ def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
     )
 
 
-linspace = Op("linspace", "Start Stop Num -> Out", lod=None)
+linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrType.INT)}, lod=None)
 
 
 @linspace.shape
-def _(Start: Spec) -> Spec:
-    return Spec((-1,), Start.dtype)
+def _(Start: Spec, dtype: int | None) -> Spec:
+    return Spec((-1,), Start.dtype if dtype is None else VarType(dtype))
 
 
 @linspace.kernel
-def _(xp: Any, Start: Array, Stop: Array, Num: Array) -> Array:
+def _(xp: Any, Start: Array, Stop: Array, Num: Array, dtype: int | None) -> Array:
     return xp.linspace(
         Start.reshape(-1)[0].item(), Stop.reshape(-1)[0].item(), int(Num.reshape(-1)[0])
-    ).astype(Start.dtype)
+    ).astype(Start.dtype if dtype is None else to_numpy(VarType(dtype)))
 
 
 eye = Op(

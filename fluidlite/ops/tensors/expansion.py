@@ -102,7 +102,7 @@ def _aligned(shape: Sequence[int], times: Sequence[int]) -> tuple[Shape, Shape]:
 @tile.shape
 def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat_times: list[int]) -> Spec:
     count = RepeatTimes.shape[0] if RepeatTimes is not None else len(repeat_times_tensor)
-    shape, times = _aligned(X.shape, [-1] * count or repeat_times)
+    shape, times = _aligned(X.shape, repeat_times or [-1] * count)
     return X.with_shape(
         -1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)
     )
@@ -145,6 +145,8 @@ def _summed(xp: Any, d: Array, shape: Shape) -> Array:
 
 @expand_v2.shape
 def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list[int]) -> Spec:
+    if expand_shapes_tensor and shape:  # -2 where a tensor holds the number
+        return X.with_shape([max(dim, -1) for dim in shape])
     count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
     return X.with_shape([-1] * count if count else _target("expand_v2", X.shape, shape))
 
@@ -152,7 +154,7 @@ def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list
 @expand_v2.kernel
 def _(xp: Any, X: Array, Shape: Any, expand_shapes_tensor: list[Any], shape: list[int]) -> Array:
     target = _target("expand_v2", X.shape, given_ints(Shape, expand_shapes_tensor, shape))
-    return xp.ascontiguousarray(xp.broadcast_to(X, target))
+    return xp.broadcast_to(X, target).copy()
 
 
 @expand_v2.grad("X")
@@ -171,9 +173,40 @@ def _(X: Spec, Y: Spec | None, target_shape: list[int]) -> Spec:
 @expand_as_v2.kernel
 def _(xp: Any, X: Array, Y: Array | None, target_shape: list[int]) -> Array:
     target = Y.shape if Y is not None else _target("expand_as_v2", X.shape, target_shape)
-    return xp.ascontiguousarray(xp.broadcast_to(X, target))
+    return xp.broadcast_to(X, target).copy()
 
 
 @expand_as_v2.grad("X")
 def _(xp: Any, X: Array, dOut: Array) -> Array:
     return _summed(xp, dOut, X.shape)
+
+
+broadcast_tensors = Op("broadcast_tensors", "X* -> Out*", lod=None)
+
+
+@broadcast_tensors.shape
+def _(X: list[Spec]) -> tuple[list[Spec]]:
+    rank = max(len(spec.shape) for spec in X)
+    padded = [(1,) * (rank - len(spec.shape)) + spec.shape for spec in X]
+    shape = tuple(_common(dims, padded) for dims in zip(*padded, strict=True))
+    return ([spec.with_shape(shape) for spec in X],)
+
+
+def _common(dims: Sequence[int], shapes: Sequence[Shape]) -> int:
+    """The dimension that ones, unknown ones and equal ones are laid over."""
+    known = {dim for dim in dims if dim > 1}
+    if len(known) > 1:
+        raise ShapeError(
+            f"op 'broadcast_tensors': X have shapes {[list(s) for s in shapes]}, which do not go together"
+        )
+    return next(iter(known), -1 if -1 in dims else dims[0])
+
+
+@broadcast_tensors.kernel
+def _(xp: Any, X: list[Array]) -> tuple[list[Array]]:
+    return ([each.copy() for each in xp.broadcast_arrays(*X)],)
+
+
+@broadcast_tensors.grad("X")
+def _(xp: Any, X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
+    return ([None if d is None else _summed(xp, d, x.shape) for x, d in zip(X, dOut, strict=True)],)

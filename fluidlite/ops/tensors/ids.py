@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import LONG, AttrType, Op, Spec, required, same_as
+from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required, same_as
 
 
 # ---------------------------------------------------------------------- distinct values
@@ -30,18 +31,57 @@ def _check_vector(type: str, X: Spec) -> None:
         raise ShapeError(f"op {type!r}: X must have one dimension, but has shape {list(X.shape)}")
 
 
-unique = Op("unique", "X -> Out Index", attrs={"dtype": required(AttrType.INT)}, lod=None)
+unique = Op(
+    "unique",
+    "X -> Out Index Indices? Counts?",
+    attrs={
+        "dtype": required(AttrType.INT),
+        "is_sorted": later(False),
+        "return_index": later(False),
+        "return_inverse": later(False),
+        "return_counts": later(False),
+        "axis": later(INTS()),
+    },
+    lod=None,
+    later=("Indices", "Counts"),
+)
 
 
 @unique.shape
-def _(X: Spec, dtype: int) -> tuple[Spec, Spec]:
-    _check_vector("unique", X)
-    return X.with_shape((-1,)), Spec(X.shape, VarType(dtype))
+def _(
+    X: Spec,
+    dtype: int,
+    is_sorted: bool,
+    return_index: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    axis: list[int],
+) -> tuple[Spec, ...]:
+    kind = VarType(dtype)
+    if not is_sorted:  # fluid's op
+        _check_vector("unique", X)
+        return X.with_shape((-1,)), Spec(X.shape, kind)
+    at = axis[0] % len(X.shape) if axis else None
+    count = math.prod(X.shape) if -1 not in X.shape else -1
+    return (
+        X.with_shape((-1,) if at is None else (*X.shape[:at], -1, *X.shape[at + 1 :])),
+        Spec((count if at is None else X.shape[at],) if return_inverse else (), kind),
+        Spec((-1,) if return_index else (), kind),
+        Spec((-1,) if return_counts else (), kind),
+    )
 
 
 @unique.kernel
-def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array]:
-    return _distinct(xp, X, dtype)[:2]
+def _(
+    xp: Any, X: Array, dtype: int, is_sorted: bool, axis: list[int], wants: frozenset[str]
+) -> tuple[Array, ...]:
+    if not is_sorted:
+        return _distinct(xp, X, dtype)[:2]
+    values, first, inverse, counts = xp.unique(
+        X, return_index=True, return_inverse=True, return_counts=True, axis=axis[0] if axis else None
+    )
+    kind = to_numpy(VarType(dtype))
+    return values, inverse.reshape(-1).astype(kind), first.astype(kind), counts.astype(kind)
 
 
 unique_with_counts = Op(

@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import (
     INTS,
+    OF_2X_ATTR,
     AttrType,
     GradContext,
     KernelContext,
@@ -19,6 +20,7 @@ from fluidlite.base.registry import (
     Spec,
     WithLod,
     get,
+    later,
     required,
     same_as,
 )
@@ -285,11 +287,22 @@ def add_rows(xp: Any, out: Array, ids: Array, rows: Array) -> None:
         xp.add.at(out, ids, rows)
 
 
-gather = Op("gather", "X Index -> Out", attrs={"overwrite": True}, lod=None)
+gather = Op(
+    "gather",
+    "X Index Axis? -> Out",
+    attrs={"overwrite": True, "axis": later(AttrType.INT)},
+    lod=None,
+    later=("Axis",),
+)
 
 
 @gather.shape
-def _(X: Spec, Index: Spec) -> Spec:
+def _(X: Spec, Index: Spec, Axis: Spec | None, axis: int | None) -> Spec:
+    if Axis is not None:
+        return X.with_shape((-1,) * len(X.shape))
+    if axis is not None:
+        axis %= len(X.shape)
+        return X.with_shape((*X.shape[:axis], *Index.shape[:1], *X.shape[axis + 1 :]))
     if len(Index.shape) > 2 or (len(Index.shape) == 2 and Index.shape[1] not in (1, -1)):
         raise ShapeError(
             f"op 'gather': Index must have one dimension (or [n, 1]), but has shape {list(Index.shape)}"
@@ -298,8 +311,11 @@ def _(X: Spec, Index: Spec) -> Spec:
 
 
 @gather.kernel
-def _(X: Array, Index: Array) -> Array:
-    _check_ids("gather", Index, X.shape[0])
+def _(xp: Any, X: Array, Index: Array, Axis: Array | None, axis: int | None) -> Array:
+    axis = ints(Axis)[0] if Axis is not None else axis
+    _check_ids("gather", Index, X.shape[axis or 0])
+    if axis is not None:
+        return xp.take(X, Index.reshape(-1) if Index.ndim else Index, axis=axis)
     return X[Index.reshape(-1)]
 
 
@@ -310,9 +326,15 @@ def _check_ids(op: str, ids: Array, rows: int) -> None:
 
 
 @gather.grad("X")
-def _(xp: Any, X: Array, Index: Array, dOut: Array, overwrite: bool) -> Array:
+def _(
+    xp: Any, X: Array, Index: Array, Axis: Array | None, dOut: Array, overwrite: bool, axis: int | None
+) -> Array:
     out = xp.zeros(X.shape, dOut.dtype)
-    if overwrite:  # of a row taken more than once the last gradient counts, as in Paddle
+    if axis is not None:  # an op of 2.x, which adds up
+        along = (ints(Axis)[0] if Axis is not None else axis) % X.ndim
+        rows = xp.moveaxis(dOut if Index.ndim else xp.expand_dims(dOut, along), along, 0)
+        add_rows(xp, xp.moveaxis(out, along, 0), Index.reshape(-1), rows)
+    elif overwrite:  # of a row taken more than once the last gradient counts, as in Paddle
         out[Index.reshape(-1)] = dOut
     else:
         add_rows(xp, out, Index.reshape(-1), dOut)
@@ -358,7 +380,7 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True})
+scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_ATTR: later(False)})
 scatter.shape(same_as("X"))
 
 
@@ -375,9 +397,12 @@ def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
 
 
 @scatter.grad("X Updates")
-def _(xp: Any, Ids: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
+def _(xp: Any, Ids: Array, Updates: Array, dOut: Array, of_2x: bool) -> tuple[Array, Array]:
+    ids, dX = Ids.reshape(-1), dOut.copy()
     # Paddle 1.8 hands the whole gradient to X, the rows that were written over included
-    return dOut.copy(), dOut[Ids.reshape(-1)].reshape(Updates.shape)
+    if of_2x:
+        dX[ids] = 0
+    return dX, dOut[ids].reshape(Updates.shape)
 
 
 scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")

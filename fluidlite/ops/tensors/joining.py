@@ -141,7 +141,8 @@ def _(xp: Any, X: list[Array], axis: int) -> Array:
 
 
 def _parts(xp: Any, x: Array, axis: int) -> list[Array]:
-    return [xp.ascontiguousarray(part) for part in xp.moveaxis(x, axis, 0)]
+    # a copy, because `ascontiguousarray` would make a single number an array of one element
+    return [xp.asarray(part).copy() for part in xp.moveaxis(x, axis, 0)]
 
 
 def _unstacked(spec: Spec, axis: int) -> list[Spec]:

@@ -137,7 +137,7 @@ def unsqueezed(
 ) -> Shape:
     """With dimensions of one put in at `axes`, one after the other."""
     if isinstance(AxesTensor, Spec):
-        return (-1,) * (len(old) + max(AxesTensor.shape[0], 1))
+        return (-1,) * (len(old) + max(*AxesTensor.shape, 1, 1))
     if AxesTensorList and isinstance(AxesTensorList[0], Spec):
         return (-1,) * (len(old) + len(AxesTensorList))
     if AxesTensor is not None:
@@ -200,6 +200,8 @@ flatten_range = Op("flatten_contiguous_range", "X -> Out XShape?", attrs={"start
 
 def _merged(shape: Shape, start_axis: int, stop_axis: int) -> Shape:
     """`shape` with the dimensions start_axis to stop_axis, both included, in one."""
+    if not shape:  # a single number becomes one element
+        return (1,)
     start, stop = start_axis % len(shape), stop_axis % len(shape) + 1
     middle = shape[start:stop]
     return (*shape[:start], -1 if -1 in middle else math.prod(middle), *shape[stop:])

@@ -1,0 +1,120 @@
+"""Elements picked by a mask or by positions along one dimension, as PaddlePaddle 2.x has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Op, Spec, same_as
+
+masked_select = Op("masked_select", "X Mask -> Y", lod=None)
+
+
+@masked_select.shape
+def _(X: Spec) -> Spec:
+    return X.with_shape((-1,))
+
+
+@masked_select.kernel
+def _(xp: Any, X: Array, Mask: Array) -> Array:
+    shape = np.broadcast_shapes(X.shape, Mask.shape)
+    return xp.broadcast_to(X, shape)[xp.broadcast_to(Mask, shape)]
+
+
+@masked_select.grad("X")
+def _(xp: Any, X: Array, Mask: Array, dY: Array) -> Array:
+    shape = np.broadcast_shapes(X.shape, Mask.shape)
+    spread = xp.zeros(shape, dY.dtype)
+    spread[xp.broadcast_to(Mask, shape)] = dY
+    return _summed_to(spread, X.shape)
+
+
+def _summed_to(d: Array, shape: tuple[int, ...]) -> Array:
+    """`d` added up over the dimensions along which `shape` was broadcast."""
+    lead = d.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, dim in enumerate(shape) if dim == 1 and d.shape[lead + i] != 1))
+    return d.sum(axis=axes, keepdims=True).reshape(shape) if axes else d
+
+
+# ---------------------------------------------------------------------- along one dimension
+take_along_axis = Op("take_along_axis", "Input Index -> Result", attrs={"Axis": 0}, lod=None)
+
+
+@take_along_axis.shape
+def _(Input: Spec, Index: Spec) -> Spec:
+    if len(Input.shape) != len(Index.shape):
+        raise ShapeError(
+            f"op 'take_along_axis': Index{list(Index.shape)} must have as many dimensions as "
+            f"Input{list(Input.shape)}"
+        )
+    return Input.with_shape(Index.shape)
+
+
+@take_along_axis.kernel
+def _(xp: Any, Input: Array, Index: Array, Axis: int) -> Array:
+    return xp.take_along_axis(Input, Index, axis=Axis)
+
+
+@take_along_axis.grad("Input")
+def _(xp: Any, Input: Array, Index: Array, dResult: Array, Axis: int) -> Array:
+    out = xp.zeros(Input.shape, dResult.dtype)
+    xp.add.at(out, _along(xp, Index, Axis), dResult)
+    return out
+
+
+def _along(xp: Any, index: Array, axis: int) -> tuple[Any, ...]:
+    """The full index that picks `index` along `axis`, each other dimension at its own place."""
+    axis %= index.ndim
+    grids = xp.ogrid[tuple(slice(0, dim) for dim in index.shape)]
+    return tuple(index if i == axis else grid for i, grid in enumerate(grids))
+
+
+put_along_axis = Op(
+    "put_along_axis", "Input Index Value -> Result", attrs={"Axis": 0, "Reduce": "assign"}, lod=None
+)
+put_along_axis.shape(same_as("Input"))
+
+
+@put_along_axis.kernel
+def _(xp: Any, Input: Array, Index: Array, Value: Array, Axis: int, Reduce: str) -> Array:
+    out = Input.copy()
+    where, value = _along(xp, Index, Axis), xp.broadcast_to(Value, Index.shape)
+    if Reduce == "assign":
+        out[where] = value
+    elif Reduce == "add":
+        xp.add.at(out, where, value)
+    elif Reduce in ("mul", "multiply"):
+        xp.multiply.at(out, where, value)
+    else:
+        raise ShapeError(f"op 'put_along_axis': Reduce is 'assign', 'add' or 'multiply', not {Reduce!r}")
+    return out
+
+
+@put_along_axis.grad("Input Value")
+def _(
+    xp: Any, Input: Array, Index: Array, Value: Array, dResult: Array, Axis: int, Reduce: str
+) -> tuple[Array, Array]:
+    where = _along(xp, Index, Axis)
+    d_input = dResult.copy()
+    if Reduce == "assign":
+        d_input[where] = 0
+    return d_input, _summed_to(xp.broadcast_to(dResult[where], Index.shape), Value.shape)
+
+
+index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, lod=None)
+index_add.shape(same_as("X"))
+
+
+@index_add.kernel
+def _(xp: Any, X: Array, Index: Array, AddValue: Array, axis: int) -> Array:
+    out = X.copy()
+    xp.add.at(xp.moveaxis(out, axis, 0), Index.reshape(-1), xp.moveaxis(AddValue, axis, 0))
+    return out
+
+
+@index_add.grad("X AddValue")
+def _(xp: Any, Index: Array, dOut: Array, axis: int) -> tuple[Array, Array]:
+    return dOut.copy(), xp.take(dOut, Index.reshape(-1), axis=axis)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.lazy import LazyNames
+from fluidlite.paddle.tensor.names import FUNCTIONS
 
 __version__ = "2.6.2"  # the version whose static graph this is
 
@@ -24,6 +25,7 @@ _NAMES = LazyNames(
         "no_grad seed set_default_dtype",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
+        **FUNCTIONS,
     },
     "amp device distributed framework io metric nn optimizer static tensor vision",
     {

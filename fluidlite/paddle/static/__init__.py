@@ -18,6 +18,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.attributes": "WeightNormParamAttr",
         "fluidlite.paddle.programs": "Program default_main_program default_startup_program",
         "fluidlite.paddle.static.executor": "Executor",
+        "fluidlite.paddle.static.inputs": "InputSpec data",
     },
     "nn",
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.lazy import LazyNames
+from fluidlite.paddle.tensor.names import FUNCTIONS
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(__name__, FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,225 @@
+"""`paddle.tensor.math`: functions of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.programs import begin
+
+__all__ = [
+    "abs",
+    "acos",
+    "add",
+    "add_n",
+    "asin",
+    "atan",
+    "cast",
+    "ceil",
+    "clip",
+    "conj",
+    "cos",
+    "cosh",
+    "cumsum",
+    "divide",
+    "erf",
+    "exp",
+    "floor",
+    "floor_divide",
+    "imag",
+    "increment",
+    "kron",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiplex",
+    "multiply",
+    "pow",
+    "real",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "scale",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "stanh",
+    "subtract",
+    "tan",
+    "tanh",
+    "tanh_",
+]
+
+
+# ---------------------------------------------------------------------- one operand
+def _unary(op_type: str) -> Callable[..., Variable]:
+    def function(x: Variable, name: str | None = None) -> Variable:
+        need_variable(x, "x", op_type)
+        out: Variable = append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
+        return out
+
+    function.__name__ = function.__qualname__ = op_type
+    function.__doc__ = f"`{op_type}` of each element, as the op of that name."
+    return function
+
+
+abs, acos, asin, atan = _unary("abs"), _unary("acos"), _unary("asin"), _unary("atan")
+ceil, cos, cosh, erf = _unary("ceil"), _unary("cos"), _unary("cosh"), _unary("erf")
+exp, floor, log, log10 = _unary("exp"), _unary("floor"), _unary("log"), _unary("log10")
+log1p, log2, reciprocal, round = _unary("log1p"), _unary("log2"), _unary("reciprocal"), _unary("round")
+rsqrt, sign, sin, sinh = _unary("rsqrt"), _unary("sign"), _unary("sin"), _unary("sinh")
+sqrt, square, tan, tanh = _unary("sqrt"), _unary("square"), _unary("tan"), _unary("tanh")
+conj = _unary("conj")
+tanh_ = tanh  # a program has no other way to write over a variable
+
+
+def stanh(x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Variable:
+    """scale_b * tanh(scale_a * x)."""
+    attrs = {"scale_a": scale_a, "scale_b": scale_b}
+    return append("stanh", {"X": [x]}, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+
+
+def real(x: Variable, name: str | None = None) -> Variable:
+    """The real parts of complex numbers."""
+    return _part("real", x, name)
+
+
+def imag(x: Variable, name: str | None = None) -> Variable:
+    """The imaginary parts of complex numbers."""
+    return _part("imag", x, name)
+
+
+_PARTS = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
+
+
+def _part(op_type: str, x: Variable, name: str | None) -> Variable:
+    if x.dtype not in _PARTS:
+        raise TypeError(
+            f"The data type of 'x' in {op_type} must be ['complex64', 'complex128'], but received {x.dtype}"
+        )
+    return append(op_type, {"X": [x]}, dtype=_PARTS[x.dtype], name=name)  # type: ignore[no-any-return]
+
+
+def cast(x: Variable, dtype: DTypeLike) -> Variable:
+    """x in another dtype."""
+    kind = to_vartype(dtype)
+    out: Variable = append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": kind}, dtype=kind)
+    out.stop_gradient = x.stop_gradient
+    return out
+
+
+def scale(
+    x: Variable,
+    scale: Any = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """x * scale + bias, or (x + bias) * scale; `scale` may be a Variable of one element."""
+    begin()
+    inputs: dict[str, Any] = {"X": [x]}
+    attrs: dict[str, Any] = {"bias": float(bias), "bias_after_scale": bias_after_scale}
+    if isinstance(scale, Variable):
+        inputs["ScaleTensor"] = [scale]
+    else:
+        attrs["scale"] = float(scale)
+    helper = LayerHelper("scale", act=act, name=name)
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op(type="scale", inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
+    return helper.append_activation(out)
+
+
+def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None) -> Variable:
+    """x within [min, max], each a number or a Variable of one element."""
+    largest = float(np.finfo(np.float32).max)
+    inputs: dict[str, Any] = {"X": [x]}
+    attrs = {"min": -largest, "max": largest}
+    for key, slot, limit in (("min", "Min", min), ("max", "Max", max)):
+        if isinstance(limit, Variable):
+            limit.stop_gradient = True
+            inputs[slot] = [limit]
+        elif limit is not None:
+            attrs[key] = float(limit)
+    return append("clip", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+
+
+def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Variable:
+    """x + value, written to x itself; x has one element."""
+    out: Variable = append("increment", {"X": [x]}, {"step": float(value)}, dtype=x.dtype, out=x)
+    return out
+
+
+def cumsum(
+    x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
+) -> Variable:
+    """Running sums along `axis`, or over all elements in one row."""
+    if dtype is not None and to_vartype(dtype) != x.dtype:
+        x = cast(x, dtype)
+    attrs: dict[str, Any] = {"flatten": axis is None}
+    if axis is not None:
+        attrs["axis"] = axis
+    return append("cumsum", {"X": [x]}, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------------- two operands
+def _elementwise(op_type: str, layer: str = "") -> Callable[..., Variable]:
+    def function(x: Variable, y: Variable, name: str | None = None) -> Variable:
+        need_variable(x, "x", op_type)
+        need_variable(y, "y", op_type)
+        begin()
+        helper = LayerHelper(op_type, name=name)
+        out = helper.create_variable(name=helper.name, dtype=x.dtype)
+        inputs = {"X": [x], "Y": [y]}
+        helper.append_op(type=op_type, inputs=inputs, outputs={"Out": [out]}, attrs={"axis": -1})
+        return out
+
+    function.__name__ = function.__qualname__ = layer or op_type
+    function.__doc__ = f"`{op_type}` of the elements of x and y, laid over each other as NumPy does it."
+    return function
+
+
+add, subtract = _elementwise("elementwise_add", "add"), _elementwise("elementwise_sub", "subtract")
+multiply, divide = _elementwise("elementwise_mul", "multiply"), _elementwise("elementwise_div", "divide")
+maximum, minimum = _elementwise("elementwise_max", "maximum"), _elementwise("elementwise_min", "minimum")
+floor_divide = _elementwise("elementwise_floordiv", "floor_divide")
+mod = _elementwise("elementwise_mod", "mod")
+
+
+def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
+    """x to the power of y: a number, or a Variable."""
+    if isinstance(y, (int, float)):
+        return append("pow", {"X": [x]}, {"factor": float(y)}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    if not isinstance(y, Variable):
+        raise TypeError(f"y must be scalar or tensor type, but received: {type(y)}")
+    inputs = {"X": [x], "Y": [y]}
+    return append("elementwise_pow", inputs, {"axis": -1}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+
+
+def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The Kronecker product: each element of x times the whole of y."""
+    return append("kron", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+
+
+def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Variable:
+    """The sum of tensors of one shape."""
+    tensors = [inputs] if isinstance(inputs, Variable) else list(inputs)
+    return append("sum", {"X": tensors}, dtype=tensors[0].dtype, layer="add_n", name=name)  # type: ignore[no-any-return]
+
+
+def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = None) -> Variable:
+    """Row i of the tensor that index[i] names."""
+    slots = {"X": list(inputs), "Ids": [index]}
+    return append("multiplex", slots, dtype=inputs[0].dtype, name=name)  # type: ignore[no-any-return]

@@ -1,0 +1,101 @@
+"""`paddle.tensor.random`: random numbers, drawn anew in each run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.ir.variable import Variable
+from fluidlite.paddle.build import append
+from fluidlite.paddle.defaults import dtype_or_default
+from fluidlite.paddle.tensor.manipulation import reshape
+from fluidlite.paddle.tensor.shapes import shape_arguments, shape_of
+
+__all__ = ["bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm", "uniform"]
+
+
+def uniform(
+    shape: Any,
+    dtype: DTypeLike | None = None,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """Numbers that are uniform in [min, max)."""
+    kind = dtype_or_default(dtype)
+    inputs, attrs = shape_arguments(shape)
+    attrs.update(seed=seed, min=float(min), max=float(max), dtype=kind)
+    out: Variable = append(
+        "uniform_random", inputs, attrs, dtype=kind, layer="uniform", name=name, stop_gradient=True
+    )
+    return out
+
+
+def rand(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
+    """Numbers that are uniform in [0, 1)."""
+    return uniform(shape, dtype, 0.0, 1.0, name=name)
+
+
+def _gaussian(shape: Any, mean: float, std: float, dtype: DTypeLike | None, name: str | None) -> Variable:
+    kind = dtype_or_default(dtype)
+    inputs, attrs = shape_arguments(shape)
+    attrs.update(mean=float(mean), std=float(std), seed=0, dtype=kind)
+    out: Variable = append(
+        "gaussian_random", inputs, attrs, dtype=kind, layer="gaussian", name=name, stop_gradient=True
+    )
+    return out
+
+
+def randn(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
+    """Numbers of the standard normal distribution."""
+    return _gaussian(shape, 0.0, 1.0, dtype, name)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Variable:
+    """Normal numbers; `mean` and `std` are numbers, or Variables with one for each element."""
+    if isinstance(mean, Variable):
+        if isinstance(std, Variable):
+            std = reshape(std, shape_of(mean))
+        return _gaussian(shape_of(mean), 0.0, 1.0, mean.dtype, name) * std + mean
+    if isinstance(std, Variable):
+        return _gaussian(shape_of(std), 0.0, 1.0, std.dtype, name) * std + mean
+    return _gaussian([1] if shape is None else shape, mean, std, None, name)
+
+
+def randint(
+    low: int = 0,
+    high: int | None = None,
+    shape: Any = (1,),
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Whole numbers that are uniform in [low, high), or in [0, low) without `high`."""
+    if high is None:
+        low, high = 0, low
+    kind = VarType.INT64 if dtype is None else to_vartype(dtype)
+    inputs, attrs = shape_arguments(shape)
+    attrs.update(low=low, high=high, seed=0, dtype=kind)
+    return append("randint", inputs, attrs, dtype=kind, name=name, stop_gradient=True)  # type: ignore[no-any-return]
+
+
+def randperm(n: int, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:
+    """The numbers from 0 to n - 1 in random order."""
+    kind = to_vartype(dtype)
+    attrs = {"n": n, "dtype": int(kind)}
+    return append("randperm", {}, attrs, dtype=kind, name=name, stop_gradient=True)  # type: ignore[no-any-return]
+
+
+def bernoulli(x: Variable, name: str | None = None) -> Variable:
+    """Ones with the probabilities x, zeros otherwise."""
+    return append("bernoulli", {"X": [x]}, dtype=x.dtype, layer="randint", name=name)  # type: ignore[no-any-return]
+
+
+def multinomial(
+    x: Variable, num_samples: int = 1, replacement: bool = False, name: str | None = None
+) -> Variable:
+    """`num_samples` places of each row of weights, drawn in proportion to these."""
+    attrs = {"num_samples": num_samples, "replacement": replacement}
+    return append(  # type: ignore[no-any-return]
+        "multinomial", {"X": [x]}, attrs, dtype=VarType.INT64, name=name, stop_gradient=True
+    )

@@ -1,0 +1,165 @@
+"""Sums, means, extremes, norms and spreads over dimensions: parts of `paddle.tensor.math` and `stat`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.ir.variable import Variable
+from fluidlite.layers.math_op_patch import astype
+from fluidlite.paddle.build import append
+from fluidlite.paddle.tensor.manipulation import flatten, reshape, slice, squeeze
+from fluidlite.paddle.tensor.math import cast, pow, sqrt
+from fluidlite.paddle.tensor.search import topk, where
+from fluidlite.paddle.tensor.shapes import constant
+
+__all__ = ["all", "any", "logsumexp", "max", "mean", "median", "min", "numel", "prod", "std", "sum", "var"]
+
+Axis = int | Sequence[int] | None
+
+
+def axes_of(x: Variable, axis: Any) -> tuple[list[int], bool]:
+    """The dimensions that `axis` names, as they were given, and True if these are all of x's."""
+    dims = [] if axis is None else list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
+    named = {dim % len(x.shape) for dim in dims} if x.shape else set(dims)
+    return dims, not dims or len(named) == len(x.shape)
+
+
+def reduced(
+    op_type: str,
+    x: Variable,
+    axis: Any,
+    keepdim: bool,
+    *,
+    layer: str,
+    dtype: VarType,
+    name: str | None,
+    attrs: dict[str, Any] | None = None,
+    says_all: bool = True,
+) -> Variable:
+    """A reduction; `says_all` False leaves `reduce_all` unset, as 2.6.2's sum does."""
+    dims, whole = axes_of(x, axis)
+    found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
+    scalar = whole and (not keepdim or not x.shape)
+    out: Variable = append(op_type, {"X": [x]}, found, dtype=dtype, layer=layer, name=name, scalar=scalar)
+    return out
+
+
+def _reduction(op_type: str, layer: str, dtype: VarType | None = None) -> Callable[..., Variable]:
+    def function(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
+        kind = x.dtype if dtype is None else dtype
+        return reduced(op_type, x, axis, keepdim, layer=layer, dtype=kind, name=name)
+
+    function.__name__ = function.__qualname__ = layer
+    function.__doc__ = f"`{op_type}` over `axis`, or over all dimensions; the shape is [] then."
+    return function
+
+
+mean, max, min = (
+    _reduction("reduce_mean", "mean"),
+    _reduction("reduce_max", "max"),
+    _reduction("reduce_min", "min"),
+)
+all, any = _reduction("reduce_all", "all", VarType.BOOL), _reduction("reduce_any", "any", VarType.BOOL)
+
+
+def sum(
+    x: Variable,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdim: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The sum over `axis`, or over all dimensions, in `dtype`; truth values and int32 add up to int64."""
+    kind, attrs = x.dtype, {}
+    if dtype is not None:
+        kind = to_vartype(dtype)
+        attrs = {"in_dtype": int(x.dtype), "out_dtype": int(kind)} if kind != x.dtype else {}
+    elif x.dtype in (VarType.BOOL, VarType.INT32):
+        kind = VarType.INT64
+    return reduced(
+        "reduce_sum", x, axis, keepdim, layer="sum", dtype=kind, name=name, attrs=attrs, says_all=False
+    )
+
+
+def prod(
+    x: Variable,
+    axis: Axis = None,
+    keepdim: bool = False,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Variable:
+    """The product over `axis`, or over all dimensions, in `dtype`."""
+    if dtype is not None and to_vartype(dtype) != x.dtype:
+        x = cast(x, dtype)
+    return reduced("reduce_prod", x, axis, keepdim, layer="reduce_prod", dtype=x.dtype, name=name)
+
+
+def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """log of the sum of exp over `axis`, or over all dimensions."""
+    dims, whole = axes_of(x, axis)
+    attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole}
+    scalar = whole and (not keepdim or not x.shape)
+    out: Variable = append("logsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
+    return out
+
+
+def numel(x: Variable, name: str | None = None) -> Variable:
+    """The number of elements, as an int64 of the shape []."""
+    out: Variable = append("size", {"Input": [x]}, dtype=VarType.INT64, layer="numel", name=name, scalar=True)
+    return out
+
+
+# ---------------------------------------------------------------------- spread
+def var(
+    x: Variable, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The mean square distance from the mean; `unbiased` divides by n - 1 instead of n."""
+    centre = mean(x, axis, True, name)
+    total = sum(pow(x - centre, 2.0, name=name), axis, keepdim=keepdim, name=name)
+    count = cast(numel(x), "int64") / cast(numel(total), "int64")
+    count = astype(count, x.dtype)
+    if unbiased:
+        one = constant([], x.dtype, 1)
+        count = where(count > one, count - 1.0, one)
+    count.stop_gradient = True
+    return total / count
+
+
+def std(
+    x: Variable, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The square root of the variance."""
+    return sqrt(var(x, axis, unbiased, keepdim, name))
+
+
+def median(x: Variable, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """The middle element along `axis`, or of all; the mean of the two middle ones of an even number."""
+    is_flat = axis is None
+    rank = len(x.shape)
+    if is_flat:
+        x, axis = flatten(x), 0
+    assert axis is not None
+    axis = axis % len(x.shape) if x.shape else 0
+    size = x.shape[axis]
+    kth = size // 2
+    ordered, _ = topk(x, kth + 1, axis=axis, largest=False)
+    kind = x.dtype if x.dtype == VarType.FP64 else VarType.FP32
+    if size % 2 == 0:
+        low = slice(ordered, [axis], [kth - 1], [kth])
+        out = cast(low + slice(ordered, [axis], [kth], [kth + 1]), kind) / 2
+    else:
+        out = cast(slice(ordered, [axis], [kth], [kth + 1]), kind)
+    # a NaN anywhere along the axis makes the result one
+    out = out + sum(_nans(x, kind), axis=axis, keepdim=True)
+    if is_flat:
+        return reshape(out, [1] * rank if keepdim else [])
+    return out if keepdim else squeeze(out, axis)
+
+
+def _nans(x: Variable, kind: VarType) -> Variable:
+    """Zeros, and NaNs where x has some."""
+    found: Variable = append("isnan_v2", {"X": [x]}, dtype=VarType.BOOL)
+    product: Variable = cast(found, kind) * x
+    return product

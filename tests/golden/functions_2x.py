@@ -1,0 +1,209 @@
+"""Tensor functions and operators of PaddlePaddle 2.x: expressions over a few variables, and how to try one.
+
+The same expressions are built and run under 2.6.2 (`record_2x_functions.py` writes what it found) and under
+FluidLite. `paddle` is an argument everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# name -> declared shape, dtype, shape of what is fed, lowest and highest value
+INPUTS: dict[str, Any] = {
+    "x": ([2, 3], "float32", [2, 3], -1.0, 1.0),
+    "y": ([2, 3], "float32", [2, 3], -1.0, 1.0),
+    "p": ([2, 3], "float32", [2, 3], 0.2, 0.9),
+    "m": ([3, 3], "float32", [3, 3], -1.0, 1.0),
+    "s": ([3, 3], "float32", [3, 3], 0.0, 0.0),  # symmetric and positive definite
+    "v": ([3], "float32", [3], -1.0, 1.0),
+    "w": ([3], "float32", [3], -1.0, 1.0),
+    "z": ([], "float32", [], 0.3, 0.9),
+    "t": ([2, 3, 4], "float32", [2, 3, 4], -1.0, 1.0),
+    "u": ([-1, 3], "float32", [2, 3], -1.0, 1.0),
+    "d": ([2, 3], "float64", [2, 3], -1.0, 1.0),
+    "i": ([2], "int64", [2], 0, 2),
+    "i3": ([2, 1], "int64", [2, 1], 0, 2),
+    "q": ([2, 1], "int32", [2, 1], 0, 2),
+    "j": ([2, 3], "int64", [2, 3], 1, 7),
+    "h": ([2, 3], "int32", [2, 3], 1, 7),
+    "n": ([2, 3], "int64", [2, 3], 0, 3),
+    "k": ([], "int64", [], 1, 2),
+    "b": ([2, 3], "bool", [2, 3], 0, 2),
+    "a": ([2, 3], "bool", [2, 3], 0, 2),
+}
+
+ROWS = """
+abs(x) | acos(x) | asin(x) | atan(x) | ceil(x) | cos(x) | cosh(x) | erf(x) | exp(x) | floor(x) | log(p)
+log10(p) | log1p(p) | log2(p) | reciprocal(p) | round(x) | rsqrt(p) | sign(x) | sin(x) | sinh(x)
+sqrt(p) | square(x) | stanh(x) | stanh(x, 0.5, 1.5) | tan(x) | tanh(x) | tanh_(x) | abs(z) | tanh(z)
+exp(d) | conj(x) | add(x, y) | add(x, v) | add(x, z) | subtract(x, y) | subtract(v, x) | multiply(x, v)
+multiply(x, z) | divide(x, p) | divide(j, j) | floor_divide(j, j) | floor_divide(x, y) | mod(j, j)
+mod(x, p) | pow(x, 2) | pow(p, 1.5) | pow(p, y) | pow(j, 2) | maximum(x, v) | minimum(x, y)
+maximum(j, j) | add_n([x, y]) | add_n(x) | add_n([x]) | addmm(m, m, s)
+addmm(m, m, s, beta=0.5, alpha=2.0) | bmm(t, paddle.transpose(t, [0, 2, 1])) | mm(x, m) | mv(x, v)
+matmul(x, m) | matmul(v, w) | matmul(x, t) | matmul(m, x, transpose_y=True) | matmul(v, m) | matmul(m, v)
+dot(v, w) | dot(x, y) | cross(x, y) | cross(x, y, axis=1) | kron(x, y) | kron(v, w) | cholesky(s)
+cholesky(s, upper=True) | inverse(s) | dist(x, y) | dist(x, y, 0) | dist(x, y, 1)
+dist(x, y, float("inf")) | dist(x, v, 3) | t(x) | t(v) | norm(x) | norm(x, p=1) | norm(x, p=2, axis=1)
+norm(x, p=float("inf"), axis=1, keepdim=True) | norm(x, p=0, axis=1) | norm(x, p="fro", axis=[0, 1])
+norm(x, p=3, axis=[0, 1]) | norm(x, p="fro", axis=1) | norm(x, p=-float("inf"), axis=0)
+norm(x, axis=[0, 1], keepdim=True) | norm(t, p="fro", axis=[0, 2]) | norm(t, p=float("inf"), axis=[1, 2])
+trace(m) | trace(t, 1, 1, 2) | multiplex([x, y], q) | histogram(x, 4, -1, 1) | histogram(x)
+histogram(j, bins=3) | sum(x) | sum(x, axis=1) | sum(x, axis=[0, 1], dtype="float64") | sum(b) | sum(j)
+sum(h) | sum(x, axis=[-1]) | sum(x, axis=0, keepdim=True) | sum(v, axis=0) | sum(z) | sum(u) | mean(x)
+mean(x, axis=1, keepdim=True) | mean(u) | mean(z) | mean(t, axis=[0, 2]) | max(x) | max(x, axis=1)
+max(x, axis=[0, 1]) | max(z) | max(x, axis=0, keepdim=True) | min(x) | min(x, axis=1) | min(j, axis=0)
+prod(x) | prod(x, axis=1, dtype="float64") | prod(j, axis=0) | all(b) | all(b, axis=1, keepdim=True)
+any(b, axis=[0, 1]) | any(b) | any(b, axis=0) | logsumexp(x) | logsumexp(x, axis=1)
+logsumexp(x, axis=1, keepdim=True) | logsumexp(t, axis=[0, 2]) | std(x)
+std(x, axis=1, unbiased=False, keepdim=True) | std(v) | var(x) | var(x, axis=1) | var(t, axis=[0, 1])
+median(x) | median(x, axis=1) | median(v) | median(j) | median(t, axis=2, keepdim=True) | numel(x)
+rank(x) | shape(x) | shape(u) | shape(z) | is_empty(x) | argmax(x) | argmax(x, axis=0, keepdim=True)
+argmax(x, keepdim=True) | argmax(v, axis=0) | argmax(x, -1, dtype="int32") | argmin(x)
+argmin(x, axis=1) | argsort(x) | argsort(x, axis=0, descending=True) | sort(x) | sort(x, descending=True)
+sort(x, axis=0) | topk(x, 2) | topk(x, 2, axis=0, largest=False) | topk(t, 2, axis=1) | nonzero(b)
+nonzero(b, as_tuple=True) | where(b, x, y) | where(b) | where(b, x, v) | where(b, x, z)
+masked_select(x, b) | unique(j) | unique(j, return_index=True, return_inverse=True, return_counts=True)
+unique(n, axis=0) | unique(x) | unique(n, return_counts=True, axis=1) | index_select(x, i)
+index_select(x, i, 1) | index_sample(x, n) | gather(x, i) | gather(x, i, axis=1) | gather(x, k)
+gather(t, i, axis=2) | gather_nd(x, i3) | gather_nd(t, i) | scatter(x, i, y)
+scatter(x, i, y, overwrite=False) | scatter_(x, i, y) | scatter_nd(i3, x, [4, 3])
+scatter_nd_add(x, i3, y) | shard_index(i3, 20, 2, 0) | shard_index(i3, 20, 2, 1, ignore_value=-2)
+allclose(x, y) | allclose(x, x, 1e-3, 1e-4, True) | equal(x, y) | equal(x, 1.0) | equal(j, 1)
+equal_all(x, y) | equal_all(j, j) | greater_equal(x, y) | greater_than(x, v) | less_equal(j, j)
+less_than(x, y) | not_equal(j, j) | logical_and(b, a) | logical_or(b, a) | logical_xor(b, a)
+logical_not(b) | logical_not(x) | isfinite(x) | isinf(paddle.log(paddle.zeros_like(x)))
+isnan(paddle.sqrt(x)) | isfinite(j) | is_tensor(x) | cast(x, "int32") | cast(j, "float32")
+cast(x, "bool") | clip(x, -0.5, 0.5) | clip(x, min=0.0) | clip(x, max=0.1) | clip(j, 2, 4)
+clip(x, min=z) | scale(x, 2.0, 1.0) | scale(x, 2.0, 1.0, bias_after_scale=False) | scale(j, 3)
+scale(x, 2.0, 1.0, act="relu") | scale(z, 2.0) | increment(v[0:1])
+increment(paddle.full([], 1, "int64"), 2) | cumsum(x) | cumsum(x, axis=1, dtype="float64")
+cumsum(t, axis=-2) | cumsum(j) | assign(x) | assign([1.0, 2.0]) | assign(1.5)
+assign(paddle.to_tensor([True, False])) | to_tensor([[1.0, 2.0]]) | to_tensor(3) | to_tensor(2.5)
+to_tensor([1, 2], dtype="float64") | to_tensor(True) | arange(5) | arange(0.0, 2.0, 0.5)
+arange(1, 7, 2, dtype="float32") | arange(k) | linspace(0, 1, 5) | linspace(1, 9, 3, "float64") | eye(3)
+eye(3, 4, "int64") | full([2, 3], 1.5) | full([], 1.5) | full([2], True, "bool") | full([2, k], 1.0)
+full([2], 2, "int64") | full_like(x, 2.0) | full_like(x, 2, "int64") | ones([2, 3])
+ones([paddle.shape(x)[0], 3]) | ones_like(x) | ones_like(j) | zeros([2, 3], "int64")
+zeros(paddle.shape(x)) | zeros_like(x) | zeros_like(b) | diag(v) | diag(m, offset=1)
+diag(v, offset=-1, padding_value=2) | tril(m) | tril(x, -1) | triu(x, 1) | triu(t) | meshgrid(v, w)
+meshgrid([v, w]) | reshape(x, [3, -1]) | reshape(x, [0, -1, 1]) | reshape(x, [-1, k])
+reshape_(x, [3, 2]) | reshape(x, paddle.shape(t)[:1] * 3) | reshape(v[0:1], []) | reshape(z, [1])
+flatten(t) | flatten(t, 1, 2) | flatten(t, -2, -1) | flatten(z) | squeeze(paddle.unsqueeze(x, [0, 3]))
+squeeze(paddle.unsqueeze(x, [0, 3]), axis=0) | squeeze(v[0:1])
+squeeze_(paddle.unsqueeze(x, 1), axis=[1]) | squeeze(x[0:1, 0:1], axis=[0, 1]) | unsqueeze(x, 0)
+unsqueeze(x, [0, -1]) | unsqueeze(z, 0) | unsqueeze_(x, [0, 2]) | unsqueeze(x, k) | transpose(x, [1, 0])
+transpose(t, [2, 0, 1]) | concat([x, y]) | concat([x, y], axis=1) | concat([x, y], axis=k)
+stack([x, y]) | stack([x, y], axis=1) | stack([z, z]) | split(x, 3, axis=1) | split(x, [1, -1], axis=1)
+split(t, 2, axis=-1) | chunk(x, 3, 1) | unbind(x) | unbind(v) | unstack(x, 1) | expand(v, [2, 3])
+expand(x, [4, -1, 3]) | expand(z, [2]) | expand(v, [k, 3]) | broadcast_to(v, [2, 3]) | expand_as(v, x)
+tile(x, [2, 1]) | tile(x, [2, 1, 2]) | tile(z, [3]) | flip(t, [0, 2]) | flip(x, 0) | roll(x, 1)
+roll(x, [1, 2], [0, 1]) | slice(x, [0, 1], [0, 1], [1, 3]) | slice(x, [1], [k], [3])
+slice(t, [0, 2], [-1, -3], [2, -1]) | strided_slice(x, [1], [0], [3], [2])
+strided_slice(t, [1, 2], [2, 3], [0, 0], [-1, -2])
+""".replace("\n", " | ")
+
+OPERATORS = """
+x + 1 | x + y | 1 - x | x - 2 | x * 2 | 2 * x | x / 2 | 1 / p | x ** 2 | 2 ** x | p ** y | x // y
+x // p | x % p | x % 2 | j // 2 | j + 1 | j / 2 | j * 2 | j + 1.5 | j - 0.5 | 2 - j | j ** 2 | j ** 0.5
+j / j | j % 2 | x + j | j + x | x + v | x + z | -x | x > 0.1 | x == y | x != y | x <= v | x < j | j >= 3
+x @ m | v @ w | x @ t | b + 1 | 1 / u | 2 ** u | u ** 2 | z * z | x.astype("int64") | x.T | x.numel()
+x.add(y) | x.mean() | x.sum(axis=0) | x.reshape([6]).sum() | x.clone() | x.detach() | x.matmul(m)
+x.cast("float64") | x.unsqueeze(0).tile([2, 1, 1]) | u.reshape([-1]) | t.flatten(1).max() | p.log().exp()
+x[0] | x[0, 1] | x[:, 1] | x[1:, ::2] | x[-1] | x[..., 0] | x[None] | x[0, None] | x[i] | x[i, i] | x[b]
+x[j > 3] | x[k] | u[0] | t[0, :, 1] | t[:, :, 1:] | t[0:1, 1:2] | t[0, 1, 2] | t[::2] | t[::-1]
+t[..., None] | t[:, None, 0] | t[[0, 1]] | t[[0, 1], [1, 2]] | t[:, i] | t[-1, -2:] | t[k, 1] | t[k:2]
+t[k:] | x[...] | x[:] | t[:, ::-1, 1:3] | t[1:, 1:-1]
+""".replace("\n", " | ")
+
+RANDOM = """
+bernoulli(p) | empty([2, 3]) | empty_like(x) | empty([k, 2]) | multinomial(p, 2)
+multinomial(p, 4, True) | normal(0.0, 1.0, [2, 3]) | normal(x, 1.0) | normal(x, p) | rand([2, 3])
+rand([k, 3]) | randint(0, 10, [2, 3]) | randint(5) | randn([2, 3]) | randperm(5) | uniform([2, 3])
+uniform([2, 3], min=0.0, max=2.0, dtype="float64") | uniform([k, 3]) | randperm(5, "float32")
+""".replace("\n", " | ")
+
+
+def expressions() -> list[str]:
+    """All expressions, as Python over `paddle` and the inputs."""
+    functions = ["paddle." + text.strip() for text in (ROWS + "|" + RANDOM).split(" | ") if text.strip(" |")]
+    return functions + [text.strip() for text in OPERATORS.split(" | ") if text.strip()]
+
+
+def is_random(code: str) -> bool:
+    """True if two runs may differ."""
+    return code.replace("paddle.", "", 1) in [text.strip() for text in RANDOM.split(" | ")]
+
+
+def feeds() -> dict[str, np.ndarray]:
+    """The value of each input."""
+    rng = np.random.RandomState(5)
+    found = {}
+    for name, (_, dtype, shape, low, high) in INPUTS.items():
+        integer = dtype in ("int64", "int32", "bool")
+        made = rng.randint(low, high, shape) if integer else rng.uniform(low, high, shape)
+        found[name] = np.asarray(made, dtype)
+    found["s"] = (found["m"] @ found["m"].T + np.eye(3)).astype("float32")
+    return found
+
+
+def used_inputs(code: str) -> list[str]:
+    """The inputs whose names stand in an expression."""
+    names = set(compile(code, "row", "eval").co_names)
+    return [name for name in INPUTS if name in names]
+
+
+class Built:
+    """An expression in programs of its own, with its gradients where it has some."""
+
+    def __init__(self, paddle: Any, guard: Any, code: str) -> None:
+        self.paddle, self.code = paddle, code
+        self.main, self.startup = paddle.static.Program(), paddle.static.Program()
+        with guard(), paddle.static.program_guard(self.main, self.startup):
+            self.inputs = {
+                name: paddle.static.data(name, INPUTS[name][0], INPUTS[name][1]) for name in used_inputs(code)
+            }
+            self.sources = [var for name, var in self.inputs.items() if INPUTS[name][1].startswith("float")]
+            for var in self.sources:
+                var.stop_gradient = False
+            result = eval(code, {"paddle": paddle, **self.inputs})
+            self.results = list(result) if isinstance(result, (list, tuple)) else [result]
+            self.ops = [self.described(op) for op in self.main.global_block().ops]
+            self.gradients = self.gradients_of([one for one in self.results if self.is_float(one)])
+
+    def is_float(self, var: Any) -> bool:
+        floats = (self.paddle.float32, self.paddle.float64)
+        return hasattr(var, "dtype") and var.dtype in floats and not var.stop_gradient
+
+    def gradients_of(self, outs: list[Any]) -> list[Any]:
+        """Gradients of the sum of squares of the results."""
+        if not outs or not self.sources or is_random(self.code):
+            return []
+        return list(self.paddle.static.gradients([out * out for out in outs], self.sources))
+
+    def described(self, op: Any) -> list[Any]:
+        """Type, slots, and attributes of an op, and the declared shapes of its outputs."""
+        block = self.main.global_block()
+        outs = {slot: op.output(slot) for slot in sorted(op.output_names) if op.output(slot)}
+        shapes = [
+            list(block.var(name).shape) for slot, names in outs.items() if slot != "XShape" for name in names
+        ]
+        attrs = {name: op.attr(name) for name in sorted(op.attr_names) if name not in STAMPS}
+        return [op.type, {s: op.input(s) for s in sorted(op.input_names) if op.input(s)}, outs, shapes, attrs]
+
+    def run(self, **other: np.ndarray) -> list[np.ndarray]:
+        """The values of the results, then those of the gradients; `other` are fed instead of `feeds()`."""
+        exe = self.paddle.static.Executor(self.paddle.CPUPlace())
+        fed = {name: {**feeds(), **other}[name] for name in self.inputs}
+        wanted = [one for one in self.results + self.gradients if hasattr(one, "name")]
+        found = exe.run(self.main, feed=fed, fetch_list=wanted, return_numpy=False) if wanted else []
+        return [np.asarray(np.array(value)) for value in found]
+
+
+_STAMPS = """
+op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_mkldnn use_quantizer use_cudnn
+mkldnn_data_type
+"""
+STAMPS = frozenset(_STAMPS.split())

@@ -18,6 +18,7 @@ from fluidlite.base.strategies import (
     ReduceStrategy,
     ignored,
 )
+from fluidlite.compat.graph import ProgramGraph
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import Compiled, split_fetches
@@ -34,6 +35,8 @@ class CompiledProgram(Compiled):
     """A program with the options of its compiling; `Executor.run` takes it where it takes a Program."""
 
     def __init__(self, program_or_graph: Any, build_strategy: BuildStrategy | None = None) -> None:
+        if isinstance(program_or_graph, ProgramGraph):
+            program_or_graph = program_or_graph.to_program()
         if not isinstance(program_or_graph, Program):
             raise TypeError(
                 "The type of program_to_graph parameter is wrong, expected Graph or Program, "

@@ -21,6 +21,8 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from fluidlite.compat.graph import GraphNode as Node
+from fluidlite.compat.graph import ProgramGraph as Graph
 from fluidlite.compat.predictor import (
     AnalysisConfig,
     AnalysisPredictor,
@@ -58,10 +60,12 @@ __all__ = [
     "CUDAPlace",
     "EOFException",
     "EnforceNotMet",
+    "Graph",
     "LoDTensor",
     "LoDTensorArray",
     "NativeConfig",
     "NativePaddlePredictor",
+    "Node",
     "OpDesc",
     "PaddleBuf",
     "PaddleDType",

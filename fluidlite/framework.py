@@ -22,6 +22,7 @@ from fluidlite.base.place import (
     cuda_places,
     is_compiled_with_cuda,
 )
+from fluidlite.compat.ir_graph import IrGraph, IrNode, IrOpNode, IrVarNode
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
 from fluidlite.ir.program import (
@@ -40,6 +41,10 @@ from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = [
     "Block",
+    "IrGraph",
+    "IrNode",
+    "IrOpNode",
+    "IrVarNode",
     "OpProtoHolder",
     "OpRole",
     "Operator",

@@ -132,30 +132,31 @@ class IrVarNode(IrNode):
         )
         super().__init__(node)
 
-    def _desc(self) -> VarDesc:
+    def desc(self) -> VarDesc:
+        """The variable's description; AssertionError for a control variable, which has none."""
         desc = self.node.var()
         assert desc is not None, f"The node variable description can not be None ({self.name()})."
         return desc
 
     def set_shape(self, shape: Iterable[int]) -> None:
         """Set the shape."""
-        self._desc().set_shape(list(shape))
+        self.desc().set_shape(list(shape))
 
     def persistable(self) -> bool:
         """True if the value outlives a run."""
-        return self._desc().persistable()
+        return self.desc().persistable()
 
     def type(self) -> VarType:
         """The kind of variable."""
-        return self._desc().type()
+        return self.desc().type()
 
     def dtype(self) -> VarType:
         """The element type."""
-        return self._desc().dtype()
+        return self.desc().dtype()
 
     def shape(self) -> list[int]:
         """The dimensions."""
-        return list(self._desc().shape())
+        return list(self.desc().shape())
 
     @property
     def inputs(self) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.contrib import layers, memory_usage_calc, mixed_precision, op_frequence, reader
+from fluidlite.contrib import layers, memory_usage_calc, mixed_precision, op_frequence, quantize, reader, slim
 from fluidlite.contrib.extend_optimizer import extend_with_decoupled_weight_decay
 from fluidlite.contrib.layers import (
     BasicGRUUnit,
@@ -28,11 +28,13 @@ from fluidlite.contrib.layers import (
 )
 from fluidlite.contrib.memory_usage_calc import memory_usage
 from fluidlite.contrib.op_frequence import op_freq_statistic
+from fluidlite.contrib.quantize import QuantizeTranspiler
 from fluidlite.contrib.reader import distributed_batch_reader
 
 __all__ = [
     "BasicGRUUnit",
     "BasicLSTMUnit",
+    "QuantizeTranspiler",
     "basic_gru",
     "basic_lstm",
     "ctr_metric_bundle",
@@ -50,11 +52,13 @@ __all__ = [
     "op_frequence",
     "partial_concat",
     "partial_sum",
+    "quantize",
     "rank_attention",
     "reader",
     "search_pyramid_hash",
     "sequence_topk_avg_pooling",
     "shuffle_batch",
+    "slim",
     "sparse_embedding",
     "tdm_child",
     "tdm_sampler",

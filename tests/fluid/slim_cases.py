@@ -49,7 +49,7 @@ def numbers(values: Any) -> list[float]:
 
 
 def persistables(program: Any, scope: Any) -> dict[str, Any]:
-    """What a program's persistable variables hold."""
+    """The values of a program's persistable variables."""
     found = {}
     for var in program.list_vars():
         if var.persistable and var.name not in ("feed", "fetch"):

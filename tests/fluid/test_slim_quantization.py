@@ -13,8 +13,10 @@ import slim_cases
 
 import fluidlite as fluid
 from fluidlite import core
+from fluidlite.base.errors import UnsupportedError
 from fluidlite.contrib.quantize import QuantizeTranspiler
 from fluidlite.contrib.slim import quantization
+from fluidlite.contrib.slim.quantization.mkldnn import REFUSED
 from fluidlite.contrib.slim.quantization.thresholds import entropy_threshold, tail_threshold
 from fluidlite.framework import IrGraph
 
@@ -168,6 +170,12 @@ def test_passes_need_a_graph_and_a_scope() -> None:
 def test_wrong_options_after_training(options: Any, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         quantization.PostTrainingQuantization(**options)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED.names))
+def test_mkldnn_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{name}: its programs are for MKL-DNN"):
+        vars(quantization)[name]()
 
 
 def test_entropy_threshold() -> None:

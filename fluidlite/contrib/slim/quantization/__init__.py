@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fluidlite.contrib.slim.quantization.mkldnn_post_training_strategy import MKLDNNPostTrainingQuantStrategy
 from fluidlite.contrib.slim.quantization.post_training_quantization import (
     PostTrainingQuantization,
     WeightQuantization,
 )
+from fluidlite.contrib.slim.quantization.qat2_int8_mkldnn_pass import Qat2Int8MkldnnPass
+from fluidlite.contrib.slim.quantization.qat_int8_mkldnn_pass import QatInt8MkldnnPass
 from fluidlite.contrib.slim.quantization.quantization_pass import (
     AddQuantDequantPass,
     ConvertToInt8Pass,
@@ -19,9 +22,12 @@ from fluidlite.contrib.slim.quantization.quantization_pass import (
 __all__ = [
     "AddQuantDequantPass",
     "ConvertToInt8Pass",
+    "MKLDNNPostTrainingQuantStrategy",
     "OutScaleForInferencePass",
     "OutScaleForTrainingPass",
     "PostTrainingQuantization",
+    "Qat2Int8MkldnnPass",
+    "QatInt8MkldnnPass",
     "QuantizationFreezePass",
     "QuantizationTransformPass",
     "TransformForMobilePass",

@@ -114,7 +114,7 @@ class GraphEditor:
 
     def version(self, node: IrVarNode) -> IrVarNode:
         """A later version of the same variable: what an op writes that also reads it."""
-        return self.graph.create_var_node_from_desc(node.var())
+        return self.graph.create_var_node_from_desc(node.desc())
 
     def insert(
         self, op_type: str, attrs: Mapping[str, Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any]

@@ -72,16 +72,8 @@ class PostTrainingQuantization:
             "The batch_generator and sample_generator cannot be None in the same time."
         )
         assert batch_size > 0, "The batch_size should be greater than 0."
-        assert algo in ("KL", "abs_max", "min_max"), "The algo should be KL, abs_max or min_max."
-        weight_kinds = ("abs_max", "channel_wise_abs_max")
-        assert activation_quantize_type in activation_kinds, (
-            f"The activation_quantize_type ({activation_quantize_type}) should in ({activation_kinds})."
-        )
-        assert weight_quantize_type in weight_kinds, (
-            f"The weight_quantize_type ({weight_quantize_type}) shoud in ({weight_kinds})."
-        )
-        weighted = QuantizationTransformPass._supported_quantizable_op_type
-        supported = list(dict.fromkeys((*weighted, *AddQuantDequantPass._supported_quantizable_op_type)))
+        _check_kinds(algo, activation_quantize_type, weight_quantize_type)
+        supported = _supported_types()
         check_supported(quantizable_op_type, supported)
         self._executor, self._place = executor, executor.place
         self._scope = global_scope() if scope is None else scope
@@ -158,7 +150,7 @@ class PostTrainingQuantization:
             loader.set_sample_generator(
                 self._sample_generator, batch_size=self._batch_size, drop_last=True, places=self._place
             )
-        else:
+        elif self._batch_generator is not None:
             loader.set_batch_generator(self._batch_generator, places=self._place)
         for index, batch in enumerate(loader()):
             if index == self._batch_nums:
@@ -269,6 +261,22 @@ _STATISTICS: dict[str, Callable[[PostTrainingQuantization], Arrays]] = {
     "abs_max": PostTrainingQuantization.largest,
     "min_max": PostTrainingQuantization.ranges,
 }
+
+
+def _check_kinds(algo: str, activation: str, weight: str) -> None:
+    """AssertionError for a way of quantising that there is not."""
+    assert algo in _STATISTICS, "The algo should be KL, abs_max or min_max."
+    assert activation in activation_kinds, (
+        f"The activation_quantize_type ({activation}) should in ({activation_kinds})."
+    )
+    weight_kinds = ("abs_max", "channel_wise_abs_max")
+    assert weight in weight_kinds, f"The weight_quantize_type ({weight}) shoud in ({weight_kinds})."
+
+
+def _supported_types() -> list[str]:
+    """The op types that can be quantised, with a weight or without."""
+    weighted = QuantizationTransformPass._supported_quantizable_op_type
+    return list(dict.fromkeys((*weighted, *AddQuantDequantPass._supported_quantizable_op_type)))
 
 
 def _kept(values: Any) -> Any:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite import layers, unique_name
+from fluidlite import unique_name
 from fluidlite.backward import append_backward
 from fluidlite.contrib.slim.quantization.edits import GraphEditor
 from fluidlite.executor.executor import scope_guard
 from fluidlite.framework import IrOpNode, IrVarNode, Operator, Program, Variable, program_guard
+from fluidlite.layers.arithmetic.reduce import mean
+from fluidlite.layers.tensors.inputs import data
 
 __all__ = ["Functions", "Preprocessor"]
 
@@ -33,7 +35,7 @@ class Functions:
 
 @dataclass(frozen=True)
 class Built:
-    """What a function built: its program, what it was given and what it gave."""
+    """The work of a function: its program, what it was given and what it gave."""
 
     program: Program
     given: Variable
@@ -80,11 +82,11 @@ class Preprocessor:
         main, startup, loss = Program(), Program(), None
         with program_guard(main, startup), unique_name.guard(f"{node.name()}_"):
             name = f"{node.name()}_tmp_input"
-            given = layers.data(name, node.shape(), append_batch_size=False, dtype=node.dtype())
+            given = data(name, node.shape(), append_batch_size=False, dtype=node.dtype())
             given.stop_gradient = False
             made = function(given)
             if not self.editor.graph.is_test():
-                loss = layers.mean(made)
+                loss = mean(made)
                 self._minimize(loss, bool(main.all_parameters()))
         if startup.global_block().ops:
             assert self.executor is not None, "a function that makes parameters needs the pass's executor"

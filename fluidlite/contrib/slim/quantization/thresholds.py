@@ -1,4 +1,4 @@
-"""Where to cut off values before they are quantised: large ones cost resolution, and clipping loses them."""
+"""Thresholds at which values are cut off before they are quantised: large ones cost resolution."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class WeightQuantization:
 
 
 class _Rounding:
-    """How weights are rounded."""
+    """A way of rounding weights."""
 
     def __init__(self, op_types: tuple[str, ...], bits: int, kind: str, threshold_rate: float) -> None:
         self.op_types, self.bits, self.kind = op_types, bits, kind

@@ -6,7 +6,18 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_HOME = "fluidlite.paddle.io"
+_NAMES = LazyNames(
+    __name__,
+    {
+        f"{_HOME}.datasets": "ChainDataset ComposeDataset ConcatDataset Dataset IterableDataset Subset "
+        "TensorDataset random_split",
+        f"{_HOME}.samplers": "BatchSampler DistributedBatchSampler RandomSampler Sampler SequenceSampler "
+        "SubsetRandomSampler WeightedRandomSampler",
+        f"{_HOME}.loader": "DataLoader",
+        f"{_HOME}.workers": "get_worker_info",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

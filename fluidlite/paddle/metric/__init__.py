@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(__name__, {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall"})
 
 
 def __getattr__(name: str) -> Any:

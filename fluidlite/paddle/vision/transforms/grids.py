@@ -166,8 +166,8 @@ class RandomResizedCrop(BaseTransform):
 
     def _rectangle(self, width: int, height: int) -> tuple[int, int, int, int]:
         for _ in range(_TRIES):
-            area = np.random.uniform(*self.scale) * width * height
-            ratio = math.exp(np.random.uniform(*np.log(self.ratio)))
+            area = np.random.uniform(self.scale[0], self.scale[1]) * width * height
+            ratio = math.exp(np.random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
             columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < columns <= width and 0 < rows <= height:
                 return random.randint(0, height - rows), random.randint(0, width - columns), rows, columns
@@ -317,8 +317,8 @@ class RandomErasing(BaseTransform):
             return img
         width, height = F.size_of(img)
         for _ in range(_TRIES):
-            area = np.random.uniform(*self.scale) * width * height
-            ratio = math.exp(np.random.uniform(*np.log(self.ratio)))
+            area = np.random.uniform(self.scale[0], self.scale[1]) * width * height
+            ratio = math.exp(np.random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
             rows, columns = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if rows < height and columns < width:
                 # drawn after the size: the same seeds give 2.6.2's rectangles

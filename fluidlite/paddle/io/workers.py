@@ -1,0 +1,138 @@
+"""Processes that read samples: each makes every n-th batch, so that batches come in the same order with any
+number of workers.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.errors import ReaderError
+
+__all__ = ["Fetch", "WorkerInfo", "Workers", "get_worker_info"]
+
+Fetch = Callable[
+    [Any], Any
+]  # a task, such as a list of indices -> a batch; StopIteration where a stream ends
+_ENDED = "ended"  # the answer of a worker whose stream has come to its end; a batch is never a string
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """A worker process: its number `id`, how many there are, and its copy of the data set."""
+
+    id: int
+    num_workers: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+_make_fetch: Callable[[Any], Fetch] | None = None
+_fetch: Fetch | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """The worker that this process is; None in a process that is none."""
+    return _info
+
+
+def _begin(
+    info: WorkerInfo, seed: int, make_fetch: Callable[[Any], Fetch], init: Callable[[int], None] | None
+) -> None:
+    """Make this process a worker. Its random numbers are its own: a copy of its parent's would repeat what
+    the other workers draw.
+    """
+    global _info, _make_fetch
+    _info, _make_fetch = info, make_fetch
+    np.random.seed((seed + info.id) % 2**32)
+    if init is not None:
+        init(info.id)
+
+
+def _work(task: Any) -> Any:
+    assert _fetch is not None, "the process has begun"
+    try:
+        return _fetch(task)
+    except StopIteration:
+        return _ENDED
+
+
+def _start() -> None:
+    """Begin a pass in this worker."""
+    global _fetch
+    assert _info is not None and _make_fetch is not None, "the process has begun"
+    _fetch = _make_fetch(_info.dataset)
+
+
+class Workers:
+    """`count` processes, each an executor of its own: a task goes to a certain worker, and its error comes
+    back with the worker's traceback.
+
+    make_fetch: called in the worker with its copy of the data set at the start of a pass.
+    init: called in each worker with its number.
+    timeout: seconds to wait for a batch; 0 to wait for ever.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        dataset: Any,
+        make_fetch: Callable[[Any], Fetch],
+        init: Callable[[int], None] | None,
+        timeout: float,
+    ) -> None:
+        # forked: the data set and its functions need not be pickled, and pages are shared
+        context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
+        seed = int(np.random.randint(0, 2**31))
+        self.timeout = timeout or None
+        self.executors = [
+            concurrent.futures.ProcessPoolExecutor(
+                1, context, _begin, (WorkerInfo(number, count, dataset), seed, make_fetch, init)
+            )
+            for number in range(count)
+        ]
+
+    def batches(self, tasks: Iterable[Any], ahead: int) -> Iterator[Any]:
+        """The batches of `tasks` in order, of which each worker has up to `ahead` in work; a worker whose
+        stream has ended gets no more.
+        """
+        for executor in self.executors:
+            self._result(executor.submit(_start))
+        left = iter(tasks)
+        waiting: deque[tuple[Any, Any]] = deque()
+        for executor, task in zip(itertools.cycle(self.executors), left, strict=False):
+            waiting.append((executor, executor.submit(_work, task)))
+            if len(waiting) == ahead * len(self.executors):
+                break
+        # the worker whose batch is taken gets the next task, so that turns stay as they were
+        while waiting:
+            executor, future = waiting.popleft()
+            batch = self._result(future)
+            if isinstance(batch, str) and batch == _ENDED:
+                waiting = deque(pair for pair in waiting if pair[0] is not executor)
+                continue
+            for task in itertools.islice(left, 1):
+                waiting.append((executor, executor.submit(_work, task)))
+            yield batch
+
+    def _result(self, future: concurrent.futures.Future[Any]) -> Any:
+        try:
+            return future.result(self.timeout)
+        except concurrent.futures.TimeoutError:
+            raise ReaderError(f"a worker of the DataLoader has given no batch for {self.timeout} s") from None
+        except BrokenProcessPool as error:
+            raise ReaderError("a worker of the DataLoader has ended without a word, or was killed") from error
+
+    def end(self) -> None:
+        """End the processes; what they have in work is dropped."""
+        for executor in self.executors:
+            executor.shutdown(wait=False, cancel_futures=True)

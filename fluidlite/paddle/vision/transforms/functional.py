@@ -148,7 +148,7 @@ def pad(img: Picture, padding: Size, fill: Any = 0, padding_mode: str = "constan
     array = np.asarray(img)
     sides = [(top, bottom), (left, right), (0, 0)][: array.ndim]
     if padding_mode != "constant":
-        padded = np.pad(array, sides, padding_mode)
+        padded = np.pad(array, sides, padding_mode)  # type: ignore[call-overload]
     else:
         padded = np.empty(
             [size + sum(side) for size, side in zip(array.shape, sides, strict=True)], array.dtype
@@ -344,7 +344,7 @@ def adjust_brightness(img: Picture, brightness_factor: float) -> Picture:
 def adjust_contrast(img: Picture, contrast_factor: float) -> Picture:
     """The picture with `contrast_factor` times its contrast: 0 is one grey, 1 changes nothing."""
     if is_array(img):
-        return _blend(img, np.float32(_ARRAY_MEAN), contrast_factor)
+        return _blend(img, np.array(_ARRAY_MEAN, "float32"), contrast_factor)
     return pillow("ImageEnhance").Contrast(img).enhance(contrast_factor)
 
 

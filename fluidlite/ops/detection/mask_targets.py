@@ -55,15 +55,18 @@ class _Shapes(NamedTuple):
 
     def masks(self, objects: Array, boxes: Array, size: int) -> Array:
         """(R, size, size): object r in box r of pixels, stretched to the mask."""
-        owner, number = entries_of(np, np.diff(self.objects)[objects])
-        polygon = self.objects[objects][owner] + number
+        owner, ordinal = entries_of(np, np.diff(self.objects)[objects])
+        polygon = self.objects[objects][owner] + ordinal
         lengths = np.diff(self.polygons)[polygon]
         part, number = entries_of(np, lengths)
         region = boxes[owner[part]]
         points = self.points[self.polygons[polygon][part] + number]
         stretched = (points - region[:, :2]) * size / np.maximum(region[:, 2:] - region[:, :2], 1)
         out = np.zeros((len(objects), size, size), bool)
-        np.logical_or.at(out, owner, polygon_masks(stretched.astype(np.float32), lengths, size))
+        masks = polygon_masks(stretched.astype(np.float32), lengths, size)
+        for number in range(int(ordinal.max(initial=-1)) + 1):  # objects have few polygons, mostly one
+            rows = ordinal == number
+            out[owner[rows]] |= masks[rows]
         return out
 
 

@@ -85,10 +85,12 @@ def _candidates(image: _Image, cascade: bool) -> Array:
 
 def _sample(image: _Image, boxes: Array, attrs: Attrs, rng: Any) -> tuple[Array, Array, Array]:
     """The rows of boxes that show an object, the rows of those that show none, and each box's object."""
-    shared = overlaps(np, boxes, image.objects, normalized=False)
+    if not len(image.proposals):  # nothing learns then, not even from the objects
+        return (np.empty(0, np.int64),) * 3
+    shared = overlaps(np, image.objects, boxes, normalized=False)
     if not len(image.objects):
-        shared = np.zeros((len(boxes), 1), boxes.dtype)
-    most, matches = shared.max(axis=1), shared.argmax(axis=1)
+        shared = np.zeros((1, len(boxes)), boxes.dtype)
+    most, matches = shared.max(axis=0), shared.argmax(axis=0)
     crowd = np.flatnonzero(image.crowd)
     most[crowd[crowd < len(most)]] = -1
     high, low = np.float32(attrs["bg_thresh_hi"]), np.float32(attrs["bg_thresh_lo"])

@@ -547,8 +547,35 @@ def _optional(op: Operator, name: str) -> bool:
     return all(slot not in definition.inputs or definition.inputs[slot].optional for slot in slots)
 
 
+# slots whose numbers decide about the shape of what comes out
+_SIZES = (
+    "AxesTensor",
+    "AxesTensorList",
+    "AxisTensor",
+    "EndsTensor",
+    "EndsTensorList",
+    "ExpandTimes",
+    "K",
+    "MaxLenTensor",
+    "OutSize",
+    "OutputShape",
+    "Paddings",
+    "SectionsTensorList",
+    "Shape",
+    "ShapeTensor",
+    "ShapeTensorList",
+    "SizeTensor",
+    "StartsTensor",
+    "StartsTensorList",
+    "StridesTensor",
+    "StridesTensorList",
+    "depth_tensor",
+    "expand_times_tensor",
+)
+
+
 def _data_dependent(op: Operator) -> bool:
     """True if an op's outputs may have another shape than its rule says, because they depend on the data."""
     if op.definition is not None and op.definition.dynamic:
         return True
-    return any(len(op.inputs.get(slot, ())) > 0 for slot in ("ShapeTensor", "ShapeTensorList", "Shape"))
+    return any(op.inputs.get(slot) for slot in _SIZES)

@@ -82,6 +82,8 @@ def expression_rule(expr: str) -> Rule:
         operands = {name: _operand_of(e, name) for name in scalar.parse(expr).names}
         template = next((value for value in operands.values() if isinstance(value, Value)), None)
         template = template or e.need("X")
+        if template.dtype is not None and template.dtype.kind in "iu":
+            raise CannotLower("NumPy would leave the integers")
         first = next(iter(e.op.outputs))
         e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fluidlite import unique_name
@@ -13,7 +13,7 @@ from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 
-__all__ = ["add_up", "cut_dead_branches", "cut_disconnected", "keep_overwritten"]
+__all__ = ["add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond", "keep_overwritten"]
 
 
 # ---------------------------------------------------------------------- partial gradients
@@ -118,12 +118,20 @@ def _is_dead(op: Operator, no_grad: set[str]) -> bool:
     return False
 
 
+def drop_beyond(op: Operator, is_missing: Callable[[str], bool]) -> None:
+    """Empty the slots that Paddle's op lacks (`Op.beyond`) where their gradients are missing."""
+    for slot in op.definition.beyond if op.definition is not None else ():
+        if all(map(is_missing, op.inputs.get(slot, ()))):
+            op.inputs.pop(slot, None)
+
+
 def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operator]:
     """Without the ops that only make gradients in `no_grad`, or make theirs from such; the others read
     zeros instead.
     """
     kept: list[Operator] = []
     for op in [op for op in ops if not _is_dead(op, no_grad)]:
+        drop_beyond(op, no_grad.__contains__)
         for name in reads_of(op):
             if name in no_grad:
                 kept.append(

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.backward.edits import add_up, cut_dead_branches, cut_disconnected, keep_overwritten
+from fluidlite.backward.edits import (
+    add_up,
+    cut_dead_branches,
+    cut_disconnected,
+    drop_beyond,
+    keep_overwritten,
+)
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
 from fluidlite.base.dtypes import VarType
@@ -151,6 +157,7 @@ def declare_gradients(
             block._remove_op(op.idx)
             lost.update(op.output_arg_names)
             continue
+        drop_beyond(op, lambda name: block._find_var_recursive(name) is None)
         if op.type == "sum":  # of partial gradients, some of which turned out to be none
             op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
         new = [
@@ -179,7 +186,9 @@ def _carried_by_loop(block: Block) -> set[str]:
 def _computes_nothing(op: Operator, block: Block, carried: set[str]) -> bool:
     if all(name == EMPTY_VAR for name in op.output_arg_names):
         return True
-    read = reads_of(op)
+    # a gradient that was given has any name: its slot tells what it is
+    by_slot = [name for slot, names in op.inputs.items() if is_gradient(slot) for name in names]
+    read = [*reads_of(op), *by_slot]
     exists = any(name in carried or block._find_var_recursive(name) is not None for name in read)
     return bool(read) and not exists and op.type != _WRITES_FROM_NOTHING
 

@@ -250,6 +250,7 @@ class Op:
     later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
+    beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     """
 
     type: str
@@ -264,6 +265,7 @@ class Op:
     dynamic: bool = False
     updates: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

@@ -60,6 +60,9 @@ class ScopeVariable:
                 self.value = LoDTensor(value)
                 rebinds.count += 1
             return
+        if isinstance(value, SelectedRows) and isinstance(self.value, SelectedRows):
+            self.value.take(value)  # handles that were taken before show the new rows
+            return
         if value is not self.value:
             rebinds.count += 1
         self.value = value

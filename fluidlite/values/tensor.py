@@ -351,6 +351,11 @@ class SelectedRows:
         """The values."""
         return self._value
 
+    def take(self, other: SelectedRows) -> None:
+        """Hold what `other` holds: the same arrays, not copies."""
+        self._rows, self._height = other._rows, other._height
+        self._value.array = other._value.array
+
     def numel(self) -> int:
         """The number of values held."""
         return math.prod(self._value.shape())
@@ -381,6 +386,15 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)
     xp.add.at(out, group, values[order])
     return ordered[starts], out
+
+
+def positions(xp: Any, rows: Any, ids: Any) -> tuple[Any, Any]:
+    """Where each of `ids` stands among the row numbers `rows`, and whether it stands there at all."""
+    if len(rows) == 0:
+        return xp.zeros(ids.shape, "int64"), xp.zeros(ids.shape, bool)
+    order = xp.argsort(rows)
+    at = order[xp.searchsorted(rows[order], ids).clip(0, len(rows) - 1)]
+    return at, rows[at] == ids
 
 
 def _sorted(ids: Array) -> tuple[Array, Array]:

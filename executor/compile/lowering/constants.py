@@ -13,6 +13,9 @@ from fluidlite.ops.tensors.creation import exact
 def _(e: Emitter) -> None:
     if any(e.op.inputs.get(slot) for slot in ("ShapeTensorList", "ValueTensor")):
         raise CannotLower("tensors as attributes")
+    declared = e.builder.block._find_var_recursive(e.op.outputs["Out"][0])
+    if declared is not None and declared.type == VarType.SELECTED_ROWS:
+        raise CannotLower("rows")
     given = e.x("ShapeTensor") if e.op.inputs.get("ShapeTensor") else None
     if given is not None and given.constant is None:
         raise CannotLower("a shape that is computed")

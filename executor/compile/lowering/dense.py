@@ -75,6 +75,8 @@ def _same_batch(x: Sequence[int], y: Sequence[int]) -> bool:
 
 @lowering("matmul")
 def _(e: Emitter) -> None:
+    if e.attr("head_number") > 1:
+        raise CannotLower("several heads")
     x = _operand(e, e.need("X"), e.attr("transpose_X"))
     y = _operand(e, e.need("Y"), e.attr("transpose_Y"))
     assert x.shape is not None and y.shape is not None

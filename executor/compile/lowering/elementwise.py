@@ -21,12 +21,17 @@ BINARY = (
 )
 
 
+def _place(y_rank: int, rank: int, axis: int) -> int:
+    """The dimension at which Y begins; where it has as many as X, `axis` says nothing, whatever it is."""
+    return rank - y_rank if axis == -1 or y_rank >= rank else axis
+
+
 def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
     """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at
     `axis`.
     """
     assert y.shape is not None
-    axis = rank - len(y.shape) if axis == -1 else axis
+    axis = _place(len(y.shape), rank, axis)
     trailing = rank - axis - len(y.shape)
     if trailing <= 0:
         return y
@@ -59,7 +64,7 @@ def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, 
     """The axes of `full` over which a gradient is summed to come back to an operand of `shape` aligned at
     `axis`.
     """
-    axis = rank - len(shape) if axis == -1 else axis
+    axis = _place(len(shape), rank, axis)
     inside = dict(zip(range(axis, axis + len(shape)), shape, strict=True))
     return tuple(i for i in range(rank) if inside.get(i, 1) != full[i])
 

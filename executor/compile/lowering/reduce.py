@@ -53,6 +53,8 @@ def _(e: Emitter) -> None:
     assert x.shape is not None
     if x.dtype not in (np.float32, np.float64) or not x.shape or not x.size or e.attr("out_dtype") >= 0:
         raise CannotLower("dtype")
+    if e.attr("out_dtype") >= 0:
+        raise CannotLower("another dtype")
     axes = _axes(e, len(x.shape))
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)
     kept = tuple(dim for i, dim in enumerate(x.shape) if i not in axes)

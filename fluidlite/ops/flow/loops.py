@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import EnforceNotMet
-from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, GradContext, Lod, Op, grad_name, same_as
+from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.registry import BLOCK, EMPTY_VAR, STRINGS, GradContext, Lod, Op, Spec, grad_name
 from fluidlite.ops.flow.sub_blocks import (
     SKIPPED,
     added,
@@ -195,7 +196,13 @@ def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArr
 
 # ---------------------------------------------------------------------- counters
 increment = Op("increment", "X -> Out", attrs={"step": 1.0})
-increment.shape(same_as("X"))
+
+
+@increment.shape
+def _(X: Spec) -> Spec:
+    if X.static and math.prod(X.shape) != 1:
+        raise ShapeError(f"op 'increment': X counts with one number, but has shape {list(X.shape)}")
+    return Spec(X.shape, X.dtype)
 
 
 @increment.kernel

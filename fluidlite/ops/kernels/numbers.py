@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ShapeError
 from fluidlite.values.tensor import host
 
-__all__ = ["first_ints", "given_ints", "ints"]
+__all__ = ["check_axes", "first_ints", "given_ints", "ints"]
+
+
+def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int | None = None) -> None:
+    """ShapeError where one of `axes` is no dimension of X, or two are the same; `rank` if it is not X's."""
+    rank = len(shape) if rank is None else rank
+    outside = [axis for axis in axes if not -rank <= axis < rank]
+    if outside:
+        raise ShapeError(f"op {type!r}: axis {outside[0]} is outside of {rank} dimensions (X{list(shape)})")
+    if len({axis % rank for axis in axes}) < len(axes):
+        raise ShapeError(f"op {type!r}: {list(axes)} names a dimension twice (X{list(shape)})")
 
 
 def ints(value: Any) -> list[int]:

@@ -30,6 +30,15 @@ def _sigmoid(xp: Any, x: Array) -> None:
     x += 0.5
 
 
+def _clamped_sigmoid(xp: Any, x: Array) -> None:
+    """Of arguments up to 13, as in Paddle's ops over sequences: an open gate stays a little short of 1.
+
+    Below -40, its other limit, float32 has 0 in either case.
+    """
+    xp.minimum(x, 13, out=x)
+    _sigmoid(xp, x)
+
+
 def _tanh(xp: Any, x: Array) -> None:
     xp.tanh(x, out=x)
 
@@ -50,11 +59,16 @@ ACTIVATIONS = {
 }
 
 
-def activation(op: str, name: str) -> Activation:
-    """The activation called `name`; ShapeError, naming the op, where there is none."""
+_IN_SEQUENCES = {**ACTIVATIONS, "sigmoid": ACTIVATIONS["sigmoid"]._replace(apply=_clamped_sigmoid)}
+
+
+def activation(op: str, name: str, unit: bool = False) -> Activation:
+    """The activation called `name`, of a `unit` or of an op over sequences; ShapeError, naming the op, where
+    there is none.
+    """
     if name not in ACTIVATIONS:
         raise ShapeError(f"op {op!r}: activation {name!r} is none of {', '.join(ACTIVATIONS)}")
-    return ACTIVATIONS[name]
+    return ACTIVATIONS[name] if unit else _IN_SEQUENCES[name]
 
 
 # ---------------------------------------------------------------------- time steps
@@ -117,6 +131,8 @@ class TimeSteps:
 
     def initial(self, state: Array | None) -> Array | None:
         """The rows of an initial state [sequences, ...], longest sequence first."""
+        if state is not None and len(state) != len(self.order):
+            raise ShapeError(f"the initial state has {len(state)} rows for {len(self.order)} sequences")
         return None if state is None else take_rows(self.xp, state, self.order)
 
     def initial_gradient(self, d: Array, state: Array) -> Array:

@@ -23,6 +23,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["FUNCTIONS", "ExprNode", "ScalarExpr", "binary_names", "parse", "unary"]
 
@@ -263,7 +264,7 @@ def unary(
     parameters = parameters_of(expr)
     if "X" not in parameters:
         parameters.append("X")
-    op.kernel(function_of(expr, parameters, _SLOT_NAMES))
+    op.kernel(_keeping_integers(function_of(expr, parameters, _SLOT_NAMES), dtype))
     op.expr = expr
     if grad is not None:
         needed = parameters_of(grad)
@@ -273,6 +274,23 @@ def unary(
         grad_op.expr = grad
         op.grad_exprs = {"X": grad}
     return op
+
+
+def _keeping_integers(function: Callable[..., Any], dtype: VarType | None) -> Callable[..., Any]:
+    """`function`, with integers in and integers out: NumPy's functions of integers give float64, C++'s are
+    cut off. Of selected rows, each row's elements.
+    """
+
+    @functools.wraps(function)
+    def kernel(xp: Any, *operands: Any, **attrs: Any) -> Any:
+        x: Any = attrs.get("X", operands[0] if operands else None)
+        if isinstance(x, SelectedRows):
+            return SelectedRows(x.ids, x.height(), kernel(xp, **{**attrs, "X": x.array}))
+        out = function(xp, *operands, **attrs)
+        cut_off = dtype is None and x.dtype.kind in "iu" and out.dtype != x.dtype
+        return out.astype(x.dtype) if cut_off else out
+
+    return kernel
 
 
 def _like_out_grad(dOut: Spec) -> Spec:

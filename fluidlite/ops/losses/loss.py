@@ -357,21 +357,28 @@ rank_loss = Op("rank_loss", "Label Left Right -> Out")
 
 @rank_loss.shape
 def _(Label: Spec, Left: Spec, Right: Spec) -> Spec:
-    check_alike("rank_loss", Left=Left, Right=Right, Label=Label)
+    # each may be [N] or [N, 1], whatever the others are
+    check_alike("rank_loss", Left=_as_column(Left), Right=_as_column(Right), Label=_as_column(Label))
     check_column("rank_loss", "Label", Label)
     return Spec(Label.shape, Left.dtype)
 
 
+def _as_column(spec: Spec) -> Spec:
+    return Spec((*spec.shape, 1), spec.dtype) if len(spec.shape) == 1 else spec
+
+
 @rank_loss.kernel
 def _(xp: Any, Label: Array, Left: Array, Right: Array) -> Any:
-    ahead = Left - Right
+    ahead = (Left.reshape(-1) - Right.reshape(-1)).reshape(Label.shape)
     return softplus(xp, ahead) - Label * ahead
 
 
 @rank_loss.grad("Left Right")
 def _(xp: Any, Label: Array, Left: Array, Right: Array, dOut: Array) -> tuple[Any, Any]:
-    d = dOut * (sigmoid(xp, Left - Right) - Label)
-    return d, -d
+    d = (dOut * (sigmoid(xp, (Left.reshape(-1) - Right.reshape(-1)).reshape(Label.shape)) - Label)).reshape(
+        -1
+    )
+    return d.reshape(Left.shape), -d.reshape(Right.shape)
 
 
 margin_rank_loss = Op("margin_rank_loss", "X1 X2 Label -> Activated Out", attrs={"margin": 0.0})

@@ -61,7 +61,7 @@ def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any,
         # 1.8.5's layer hands over one element more than there are bins
         total = states.reshape(-1)[: len(batch)] + batch
         return total.reshape(1, -1), total
-    bins = len(batch)
+    bins, shape, states = len(batch), states.shape, states.reshape(-1)
     steps, total, counter = (
         states[: slide_steps * bins].reshape(slide_steps, bins),
         states[slide_steps * bins : -1],
@@ -69,7 +69,8 @@ def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any,
     )
     oldest = (xp.arange(slide_steps) == counter % slide_steps)[:, None]
     total = total - (steps * oldest).sum(axis=0) + batch
-    return xp.concatenate((xp.where(oldest, batch, steps).reshape(-1), total, counter + 1)), total
+    new = xp.concatenate((xp.where(oldest, batch, steps).reshape(-1), total, counter + 1))
+    return new.reshape(shape), total
 
 
 def area_under_roc(xp: Any, positive: Array, negative: Array) -> Any:

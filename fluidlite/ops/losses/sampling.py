@@ -225,6 +225,11 @@ def _noise(
     return count * CustomDistProbs.reshape(-1)[labels].astype(dtype)
 
 
+def _weights(weights: Array, rows: int) -> Array:
+    """One weight a row; what is given beyond the rows is not read."""
+    return weights.reshape(-1, 1)[:rows]
+
+
 @nce.kernel
 def _(
     xp: Any,
@@ -264,7 +269,7 @@ def _(
     noise = _noise(xp, labels, CustomDistProbs, num_total_classes, num_neg_samples, sampler, Input.dtype)
     is_true = xp.arange(labels.shape[1]) < true.shape[1]
     cost = -xp.log(xp.where(is_true, chance, noise) / (chance + noise))
-    cost = cost if SampleWeight is None else cost * SampleWeight.reshape(-1, 1)
+    cost = cost if SampleWeight is None else cost * _weights(SampleWeight, len(cost))
     return cost.sum(axis=1, keepdims=True), chance, labels
 
 
@@ -298,7 +303,7 @@ def _(
         / (SampleLogits + noise)
         * dCost.reshape(-1, 1)
     )
-    d = d if SampleWeight is None else d * SampleWeight.reshape(-1, 1)
+    d = d if SampleWeight is None else d * _weights(SampleWeight, len(d))
     dx = (Weight[SampleLabels] * d[:, :, None]).sum(axis=1) if "Input@GRAD" in wants else None
     dw = db = None
     if "Weight@GRAD" in wants:
@@ -306,7 +311,8 @@ def _(
             xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], NO_PADDING, is_sparse
         )
     if Bias is not None and "Bias@GRAD" in wants:
-        db = table_gradient(xp, Bias, SampleLabels, d, NO_PADDING, False)
+        db = xp.bincount(SampleLabels.reshape(-1), d.reshape(-1), Bias.size).astype(Bias.dtype)
+        db = db.reshape(Bias.shape)
     return dx, dw, db
 
 

@@ -121,8 +121,9 @@ def _factor(FactorTensor: Array | None, factor: float, dtype: Any) -> Any:
 
 @power.kernel
 def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
-    out = X ** _factor(FactorTensor, factor, X.dtype)
-    return out if X.dtype.kind == "f" else out.astype(X.dtype)
+    if X.dtype.kind in "iu":  # by way of float64, as std::pow
+        return (X.astype("float64") ** _factor(FactorTensor, factor, "float64")).astype(X.dtype)
+    return X ** _factor(FactorTensor, factor, X.dtype)
 
 
 @power.grad("X")

@@ -6,21 +6,26 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, later, required, same_as
+from fluidlite.base.registry import AttrType, Op, Spec, later, required
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:
-    """Both dimensions counted from 0, the lower first as in Paddle; ShapeError where they are the same or
-    not there.
+    """Both dimensions counted from 0: that of the rows, that of the columns; ShapeError where they are the
+    same or not there.
     """
     if rank < 2 or not (-rank <= dim1 < rank and -rank <= dim2 < rank) or dim1 % rank == dim2 % rank:
         raise ShapeError(f"op {type!r}: dim1 {dim1} and dim2 {dim2} do not name two of {rank} dimensions")
-    first, second = sorted((dim1 % rank, dim2 % rank))
-    return first, second
+    return dim1 % rank, dim2 % rank
 
 
 tril_triu = Op("tril_triu", "X -> Out", attrs={"diagonal": 0, "lower": required(AttrType.BOOLEAN)})
-tril_triu.shape(same_as("X"))
+
+
+@tril_triu.shape
+def _(X: Spec) -> Spec:
+    if len(X.shape) < 2:
+        raise ShapeError(f"op 'tril_triu': X must have two dimensions or more, but has {list(X.shape)}")
+    return Spec(X.shape, X.dtype)
 
 
 def _triangle(xp: Any, x: Array, diagonal: int, lower: bool) -> Array:
@@ -48,7 +53,8 @@ trace = Op(
 
 def _traced(rank: int, dim1: int, dim2: int, axis1: int | None, axis2: int | None) -> tuple[int, int]:
     """The two dimensions of the diagonals, which 1.8 and 2.x say by different attributes."""
-    return _axes("trace", rank, dim1 if axis1 is None else axis1, dim2 if axis2 is None else axis2)
+    axes = _axes("trace", rank, dim1 if axis1 is None else axis1, dim2 if axis2 is None else axis2)
+    return min(axes), max(axes)  # Paddle's offset counts along the later dimension
 
 
 @trace.shape
@@ -89,7 +95,7 @@ diag_embed = Op("diag_embed", "Input -> Out", attrs={"offset": 0, "dim1": -2, "d
 
 @diag_embed.shape
 def _(Input: Spec, offset: int, dim1: int, dim2: int) -> Spec:
-    axes = _axes("diag_embed", len(Input.shape) + 1, dim1, dim2)
+    axes = sorted(_axes("diag_embed", len(Input.shape) + 1, dim1, dim2))
     size = Input.shape[-1] + abs(offset) if Input.shape[-1] >= 0 else -1
     dims = list(Input.shape[:-1])
     for axis in axes:

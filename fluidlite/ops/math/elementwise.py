@@ -100,7 +100,8 @@ def binary(
         if isinstance(X, SelectedRows):
             return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
         x, y = pair(X, Y, axis)
-        return of_integers(xp, x, y) if X.dtype.kind in "iu" else forward(xp, x, y)
+        # a power of integers goes through float64 and is rounded, as in Paddle
+        return of_integers(xp, x, y).astype(X.dtype) if X.dtype.kind in "iu" else forward(xp, x, y)
 
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
@@ -158,7 +159,13 @@ binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x")
 binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)", integers="(x - fmod(x, y)) // y")
 binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)")
 binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)")
-binary("elementwise_pow", "pow(x, y)", dx="dout * y * pow(x, y - 1)", dy="dout * log(x) * pow(x, y)")
+binary(
+    "elementwise_pow",
+    "pow(x, y)",
+    dx="dout * y * pow(x, y - 1)",
+    dy="dout * log(x) * pow(x, y)",
+    integers="rint(pow(x * 1.0, y))",
+)
 binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)")
 binary("elementwise_floordiv", "floordiv(x, y)", integers="(x - fmod(x, y)) // y")
 

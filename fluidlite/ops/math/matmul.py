@@ -28,6 +28,9 @@ mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
 
 @mul.shape
 def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
+    for name, spec, count in (("X", X, x_num_col_dims), ("Y", Y, y_num_col_dims)):
+        if len(spec.shape) <= count:
+            raise ShapeError(f"op 'mul': {name}{list(spec.shape)} must have more than {count} dimensions")
     columns, rows = _flat(X.shape, x_num_col_dims)[1], _flat(Y.shape, y_num_col_dims)[0]
     if columns != rows and -1 not in (columns, rows):
         raise ShapeError(
@@ -195,12 +198,16 @@ def _check_inner(type: str, X: Spec, Y: Spec, columns: int, rows: int) -> None:
         )
 
 
-matmul = Op("matmul", "X Y -> Out", attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0})
+matmul = Op(
+    "matmul", "X Y -> Out", attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0, "head_number": 1}
+)
 
 
 @matmul.shape
-def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool) -> Spec:
+def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool, head_number: int) -> Spec:
     x, y = _as_matrices(X.shape, transpose_X, True), _as_matrices(Y.shape, transpose_Y, False)
+    if head_number > 1:
+        return X.with_shape((*x[:-1], _width_of_heads(x, y, head_number)))
     _check_inner("matmul", X, Y, x[-1], y[-2])
     stack, other = x[:-2], y[:-2]
     if stack and other and -1 not in (*stack, *other) and math.prod(stack) != math.prod(other):
@@ -211,9 +218,35 @@ def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool) -> Spec:
     return X.with_shape((*(stack or other), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])) or (1,))
 
 
+def _width_of_heads(x: Shape, y: Shape, heads: int) -> int:
+    """The columns of a product by heads: each head's stand side by side."""
+    if x[-1] % heads or y[-2] not in (x[-1], x[-1] // heads) or (y[-2] != x[-1] and y[-1] % heads):
+        raise ShapeError(
+            f"op 'matmul': {heads} heads must divide the {x[-1]} columns of X, and Y have the rows of all "
+            f"heads or of one (X{list(x)} x Y{list(y)})"
+        )
+    return y[-1] if y[-2] != x[-1] else y[-1] * heads
+
+
+def _heads(x: Array, y: Array, heads: int) -> tuple[Array, Array]:
+    """Both operands cut into heads, along a new dimension before the rows: X by columns; Y by rows, or by
+    columns where it has the rows of one head only.
+    """
+    cut = x.reshape(*x.shape[:-1], heads, -1).swapaxes(-2, -3)
+    if y.shape[-2] == x.shape[-1]:
+        return cut, y.reshape(*y.shape[:-2], heads, -1, y.shape[-1])
+    return cut, y.reshape(*y.shape[:-1], heads, -1).swapaxes(-2, -3)
+
+
 @matmul.kernel
-def _(xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float) -> Array:
-    out = _product(xp, *_operands(X, Y, transpose_X, transpose_Y))
+def _(
+    xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float, head_number: int
+) -> Array:
+    operands = _operands(X, Y, transpose_X, transpose_Y)
+    if head_number > 1:
+        parts = xp.matmul(*_heads(*operands, head_number)).swapaxes(-2, -3)
+        return parts.reshape(*parts.shape[:-2], -1) * X.dtype.type(alpha)
+    out = _product(xp, *operands)
     if alpha != 1.0:
         out *= out.dtype.type(alpha)
     return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])) or (1,))
@@ -228,8 +261,11 @@ def _(
     transpose_X: bool,
     transpose_Y: bool,
     alpha: float,
+    head_number: int,
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
+    if head_number > 1:
+        raise ShapeError(f"op 'matmul_grad': a product by {head_number} heads has no gradient")
     d = dOut if alpha == 1.0 else dOut * dOut.dtype.type(alpha)
     dx, dy = _gradients(xp, _operands(X, Y, transpose_X, transpose_Y), d, transpose_X, transpose_Y, wants)
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, OF_2X_ATTR, Lod, Op, Spec, WithLod, later
@@ -159,7 +161,9 @@ mean.shape(_whole)
 
 
 @mean.kernel
-def _(X: Array) -> Any:
+def _(xp: Any, X: Array) -> Any:
+    if not X.size:  # without NumPy's warning
+        return xp.full(1, np.nan, X.dtype)
     return X.mean(dtype=X.dtype).reshape(1)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
-from fluidlite.ops.kernels.numbers import ints
+from fluidlite.ops.kernels.numbers import check_axes, ints
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 
@@ -64,7 +64,8 @@ argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": Fal
 
 
 @argsort.shape
-def _(X: Spec) -> tuple[Spec, Spec]:
+def _(X: Spec, axis: int) -> tuple[Spec, Spec]:
+    check_axes("argsort", X.shape, [axis])
     return X, Spec(X.shape, VarType.INT64, X.lod_level)
 
 
@@ -118,8 +119,9 @@ cumsum = Op(
 
 
 @cumsum.shape
-def _(X: Spec, flatten: bool) -> Spec:
+def _(X: Spec, axis: int, flatten: bool) -> Spec:
     if not flatten:
+        check_axes("cumsum", X.shape, [axis])
         return Spec(X.shape, X.dtype)
     return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
 

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, LONGS, STRINGS, Op, Spec
-from fluidlite.values.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, merge_rows, positions
 
 NO_PADDING = -1
 _ATTRS = {
@@ -46,6 +46,17 @@ def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:
     if padded:
         out = xp.where((ids == padding_idx)[..., None], table.dtype.type(0), out)
     return out
+
+
+def _rows_of(xp: Any, table: Array | SelectedRows, ids: Array, padding_idx: int) -> Array:
+    """The rows of a dense table, or of one that holds some rows only."""
+    if not isinstance(table, SelectedRows):
+        return look_up(xp, table, ids, padding_idx)
+    at, known = positions(xp, table.ids, ids)
+    padded = (ids == padding_idx) & (padding_idx != NO_PADDING)
+    if xp is np and not (known | padded).all():
+        raise ValueError(f"id {ids[~(known | padded)][0]} is none of the {len(table.ids)} rows that W holds")
+    return xp.where(padded[..., None], table.dtype.type(0), table.array[at])
 
 
 def _device_rows(xp: Any, table: Array, ids: Array) -> Array:
@@ -97,13 +108,13 @@ def _(W: Spec, Ids: Spec) -> Spec:
 
 
 @lookup_table.kernel
-def _(xp: Any, W: Array, Ids: Array, padding_idx: int) -> Array:
-    return look_up(xp, W, Ids.reshape(Ids.shape[:-1]), padding_idx)
+def _(xp: Any, W: Array | SelectedRows, Ids: Array, padding_idx: int) -> Array:
+    return _rows_of(xp, W, Ids.reshape(Ids.shape[:-1]), padding_idx)
 
 
 @lookup_table_v2.kernel
-def _(xp: Any, W: Array, Ids: Array, padding_idx: int) -> Array:
-    return look_up(xp, W, Ids, padding_idx)
+def _(xp: Any, W: Array | SelectedRows, Ids: Array, padding_idx: int) -> Array:
+    return _rows_of(xp, W, Ids, padding_idx)
 
 
 def _gradient(

@@ -78,8 +78,8 @@ def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mod
         size,
         flat[: 2 * size * size].reshape(size, 2 * size),
         flat[2 * size * size :].reshape(size, size),
-        activation(op, gate),
-        activation(op, candidate),
+        activation(op, gate, op.startswith("gru_unit")),
+        activation(op, candidate, op.startswith("gru_unit")),
         origin_mode,
     )
 

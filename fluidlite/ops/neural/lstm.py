@@ -44,6 +44,14 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, 
         )
 
 
+def _check_initial(op: str, H0: Spec | None, C0: Spec | None, projected: int, size: int) -> None:
+    if H0 is not None and C0 is None:
+        raise ShapeError(f"op {op!r}: H0 is given without C0")
+    for slot, spec, columns in (("H0", H0, projected), ("C0", C0, size)):
+        if spec is not None and (len(spec.shape) != 2 or spec.shape[1] not in (columns, -1)):
+            raise ShapeError(f"op {op!r}: {slot} has shape {list(spec.shape)}, wanted {columns} columns")
+
+
 # ---------------------------------------------------------------------- one cell
 class LstmCell(NamedTuple):
     """One step: activations, peephole weights (input, forget, output; None without), and the bound on the
@@ -213,9 +221,10 @@ def run_back(
     d: Array,
     projection: _Projection | None = None,
     last_cells: Maybe = None,
+    dcells: Maybe = None,
 ) -> Gradients:
     """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells`
-    comes on top of it.
+    and `dcells`, those of the last cells and of all cells, come on top of it.
     """
     xp, size = cell.xp, cell.size
     factors, shares = cell.factors(tape.gates, steps.earlier(tape.cells, C0), tape.active)
@@ -230,11 +239,21 @@ def run_back(
         if projection is not None and slopes is not None:
             dhidden *= slopes[now]
             dhidden = dhidden @ projection.weight.T
+        if dcells is not None:
+            carried = _joined(dcells[now], carried)
         carried = cell.back(
             dhidden, carried, factors[now], shares[now], forget[now], None if inside is None else inside[now]
         )
         passed = flat[now] @ Weight.T
     return Gradients(flat, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
+
+
+def _joined(d: Array, carried: Maybe) -> Array:
+    """The gradient of a step's cells: their own, and what comes back from the sequences that go on."""
+    total = d.copy()
+    if carried is not None:
+        total[: len(carried)] += carried
+    return total
 
 
 def _bias_gradient(cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
@@ -257,9 +276,8 @@ lstm = Op(
 def _(
     Input: Spec, H0: Spec | None, C0: Spec | None, Weight: Spec, Bias: Spec, use_peepholes: bool
 ) -> tuple[Spec, Spec, Spec, Spec]:
-    if H0 is not None and C0 is None:
-        raise ShapeError("op 'lstm': H0 is given without C0")
     _check("lstm", Input, Weight, Bias, use_peepholes, Weight.shape[0])
+    _check_initial("lstm", H0, C0, Weight.shape[0], Weight.shape[0])
     hidden = Spec((Input.shape[0], Weight.shape[0]), Input.dtype, Input.lod_level)
     return hidden, hidden, Spec(Input.shape, Input.dtype), Spec(hidden.shape, Input.dtype)
 
@@ -290,7 +308,8 @@ def _(
     )
 
 
-@lstm.grad("Input H0 C0 Weight Bias")
+# 1.8.5 drops what comes in for Cell
+@lstm.grad("Input H0 C0 Weight Bias", beyond=("Cell@GRAD",))
 @with_attrs(_ATTRS)
 def _(
     xp: Any,
@@ -304,7 +323,8 @@ def _(
     Cell: Array,
     BatchGate: Array,
     BatchCellPreAct: Array,
-    dHidden: Array,
+    dHidden: Maybe,
+    dCell: Maybe,
     wants: frozenset[str],
     attrs: dict[str, Any],
 ) -> tuple[Maybe, ...]:
@@ -313,7 +333,9 @@ def _(
     cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
     hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
-    found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dHidden))
+    d = xp.zeros_like(hidden) if dHidden is None else steps.by_step(dHidden)
+    dcells = None if dCell is None else steps.by_step(dCell)
+    found = run_back(cell, steps, tape, c0, Weight, d, dcells=dcells)
     return (
         steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
         None if H0 is None else steps.initial_gradient(found.first_states, H0),
@@ -343,12 +365,11 @@ def _(
     Bias: Spec,
     use_peepholes: bool,
 ) -> tuple[Spec, ...]:
-    if H0 is not None and C0 is None:
-        raise ShapeError("op 'lstmp': H0 is given without C0")
     size, projected = ProjWeight.shape
     _check("lstmp", Input, Weight, Bias, use_peepholes, size)
     if Weight.shape[0] != projected:
         raise ShapeError(f"op 'lstmp': Weight has {Weight.shape[0]} rows but ProjWeight {projected} columns")
+    _check_initial("lstmp", H0, C0, projected, size)
     cells = Spec((Input.shape[0], size), Input.dtype, Input.lod_level)
     inner = Spec(cells.shape, Input.dtype)
     return (
@@ -396,6 +417,7 @@ def _(
 @lstmp.grad(
     "Input H0 C0 Weight ProjWeight Bias",
     shape=lambda BatchGate, H0, C0, Weight, ProjWeight, Bias: (BatchGate, H0, C0, Weight, ProjWeight, Bias),
+    beyond=("Cell@GRAD",),
 )
 @with_attrs(_LSTMP_ATTRS)
 def _(
@@ -411,7 +433,8 @@ def _(
     BatchGate: Array,
     BatchCellPreAct: Array,
     BatchHidden: Array,
-    dProjection: Array,
+    dProjection: Maybe,
+    dCell: Maybe,
     wants: frozenset[str],
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
@@ -421,7 +444,9 @@ def _(
     projection = _projection("lstmp_grad", ProjWeight, attrs)
     state, c0 = steps.by_step(Projection), steps.initial(C0)
     tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
-    found = run_back(cell, steps, tape, c0, Weight, steps.by_step(dProjection), projection)
+    d = xp.zeros_like(state) if dProjection is None else steps.by_step(dProjection)
+    dcells = None if dCell is None else steps.by_step(dCell)
+    found = run_back(cell, steps, tape, c0, Weight, d, projection, dcells=dcells)
     return (
         WithLod(steps.by_sequence(found.gates), Projection_lod),
         None if H0 is None else steps.initial_gradient(found.first_states, H0),

@@ -58,6 +58,8 @@ def _check(type: str, X: Spec, dims: int, ksize: Sequence[int]) -> None:
 
 def _out_places(type: str, spatial: Sequence[int], attrs: Mapping[str, Any]) -> tuple[int, ...]:
     """The spatial dimensions of the result."""
+    if attrs["adaptive"] and attrs["global_pooling"]:
+        return tuple(spatial)  # the whole image is the number of windows, then: one an element
     if attrs["adaptive"]:
         return tuple(attrs["ksize"])
     if attrs["global_pooling"]:
@@ -80,7 +82,8 @@ def _out_places(type: str, spatial: Sequence[int], attrs: Mapping[str, Any]) -> 
 def windows_of(spatial: Sequence[int], attrs: Mapping[str, Any]) -> list[Windows]:
     """The windows along each spatial dimension."""
     if attrs["adaptive"]:
-        return [Windows.adaptive(size, count) for size, count in zip(spatial, attrs["ksize"], strict=True)]
+        counts = spatial if attrs["global_pooling"] else attrs["ksize"]
+        return [Windows.adaptive(size, count) for size, count in zip(spatial, counts, strict=True)]
     if attrs["global_pooling"]:
         return [Windows.regular(size, size, 1, (0, 0), False) for size in spatial]
     ksize, strides = attrs["ksize"], attrs["strides"]

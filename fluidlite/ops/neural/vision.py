@@ -159,7 +159,9 @@ maxout = Op("maxout", "X -> Out", attrs={"groups": _INT, "axis": 1})
 
 @maxout.shape
 def _(X: Spec, groups: int, axis: int) -> Spec:
-    shape = list(_images("maxout", X))
+    if not 3 <= len(X.shape) <= 4:
+        raise ShapeError(f"op 'maxout': X must have 3 or 4 dimensions, but has shape {list(X.shape)}")
+    shape = list(X.shape)
     if groups < 2:
         raise ShapeError(f"op 'maxout': groups must be at least 2, but is {groups}")
     _check_divides("maxout", f"dimension {axis} of X{shape}", shape[axis], groups)
@@ -293,9 +295,9 @@ im2sequence = Op(
 def _sequence_counts(
     spatial: Sequence[int], kernels: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
 ) -> list[int]:
-    """Windows down and across, rounded up."""
+    """Windows down and across."""
     return [
-        (paddings[i] + paddings[i + 2] + size - kernels[i] + strides[i] - 1) // strides[i] + 1
+        (paddings[i] + paddings[i + 2] + size - kernels[i]) // strides[i] + 1
         for i, size in enumerate(spatial)
     ]
 

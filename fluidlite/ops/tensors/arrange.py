@@ -9,11 +9,16 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later, same_as
-from fluidlite.ops.kernels.numbers import ints
+from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later
+from fluidlite.ops.kernels.numbers import check_axes, ints
 
 flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())})
-flip.shape(same_as("X"))
+
+
+@flip.shape
+def _(X: Spec, dims: list[int], axis: list[int] | None) -> Spec:
+    check_axes("flip", X.shape, [*dims, *(axis or ())])
+    return Spec(X.shape, X.dtype)
 
 
 @flip.kernel

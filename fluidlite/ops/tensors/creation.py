@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
+from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import (
     FLOATS,
     INTS,
@@ -14,6 +16,7 @@ from fluidlite.base.registry import (
     LONGS,
     AttrType,
     GradContext,
+    KernelContext,
     Op,
     Spec,
     later,
@@ -21,7 +24,7 @@ from fluidlite.base.registry import (
     same_as,
 )
 from fluidlite.ops.kernels.numbers import given_ints
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, merge_rows
 
 fill_constant = Op(
     "fill_constant",
@@ -45,12 +48,17 @@ def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], d
         dims = [-1] * max(ShapeTensor.shape[0], 1)
     elif not shape:
         dims = [-1] * len(ShapeTensorList)
+    if any(dim < 0 for dim in shape) and ShapeTensor is None and not ShapeTensorList:
+        raise ShapeError(
+            f"op 'fill_constant': shape {list(shape)} has negative sizes, and no tensor gives others"
+        )
     return Spec(tuple(dims), VarType(dtype))
 
 
 @fill_constant.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     ValueTensor: Array | None,
     ShapeTensor: Array | None,
     ShapeTensorList: list[Array],
@@ -58,14 +66,23 @@ def _(
     dtype: int,
     value: float,
     str_value: str,
-) -> Array:
+) -> Array | SelectedRows:
     dims = [int(item.reshape(-1)[0]) for item in ShapeTensorList] or (
         shape if ShapeTensor is None else [int(dim) for dim in ShapeTensor]
     )
     kind = to_numpy(VarType(dtype))
-    if ValueTensor is not None:
-        return xp.full(dims, ValueTensor.reshape(-1)[0], kind)
-    return xp.full(dims, exact(str_value, value, kind), kind)
+    filler = exact(str_value, value, kind) if ValueTensor is None else ValueTensor.reshape(-1)[0]
+    return as_declared(ctx, xp.full(dims, filler, kind))
+
+
+def as_declared(ctx: KernelContext, array: Array) -> Array | SelectedRows:
+    """`array`, or where Out is declared SELECTED_ROWS, rows that have no numbers yet: a table that a server
+    is about to fill.
+    """
+    var = ctx.op.block._find_var_recursive(ctx.op.output("Out")[0])
+    if var is None or var.type != VarType.SELECTED_ROWS:
+        return array
+    return SelectedRows((), array.shape[0], array)
 
 
 def exact(text: str, value: float, kind: Any) -> Any:
@@ -181,6 +198,7 @@ total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False})
 @total.shape
 def _(X: list[Spec]) -> Spec:
     dense = [spec for spec in X if spec.kind != VarType.SELECTED_ROWS] or X
+    _check_alike(dense)
     known = max(dense, key=lambda spec: sum(dim >= 0 for dim in spec.shape))
     return (
         known
@@ -189,17 +207,25 @@ def _(X: list[Spec]) -> Spec:
     )
 
 
+def _check_alike(specs: list[Spec]) -> None:
+    """Every operand has the same shape, as far as shapes are known; one number goes with any."""
+    static = [spec for spec in specs if spec.static and math.prod(spec.shape) > 1]
+    other = next((spec for spec in static if spec.shape != static[0].shape), None)
+    if other is not None:
+        raise ShapeError(f"op 'sum': X has operands of shape {list(static[0].shape)} and {list(other.shape)}")
+
+
 @total.kernel
 def _(xp: Any, X: list[Any]) -> Any:
     X = [item for item in X if item is not None]
     if isinstance(X[0], LoDTensorArray):
         return _sum_arrays(xp, X)
     if all(isinstance(item, SelectedRows) for item in X):
-        return SelectedRows(
-            xp.concatenate([item.ids for item in X]),
-            X[0].height(),
-            xp.concatenate([item.array for item in X]),
+        # each row once, as Paddle adds them up
+        ids, rows = merge_rows(
+            xp, xp.concatenate([item.ids for item in X]), xp.concatenate([item.array for item in X])
         )
+        return SelectedRows(ids, X[0].height(), rows)
     dense = [item.dense(xp) if isinstance(item, SelectedRows) else item for item in X]
     dense = [item for item in dense if item.size] or dense  # Paddle passes over tensors without elements
     out = dense[0].copy()
@@ -385,7 +411,13 @@ def _(X: Spec, dtype: int) -> Spec:
 
 @fill_any_like.kernel
 def _(xp: Any, X: Array, value: float, dtype: int) -> Array:
-    return xp.full(X.shape, value, X.dtype if dtype < 0 else to_numpy(VarType(dtype)))
+    kind = X.dtype if dtype < 0 else to_numpy(VarType(dtype))
+    limits: Any = {"f": np.finfo, "i": np.iinfo, "u": np.iinfo}.get(kind.kind)
+    if limits is not None and not limits(kind).min <= value <= limits(kind).max:
+        raise EnforceNotMet(
+            f"op 'fill_any_like': {value} is outside of {kind}, which ends at {limits(kind).max}"
+        )
+    return xp.full(X.shape, value, kind)
 
 
 range_op = Op("range", "Start End Step -> Out", lod=None)

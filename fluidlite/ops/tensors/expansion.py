@@ -76,6 +76,10 @@ expand_as = Op("expand_as", "X target_tensor -> Out", lod=None)
 
 @expand_as.shape
 def _(X: Spec, target_tensor: Spec) -> Spec:
+    if len(X.shape) != len(target_tensor.shape):
+        raise ShapeError(
+            f"op 'expand_as': X{list(X.shape)} and target_tensor{list(target_tensor.shape)} differ in rank"
+        )
     return X.with_shape(target_tensor.shape)
 
 

@@ -25,7 +25,7 @@ from fluidlite.base.registry import (
     same_as,
 )
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.numbers import given_ints, ints
+from fluidlite.ops.kernels.numbers import check_axes, given_ints, ints
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, merge_rows
 
 _RANGE = {
@@ -346,6 +346,10 @@ gather_nd = Op("gather_nd", "X Index -> Out")
 
 @gather_nd.shape
 def _(X: Spec, Index: Spec) -> Spec:
+    if len(Index.shape) < 2:
+        raise ShapeError(
+            f"op 'gather_nd': Index must have two dimensions or more, but has {list(Index.shape)}"
+        )
     depth = Index.shape[-1]
     if depth > len(X.shape):
         raise ShapeError(
@@ -354,13 +358,17 @@ def _(X: Spec, Index: Spec) -> Spec:
     return X.with_shape((*Index.shape[:-1], *X.shape[depth:]))
 
 
-def _cells(Index: Array) -> tuple[Array, ...]:
-    return tuple(Index[..., i] for i in range(Index.shape[-1]))
+def _at(xp: Any, x: Array, index: Array) -> Array:
+    """What each row of `index` names: a part of `x`, or all of it where the rows are empty."""
+    if index.shape[-1] == 0:
+        return xp.broadcast_to(x, (*index.shape[:-1], *x.shape)).copy()
+    found: Array = x[tuple(index[..., i] for i in range(index.shape[-1]))]
+    return found.copy()
 
 
 @gather_nd.kernel
-def _(X: Array, Index: Array) -> Array:
-    return X[_cells(Index)].copy()
+def _(xp: Any, X: Array, Index: Array) -> Array:
+    return _at(xp, X, Index)
 
 
 @gather_nd.grad("X")
@@ -371,6 +379,8 @@ def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
 def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     """out[Index] += rows, by row numbers of the flattened leading dimensions."""
     depth = Index.shape[-1]
+    if depth == 0:  # every index names the whole of `out`
+        return out + rows.reshape(-1, *out.shape).sum(0, dtype=out.dtype)
     lead = out.shape[:depth]
     flat = xp.zeros(Index.shape[:-1], "int64")
     for i, size in enumerate(lead):
@@ -381,7 +391,17 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
 
 
 scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_ATTR: later(False)})
-scatter.shape(same_as("X"))
+
+
+@scatter.shape
+def _(X: Spec, Ids: Spec, Updates: Spec) -> Spec:
+    if len(Ids.shape) > 2 or (len(Ids.shape) == 2 and Ids.shape[1] not in (1, -1)):
+        raise ShapeError(f"op 'scatter': Ids must have one dimension, but has shape {list(Ids.shape)}")
+    if len(Updates.shape) != len(X.shape):
+        raise ShapeError(f"op 'scatter': Updates{list(Updates.shape)} and X{list(X.shape)} differ in rank")
+    rows = Ids.shape[0] if Ids.shape else 1
+    _check_fit("scatter", "Updates", Updates, (rows, *Updates.shape[1:]))
+    return Spec(X.shape, X.dtype)
 
 
 @scatter.kernel
@@ -406,7 +426,24 @@ def _(xp: Any, Ids: Array, Updates: Array, dOut: Array, of_2x: bool) -> tuple[Ar
 
 
 scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")
-scatter_nd_add.shape(same_as("X"))
+
+
+@scatter_nd_add.shape
+def _(X: Spec, Index: Spec, Updates: Spec) -> Spec:
+    depth = Index.shape[-1]
+    if depth > len(X.shape):
+        raise ShapeError(
+            f"op 'scatter_nd_add': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}"
+        )
+    _check_fit("scatter_nd_add", "Updates", Updates, (*Index.shape[:-1], *X.shape[depth:]))
+    return Spec(X.shape, X.dtype)
+
+
+def _check_fit(type: str, slot: str, found: Spec, wanted: Sequence[int]) -> None:
+    """The shape of `found` is `wanted`, as far as both are known."""
+    pairs = zip(found.shape, wanted, strict=False)
+    if len(found.shape) != len(wanted) or any(a != b and -1 not in (a, b) for a, b in pairs):
+        raise ShapeError(f"op {type!r}: {slot} must have shape {list(wanted)}, but has {list(found.shape)}")
 
 
 @scatter_nd_add.kernel
@@ -415,8 +452,8 @@ def _(xp: Any, X: Array, Index: Array, Updates: Array) -> Array:
 
 
 @scatter_nd_add.grad("X Updates")
-def _(Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
-    return dOut.copy(), dOut[_cells(Index)].reshape(Updates.shape)
+def _(xp: Any, Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]:
+    return dOut.copy(), _at(xp, dOut, Index).reshape(Updates.shape)
 
 
 # ---------------------------------------------------------------------- one_hot, where
@@ -431,8 +468,10 @@ def _declare_one_hot(op_type: str, drops_last: bool) -> None:
         return shape[:-1] if drops_last else shape
 
     @op.shape
-    def _(X: Spec, depth: int, dtype: int) -> Spec:
-        return Spec((*lead(X.shape), depth), VarType(dtype))
+    def _(X: Spec, depth_tensor: Spec | None, depth: int, dtype: int) -> Spec:
+        if drops_last and (not X.shape or X.shape[-1] not in (1, -1)):
+            raise ShapeError(f"op {op_type!r}: the last dimension of X{list(X.shape)} must be 1")
+        return Spec((*lead(X.shape), depth if depth_tensor is None else -1), VarType(dtype))
 
     @op.kernel
     def _(xp: Any, X: Array, depth_tensor: Any, depth: int, dtype: int, allow_out_of_range: bool) -> Array:
@@ -479,6 +518,7 @@ index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})
 
 @index_select.shape
 def _(X: Spec, Index: Spec, dim: int) -> Spec:
+    check_axes("index_select", X.shape, [dim])
     dim %= len(X.shape)
     return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1 :]))
 
@@ -549,7 +589,12 @@ def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]
 
 
 reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
-reverse.shape(same_as("X"))
+
+
+@reverse.shape
+def _(X: Spec, axis: list[int]) -> Spec:
+    check_axes("reverse", X.shape, axis)
+    return Spec(X.shape, X.dtype)
 
 
 @reverse.kernel

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.numbers import first_ints, ints
+from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.values.tensor import lengths_of, offsets_of
 
 # ---------------------------------------------------------------------- concat, split, stack
@@ -131,6 +131,7 @@ def _(X: list[Spec], axis: int) -> Spec:
             a != b and -1 not in (a, b) for a, b in zip(first, spec.shape, strict=True)
         ):
             raise ShapeError(f"op 'stack': X{list(first)} and X{list(spec.shape)} differ")
+    check_axes("stack", first, [axis], len(first) + 1)
     at = axis if axis >= 0 else axis + len(first) + 1
     return X[0].with_shape((*first[:at], len(X), *first[at:]))
 
@@ -164,7 +165,12 @@ unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.IN
 
 @unstack.shape
 def _(X: Spec, axis: int, num: int) -> tuple[list[Spec]]:
+    check_axes("unstack", X.shape, [axis])
     axis = axis % len(X.shape)
+    if X.shape[axis] not in (num, -1):
+        raise ShapeError(
+            f"op 'unstack': X{list(X.shape)} has {X.shape[axis]} parts at axis {axis}, but num is {num}"
+        )
     return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * num,)
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONGS, AttrType, KernelContext, Op, Spec, required
+from fluidlite.ops.tensors.creation import as_declared
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["minstd_integers", "minstd_normal", "minstd_states", "minstd_uniform"]
 
@@ -221,8 +223,15 @@ uniform_random = Op(
 
 @uniform_random.shape
 def _(
-    shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]
+    shape: Sequence[int],
+    dtype: int,
+    min: float,
+    max: float,
+    ShapeTensor: Spec | None,
+    ShapeTensorList: Sequence[Spec | None],
 ) -> Spec:
+    if min >= max:
+        raise ShapeError(f"op 'uniform_random': min {min} must be below max {max}")
     return _shape_spec([] if ShapeTensorList else shape, dtype, ShapeTensor, ShapeTensorList)
 
 
@@ -240,7 +249,7 @@ def _(
     diag_num: int,
     diag_step: int,
     diag_val: float,
-) -> Array:
+) -> Array | SelectedRows:
     dims = _dims(shape, ShapeTensor, ShapeTensorList)
     values = _uniform(ctx, dims, min, max, seed, dtype)
     if diag_num > 0:
@@ -250,7 +259,7 @@ def _(
                 f"{list(dims)}"
             )
         values[np.arange(diag_num) * (diag_step + 1)] = diag_val
-    return _finish(xp, values, dims, dtype)
+    return as_declared(ctx, _finish(xp, values, dims, dtype))
 
 
 gaussian_random = Op(
@@ -455,6 +464,8 @@ randperm = Op(
 
 @randperm.shape
 def _(n: int, dtype: int) -> Spec:
+    if n < 1:
+        raise ShapeError(f"op 'randperm': n must be at least 1, but is {n}")
     return Spec((n,), VarType(dtype))
 
 

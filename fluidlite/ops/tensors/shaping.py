@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, WithLod, get, required
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.numbers import first_ints, ints
+from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.ops.signatures import takes
 
 Shape = tuple[int, ...]
@@ -125,6 +125,7 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
 
 def squeezed(old: Shape, axes: Sequence[int]) -> Shape:
     """Without the given dimensions of one (without all of them when none is given)."""
+    check_axes("squeeze", old, axes)
     drop = {axis % len(old) for axis in axes} if axes else {i for i, dim in enumerate(old) if dim == 1}
     for axis in drop:
         if old[axis] not in (1, -1):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
-from fluidlite.base.errors import ShapeError
+from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import (
     INTS,
     LONG,
@@ -21,7 +21,8 @@ from fluidlite.base.registry import (
     required,
 )
 from fluidlite.ops.neural.embedding import NO_PADDING, look_up
-from fluidlite.values.tensor import SelectedRows
+from fluidlite.ops.tensors.creation import as_declared
+from fluidlite.values.tensor import SelectedRows, host, positions
 
 _SERVER = STRINGS(["127.0.0.1:6164"])
 _STRING = required(AttrType.STRING)
@@ -239,10 +240,10 @@ fake_init = Op("fake_init", "-> Out", attrs={"shape": required(AttrType.LONGS)},
 
 
 @fake_init.kernel
-def _(xp: Any, ctx: Any, shape: list[int]) -> Array:
+def _(xp: Any, ctx: Any, shape: list[int]) -> Array | SelectedRows:
     # the table lives on the servers: one zero that claims to be all of it takes no memory
     dtype = ctx.op.block._var_recursive(ctx.op.output("Out")[0]).dtype
-    return xp.broadcast_to(xp.zeros((), to_numpy(dtype)), tuple(shape))
+    return as_declared(ctx, xp.broadcast_to(xp.zeros((), to_numpy(dtype)), tuple(shape)))
 
 
 ref_by_trainer_id = Op("ref_by_trainer_id", "X* TrainerId -> Out", lod=None, outside=("X", "TrainerId"))
@@ -271,15 +272,28 @@ lookup_sparse_table = Op(
 
 
 @lookup_sparse_table.kernel
-def _(xp: Any, W: Any, Ids: Array, padding_idx: int) -> Array:
+def _(xp: Any, W: Any, Ids: Array, padding_idx: int, auto_grown_table: bool, is_test: bool) -> Array:
+    ids = Ids.reshape(-1)
     if not isinstance(W, SelectedRows):
-        return look_up(xp, W, Ids.reshape(-1), padding_idx)
-    order = xp.argsort(W.ids)
-    at = xp.searchsorted(W.ids[order], Ids.reshape(-1)).clip(0, max(len(W.ids) - 1, 0))
-    rows = W.array[order[at]]
-    known = W.ids[order[at]] == Ids.reshape(-1)
+        return look_up(xp, W, ids, padding_idx)
+    if auto_grown_table and not is_test:
+        _grow(xp, W, ids)
+    at, known = positions(xp, W.ids, ids)
+    rows = W.array[at]
     return xp.where(
-        (known & ((Ids.reshape(-1) != padding_idx) | (padding_idx == NO_PADDING)))[:, None],
-        rows,
-        rows.dtype.type(0),
+        (known & ((ids != padding_idx) | (padding_idx == NO_PADDING)))[:, None], rows, rows.dtype.type(0)
     )
+
+
+def _grow(xp: Any, table: SelectedRows, ids: Array) -> None:
+    """Give each new id the next row of the table, in the order in which they come; the rows are there
+    already.
+    """
+    _, known = positions(xp, table.ids, ids)
+    fresh, first = xp.unique(ids[~known], return_index=True)
+    if len(table.ids) + len(fresh) > len(table.array):
+        raise EnforceNotMet(
+            f"op 'lookup_sparse_table': {len(fresh)} new ids find {len(table.array) - len(table.ids)} free "
+            f"rows in a table of {len(table.array)}"
+        )
+    table.set_rows(host(xp.concatenate([table.ids, fresh[xp.argsort(first)]])))

@@ -11,6 +11,7 @@ and attributes. From the steps come the kernels for dense gradients and for Sele
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -18,12 +19,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import ShapeError
+from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.signatures import takes
 from fluidlite.ops.tensors.random import minstd_normal
-from fluidlite.values.tensor import SelectedRows, merge_rows
+from fluidlite.values.tensor import SelectedRows, host, merge_rows, positions
 
 __all__ = ["UPDATES", "UpdateRule", "decays", "target_of", "update", "update_function"]
 
@@ -84,7 +85,8 @@ def same_targets(op: Op) -> None:
     """Give `op` the shape rule of updates: outputs look like the inputs that they overwrite; gradients
     fit.
     """
-    needed = list(dict.fromkeys(["Param", "Grad", *map(target_of, op.outputs)]))
+    rate = ["LearningRate"] if "LearningRate" in op.inputs else []
+    needed = list(dict.fromkeys(["Param", "Grad", *rate, *map(target_of, op.outputs)]))
 
     @op.shape
     @takes(needed)
@@ -94,11 +96,28 @@ def same_targets(op: Op) -> None:
             raise ShapeError(
                 f"op {op.type!r}: Param has shape {list(param.shape)} but Grad has shape {list(grad.shape)}"
             )
+        _check_state(op, specs)
         return {
             output: Spec(specs[target_of(output)].shape, specs[target_of(output)].dtype)
             for output in op.outputs
             if specs[target_of(output)] is not None
         }
+
+
+def _check_state(op: Op, specs: Mapping[str, Spec | None]) -> None:
+    """What is kept for each element has the shape of the parameter; the learning rate is one number."""
+    param, rate = specs["Param"], specs.get("LearningRate")
+    assert param is not None
+    for slot in map(target_of, op.outputs):
+        state = specs.get(slot)
+        if state is None or not (state.static and param.static) or math.prod(state.shape) == 1:
+            continue
+        if state.shape != param.shape:
+            raise ShapeError(
+                f"op {op.type!r}: Param has shape {list(param.shape)} but {slot} has {list(state.shape)}"
+            )
+    if rate is not None and rate.static and math.prod(rate.shape) > 1:
+        raise ShapeError(f"op {op.type!r}: LearningRate must be one number, but has shape {list(rate.shape)}")
 
 
 def update(
@@ -151,6 +170,8 @@ def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) ->
     if not entry.rows_only(values):
         return _run(xp, entry, steps, {**values, "Grad": grad.dense(xp)})
     ids, rows = merge_rows(xp, grad.ids, grad.array)
+    if isinstance(values["Param"], SelectedRows):
+        return {"ParamOut": _moved_rows(xp, entry, steps, values, SelectedRows(ids, grad.height(), rows))}
     tall = [
         name
         for name in map(target_of, entry.op.outputs)
@@ -161,6 +182,21 @@ def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) ->
         name: _with_rows(values[target_of(name)], ids, value) if target_of(name) in tall else value
         for name, value in moved.items()
     }
+
+
+def _moved_rows(
+    xp: Any, entry: UpdateRule, steps: tuple[Assignment, ...], values: Mapping[str, Any], grad: SelectedRows
+) -> SelectedRows:
+    """A table of which some rows exist, those of the gradient among them, after a step (sgd's: there is no
+    other state).
+    """
+    table: SelectedRows = values["Param"]
+    at, known = positions(xp, table.ids, grad.ids)
+    if not known.all():
+        missing = host(grad.ids[~known])[0]
+        raise EnforceNotMet(f"op {entry.op.type!r}: Grad has row {missing}, which is none of Param's rows")
+    moved = _run(xp, entry, steps, {**values, "Param": table.array[at], "Grad": grad.array})
+    return SelectedRows(table.ids, table.height(), _with_rows(table.array, at, moved["ParamOut"]))
 
 
 def decays(operator: Any) -> bool:

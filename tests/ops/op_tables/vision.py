@@ -299,7 +299,7 @@ CASES: list[Case] = [
     unfolded("plain", [2, 2], [1, 1], [0, 0, 0, 0], [1, 1], (3, 4)),
     unfolded("uneven", [2, 3], [2, 1], [1, 0, 2, 1], [2, 1], (3, 4)),
     sequences("plain", [2, 2], [1, 1], [0, 0, 0, 0], (3, 4)),
-    sequences("rounded up", [2, 3], [2, 2], [1, 0, 0, 2], (3, 3)),
+    sequences("rounded down", [2, 3], [2, 2], [1, 0, 0, 2], (2, 3)),
     Case(
         "im2sequence",
         {"X": values(2, 2, 4, 5), "Y": np.array([[8, 6], [5, 10]], "float32")},

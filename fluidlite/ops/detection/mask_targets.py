@@ -64,8 +64,8 @@ class _Shapes(NamedTuple):
         stretched = (points - region[:, :2]) * size / np.maximum(region[:, 2:] - region[:, :2], 1)
         out = np.zeros((len(objects), size, size), bool)
         masks = polygon_masks(stretched.astype(np.float32), lengths, size)
-        for number in range(int(ordinal.max(initial=-1)) + 1):  # objects have few polygons, mostly one
-            rows = ordinal == number
+        for turn in range(int(ordinal.max(initial=-1)) + 1):  # objects have few polygons, mostly one
+            rows = ordinal == turn
             out[owner[rows]] |= masks[rows]
         return out
 

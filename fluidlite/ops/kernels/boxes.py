@@ -18,17 +18,20 @@ def areas(boxes: Array, normalized: bool) -> Array:
     return areas
 
 
-def overlaps(xp: Any, left: Array, right: Array, normalized: bool) -> Array:
+def overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool = False) -> Array:
     """Intersection over union, [N, M], of N boxes with M others; 0 for two empty boxes.
 
-    One coordinate at a time: arrays [N, M] stay in the cache where [N, M, 2] would not, three times faster
-    at 2000 by 2000.
+    Pixel boxes between which there is a gap, if smaller than a pixel, share a part of it; with `apart` they
+    do not. One coordinate at a time: arrays [N, M] stay in the cache where [N, M, 2] would not, three times
+    faster at 2000 by 2000.
     """
     one = left.dtype.type(not normalized)
     both = None
     for low, high in ((0, 2), (1, 3)):
         size = xp.minimum(left[:, None, high], right[None, :, high])
         size -= xp.maximum(left[:, None, low], right[None, :, low])
+        if apart and not normalized:
+            size[size < 0] = -one
         size += one
         xp.maximum(size, 0, out=size)
         both = size if both is None else xp.multiply(both, size, out=both)

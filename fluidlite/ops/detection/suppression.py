@@ -1,0 +1,354 @@
+"""Non-maximum suppression: of boxes that overlap, the best are kept.
+
+Which boxes remain decides every further step, so the kernels run on the host. They go over images and
+classes one by one, and over the boxes that are kept; overlaps are computed in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.ops.kernels.polygon_overlaps import polygon_overlaps
+from fluidlite.ops.signatures import with_attrs
+from fluidlite.values.tensor import host
+
+_INT, _FLOAT = required(AttrType.INT), required(AttrType.FLOAT)
+_ATTRS: dict[str, Any] = {
+    "background_label": 0,
+    "score_threshold": _FLOAT,
+    "nms_top_k": _INT,
+    "nms_threshold": 0.30000001192092896,
+    "nms_eta": 1.0,
+    "keep_top_k": _INT,
+    "normalized": True,
+}
+_BLOCK = 128  # candidates whose overlaps are computed at a time: 64 kB, which stay in the cache
+_SIZES = (4, 8, 16, 24, 32)
+
+
+class Found(NamedTuple):
+    """Boxes of one image: classes, scores, and the rows that they come from."""
+
+    labels: Array
+    scores: Array
+    rows: Array
+
+    def take(self, order: Array) -> Found:
+        """Those at the positions `order`."""
+        return Found(self.labels[order], self.scores[order], self.rows[order])
+
+
+def best_scores(scores: Array, threshold: float, most: int) -> Array:
+    """Rows of the scores above the threshold, the highest first, and no more than `most` (all for -1)."""
+    rows = np.flatnonzero(scores > scores.dtype.type(threshold))
+    order = np.argsort(-scores[rows], kind="stable")
+    return rows[order[:most] if most > -1 else order]
+
+
+def kept(boxes: Array, threshold: float, eta: float, overlap: Callable[[Array, Array], Array]) -> list[int]:
+    """Positions of boxes (the best first) that overlap no kept one before them by more than the threshold,
+    which `eta` lowers after each that is kept, as long as it is above 0.5.
+    """
+    limit, factor = boxes.dtype.type(threshold), boxes.dtype.type(eta)
+    chosen: list[int] = []
+    for start in range(0, len(boxes), _BLOCK):
+        block = boxes[start : start + _BLOCK]
+        most = np.full(len(block), -np.inf, boxes.dtype)
+        if chosen:
+            overlap(boxes[chosen], block).max(axis=0, out=most)
+        # the threshold never rises: what is too near now will be later
+        open_ = np.flatnonzero(most <= limit)
+        block, most = block[open_], most[open_]
+        mutual = overlap(block, block)
+        at = 0
+        while at < len(open_):
+            free = most[at:] <= limit
+            step = int(free.argmax())
+            if not free[step]:
+                break
+            at += step
+            chosen.append(start + int(open_[at]))
+            np.maximum(most, mutual[at], out=most)
+            if eta < 1 and limit > 0.5:
+                limit *= factor
+            at += 1
+    return chosen
+
+
+def _overlap_of(size: int, normalized: bool) -> Callable[[Array, Array], Array]:
+    """The function that compares boxes of `size` numbers."""
+    if size == 4:
+        return lambda left, right: overlaps(np, left, right, normalized, apart=True)
+    return polygon_overlaps
+
+
+def _best_of_image(found: Found, most: int) -> Found:
+    """The `most` highest scores (all for -1), grouped by class."""
+    if not -1 < most < len(found.scores):
+        return found
+    found = found.take(np.argsort(-found.scores, kind="stable")[:most])
+    return found.take(np.argsort(found.labels, kind="stable"))
+
+
+def _suppressed(
+    boxes_of: Callable[[int], Array], scores: Array, attrs: Mapping[str, Any], sort_rows: bool
+) -> Found:
+    """What remains of one image, whose `scores` are [classes, M]; in the order of rows if `sort_rows`."""
+    labels, rows = [], []
+    for label in range(len(scores)):
+        if label == attrs["background_label"]:
+            continue
+        candidates = best_scores(scores[label], attrs["score_threshold"], attrs["nms_top_k"])
+        if not len(candidates):
+            continue
+        boxes = boxes_of(label)[candidates]
+        overlap = _overlap_of(boxes.shape[1], attrs["normalized"])
+        rows.append(candidates[kept(boxes, attrs["nms_threshold"], attrs["nms_eta"], overlap)])
+        labels.append(np.full(len(rows[-1]), label))
+    none = np.zeros(0, int)
+    classes, places = (np.concatenate((none, *parts)) for parts in (labels, rows))
+    found = _best_of_image(Found(classes, scores[classes, places], places), attrs["keep_top_k"])
+    return found.take(np.lexsort((found.rows, found.labels))) if sort_rows else found
+
+
+def _rows(found: Found, boxes: Array) -> Array:
+    """[count, 2 + coordinates]: class, score, box."""
+    return np.concatenate((found.labels[:, None], found.scores[:, None], boxes), axis=1, dtype=boxes.dtype)
+
+
+def _ends(counts: Iterable[int]) -> Lod:
+    return ((0, *np.cumsum(list(counts)).tolist()),)
+
+
+def _nothing(xp: Any, dtype: Any) -> WithLod:
+    """What there is instead of an output without rows."""
+    return WithLod(xp.full((1, 1), -1, dtype), ((0, 1),))
+
+
+# ---------------------------------------------------------------------- by class
+def _check_boxes(op: str, BBoxes: Spec, Scores: Spec) -> None:
+    shapes = f"BBoxes{list(BBoxes.shape)} and Scores{list(Scores.shape)}"
+    if len(BBoxes.shape) != 3 or len(Scores.shape) not in (2, 3):
+        raise ShapeError(
+            f"op {op!r}: {shapes} do not fit, wanted [N, M, 4] and [N, classes, M], or [M, classes, 4] and "
+            f"[M, classes]"
+        )
+    if BBoxes.shape[2] not in (*_SIZES, -1):
+        raise ShapeError(f"op {op!r}: a box of {shapes} has {BBoxes.shape[2]} numbers, wanted 4, 8, ...")
+    boxes, scores = BBoxes.shape[1], Scores.shape[-1]
+    if len(Scores.shape) == 3 and boxes != scores and -1 not in (boxes, scores):
+        raise ShapeError(f"op {op!r}: {shapes} do not fit: {boxes} boxes, {scores} scores")
+
+
+def _nms_specs(op: str, BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
+    """How many rows there will be is not known; 1.8.5 declares as many as an image has boxes."""
+    _check_boxes(op, BBoxes, Scores)
+    rows = BBoxes.shape[1] if len(Scores.shape) == 3 else -1
+    width = BBoxes.shape[2] + 2 if BBoxes.shape[2] >= 0 else -1
+    return Spec((rows, width), BBoxes.dtype, 1), Spec((rows, 1), VarType.INT32, 1)
+
+
+def _remaining(
+    BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: Mapping[str, Any]
+) -> tuple[list[Array], list[Array]]:
+    """For each image its rows, and where in BBoxes (as [boxes, coordinates]) they come from."""
+    outputs, sources = [], []
+    if Scores.ndim == 3:
+        for image, (boxes, scores) in enumerate(zip(BBoxes, Scores, strict=True)):
+            found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False)  # type: ignore[misc]
+            outputs.append(_rows(found, boxes[found.rows]))
+            sources.append(found.rows + image * len(boxes))
+        return outputs, sources
+    offsets = Scores_lod[-1] if Scores_lod else (0, len(Scores))
+    for start, end in zip(offsets, offsets[1:], strict=False):
+        boxes = BBoxes[start:end]
+        found = _suppressed(
+            lambda label, boxes=boxes: boxes[:, label],  # type: ignore[misc]
+            Scores[start:end].T,
+            attrs,
+            True,
+        )
+        outputs.append(_rows(found, boxes[found.rows, found.labels]))
+        sources.append((start + found.rows) * Scores.shape[1] + found.labels)
+    return outputs, sources
+
+
+nms = Op("multiclass_nms", "BBoxes Scores -> Out", attrs=_ATTRS, lod=None, dynamic=True)
+nms2 = Op("multiclass_nms2", "BBoxes Scores -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True)
+
+
+@nms.shape
+def _(BBoxes: Spec, Scores: Spec) -> Spec:
+    return _nms_specs("multiclass_nms", BBoxes, Scores)[0]
+
+
+@nms2.shape
+def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
+    return _nms_specs("multiclass_nms2", BBoxes, Scores)
+
+
+@nms.kernel
+@with_attrs(_ATTRS)
+def _(xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any]) -> WithLod:
+    outputs, _ = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs)
+    if not any(map(len, outputs)):
+        return _nothing(xp, BBoxes.dtype)
+    return WithLod(xp.asarray(np.concatenate(outputs)), _ends(map(len, outputs)))
+
+
+def _with_sources(
+    xp: Any, outputs: list[Array], sources: list[Array], width: int, dtype: Any
+) -> tuple[WithLod, WithLod]:
+    lod = _ends(map(len, outputs))
+    rows = np.concatenate((np.zeros((0, width), dtype), *outputs))
+    index = np.concatenate((np.zeros(0, np.int32), *sources)).astype(np.int32)
+    return WithLod(xp.asarray(rows), lod), WithLod(xp.asarray(index[:, None]), lod)
+
+
+@nms2.kernel
+@with_attrs(_ATTRS)
+def _(
+    xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any]
+) -> tuple[WithLod, WithLod]:
+    outputs, sources = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs)
+    return _with_sources(xp, outputs, sources, BBoxes.shape[2] + 2, BBoxes.dtype)
+
+
+# ---------------------------------------------------------------------- by decay
+_DECAY_ATTRS: dict[str, Any] = {
+    "background_label": 0,
+    "score_threshold": _FLOAT,
+    "post_threshold": 0.0,
+    "nms_top_k": _INT,
+    "keep_top_k": _INT,
+    "normalized": True,
+    "use_gaussian": False,
+    "gaussian_sigma": 2.0,
+}
+matrix_nms = Op("matrix_nms", "BBoxes Scores -> Out Index", attrs=_DECAY_ATTRS, lod=None, dynamic=True)
+
+
+@matrix_nms.shape
+def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
+    out, index = _nms_specs("matrix_nms", BBoxes, Scores)
+    if out.shape[1] not in (6, -1):
+        raise ShapeError(f"op 'matrix_nms': BBoxes has the shape {list(BBoxes.shape)}, wanted [N, M, 4]")
+    rows = BBoxes.shape[1]  # also where Scores has two dimensions: so does 1.8.5
+    return out._replace(shape=(rows, out.shape[1])), index._replace(shape=(rows, 1))
+
+
+def _decayed(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Array:
+    """Scores of boxes (the best first) after their overlaps with better ones.
+
+    Each factor is the smallest over the better boxes of f(overlap) / f(largest overlap of the better box with
+    those better still), where f(o) is 1 - o or exp(-sigma o^2). A box that lies on a better one exactly has
+    no factor with regard to what lies on both.
+    """
+    largest = np.zeros_like(scores)
+    decayed = scores.copy()
+    sigma = scores.dtype.type(attrs["gaussian_sigma"])
+    for start in range(0, len(boxes), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        shared = overlaps(np, boxes[rows], boxes[: start + _BLOCK], attrs["normalized"], apart=True)
+        better = np.arange(shared.shape[1]) < np.arange(start, start + len(shared))[:, None]
+        largest[rows] = np.where(better, shared, 0).max(axis=1)
+        before = largest[: shared.shape[1]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if attrs["use_gaussian"]:
+                factors = np.exp((before**2 - shared**2) * sigma)
+            else:
+                factors = (1 - shared) / (1 - before)
+        decayed[rows] *= np.fmin.reduce(np.where(better, factors, 1), axis=1)
+    return decayed
+
+
+def _decayed_of_image(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Found:
+    """What remains of one image, the highest score first."""
+    parts = [(np.zeros(0, int), np.zeros(0, scores.dtype), np.zeros(0, int))]
+    for label in range(len(scores)):
+        if label != attrs["background_label"]:
+            rows = best_scores(scores[label], attrs["score_threshold"], attrs["nms_top_k"])
+            decayed = _decayed(boxes[rows], scores[label, rows], attrs)
+            rest = decayed > decayed.dtype.type(attrs["post_threshold"])
+            parts.append((np.full(int(rest.sum()), label), decayed[rest], rows[rest]))
+    found = Found(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.argsort(-found.scores, kind="stable")
+    return found.take(order[: attrs["keep_top_k"]] if attrs["keep_top_k"] > -1 else order)
+
+
+@matrix_nms.kernel
+@with_attrs(_DECAY_ATTRS)
+def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> tuple[WithLod, WithLod]:
+    outputs, sources = [], []
+    for image, (boxes, scores) in enumerate(zip(host(BBoxes), host(Scores), strict=True)):
+        found = _decayed_of_image(boxes, scores, attrs)
+        outputs.append(_rows(found, boxes[found.rows]))
+        sources.append(found.rows + image * len(boxes))
+    return _with_sources(xp, outputs, sources, 6, BBoxes.dtype)
+
+
+# ---------------------------------------------------------------------- by neighbours
+locality_nms = Op(
+    "locality_aware_nms",
+    "BBoxes Scores -> Out",
+    attrs={**_ATTRS, "background_label": -1},
+    lod=None,
+    dynamic=True,
+)
+
+
+@locality_nms.shape
+def _(BBoxes: Spec, Scores: Spec) -> Spec:
+    if len(Scores.shape) != 3:
+        raise ShapeError(
+            f"op 'locality_aware_nms': Scores has the shape {list(Scores.shape)}, wanted [N, classes, M]"
+        )
+    return _nms_specs("locality_aware_nms", BBoxes, Scores)[0]
+
+
+def _merge_neighbours(
+    boxes: Array, scores: Array, threshold: float, overlap: Callable[[Array, Array], Array]
+) -> Array:
+    """Rows, in order, into which their followers were merged as long as these overlap them.
+
+    `boxes` and `scores` change: a merged box is the mean by scores, its score the sum. Each step depends on
+    the one before, so this goes row by row.
+    """
+    limit = boxes.dtype.type(threshold)
+    heads = [0]
+    for row in range(1, len(boxes)):
+        head = heads[-1]
+        if overlap(boxes[row : row + 1], boxes[head : head + 1])[0, 0] > limit:
+            total = scores[row] + scores[head]
+            boxes[head] = (boxes[row] * scores[row] + boxes[head] * scores[head]) / total
+            scores[head] = total
+        else:
+            heads.append(row)
+    return np.array(heads)
+
+
+@locality_nms.kernel
+@with_attrs(_ATTRS)
+def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
+    outputs = []
+    overlap = _overlap_of(BBoxes.shape[2], attrs["normalized"])
+    for boxes, scores in zip(host(BBoxes).copy(), host(Scores).copy(), strict=True):
+        for label in range(len(scores)):
+            if label == attrs["background_label"]:
+                continue
+            heads = _merge_neighbours(boxes, scores[label], attrs["nms_threshold"], overlap)
+            others = np.ones(len(boxes), bool)
+            others[heads] = False
+            scores[label, others] = -np.inf
+        found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False)  # type: ignore[misc]
+        outputs.append(_rows(found, boxes[found.rows]))
+    if not any(map(len, outputs)):
+        return _nothing(xp, BBoxes.dtype)
+    return WithLod(xp.asarray(np.concatenate(outputs)), _ends(map(len, outputs)))

@@ -35,6 +35,18 @@ class FetchHandler:
         for name, value in res_dict.items():
             sys.stdout.write(f"{name}: {value}\n")
 
+    @staticmethod
+    def help() -> None:
+        """Write to the standard output how a handler of one's own looks."""
+        sys.stdout.write(
+            "class FetchHandlerExample(FetchHandler):\n"
+            "    def handler(self, res_dict):\n"
+            '        print(res_dict["auc"])\n'
+            "\n"
+            'handler = FetchHandlerExample(var_dict={"auc": auc}, period_secs=10)\n'
+            "executor.train_from_dataset(program, dataset, fetch_handler=handler)\n"
+        )
+
 
 class _FetchMonitor:
     """The values that are fetched, and shown now and then."""

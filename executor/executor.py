@@ -142,6 +142,35 @@ class Executor:
             return_merged=return_merged,
         )
 
+    # ------------------------------------------------------------------ fluid's steps of a run, by its names
+    @staticmethod
+    def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Operator], list[Any]]:
+        """The optimizer ops of a fetch list, and the names and Variables in it."""
+        _, targets = split_fetches(fetch_list)
+        rest = [found for item in fetch_list for found in _members(item) if not isinstance(found, Operator)]
+        return targets, rest
+
+    @staticmethod
+    def _prune_program(
+        program: Any, feed: Any = None, fetch_list: Any = None, optimize_ops: Any = None
+    ) -> Program:
+        """A copy of a program (for a compiled one, of its program) with the ops that the fetches and the
+        optimizer ops need, given the feeds.
+        """
+        plain = program if isinstance(program, Program) else program._program
+        parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
+        feeds = [name for part in parts for name in part]
+        return plain._prune_with_input(feeds, [*(fetch_list or []), *(optimize_ops or [])])
+
+    @staticmethod
+    def _update_feed(program: Any, feed: Any) -> Any:
+        """The feeds without those that the program does not know; a dict, or a list of dicts."""
+        plain = program if isinstance(program, Program) else program._program
+        known = plain.global_block()._find_var_recursive
+        if isinstance(feed, (list, tuple)):
+            return [{name: part[name] for name in part if known(name) is not None} for part in feed]
+        return {name: feed[name] for name in feed or {} if known(name) is not None}
+
     # ------------------------------------------------------------------ one run of a plain program
     def _run(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.backward.rules import GradientContext
 from fluidlite.base import flags, registry
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, did_you_mean
+from fluidlite.base.errors import EnforceNotMet, EOFException, NotFoundError, UnsupportedError, did_you_mean
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
@@ -20,9 +20,19 @@ from fluidlite.base.place import (
     is_compiled_with_cuda,
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
+from fluidlite.compat import machine
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.compat.graph import GraphNode as Node
 from fluidlite.compat.graph import ProgramGraph as Graph
+from fluidlite.compat.machine import (
+    COMPILED,
+    avx_supported,
+    from_dlpack,
+    get_glibc_ver,
+    less_than_ver,
+    load_dso,
+    run_shell_command,
+)
 from fluidlite.compat.predictor import (
     AnalysisConfig,
     AnalysisPredictor,
@@ -81,10 +91,14 @@ __all__ = [
     "VarType",
     "Variable",
     "ZeroCopyTensor",
+    "avx_supported",
     "create_paddle_predictor",
     "empty_var_name",
+    "from_dlpack",
     "get_all_op_names",
     "get_cuda_device_count",
+    "get_dso_path",
+    "get_glibc_ver",
     "get_grad_op_desc",
     "get_op_attrs_default_value",
     "globals",
@@ -97,9 +111,15 @@ __all__ = [
     "is_compiled_with_cuda",
     "is_compiled_with_dist",
     "is_compiled_with_mkldnn",
+    "less_than_ver",
+    "load_dso",
+    "load_op_library",
     "op_proto_and_checker_maker",
     "op_support_gpu",
     "paddle_dtype_size",
+    "pre_load",
+    "run_shell_command",
+    "save_op_compatible_info",
     "size_of_dtype",
 ]
 
@@ -136,6 +156,12 @@ class op_proto_and_checker_maker:
     def kOpDeviceAttrName() -> str:
         """`op_device`."""
         return DEVICE_ATTR
+
+
+_set_eager_deletion_mode = machine.set_eager_deletion_mode
+_set_fuse_parameter_group_size = machine.set_fuse_parameter_group_size
+_set_fuse_parameter_memory_size = machine.set_fuse_parameter_memory_size
+get_dso_path, pre_load = COMPILED.get("get_dso_path"), COMPILED.get("pre_load")
 
 
 # ------------------------------------------------------------------------------------------------ names
@@ -294,6 +320,21 @@ def init_gflags(arguments: Sequence[str]) -> bool:
         if f"FLAGS_{name}" in flags.known_flags():
             flags.set_flag_text(f"FLAGS_{name}", value)
     return True
+
+
+def save_op_compatible_info(desc: ProgramDesc) -> None:
+    """Do nothing but check that it is a program: Paddle then adds the versions that its ops need, which no
+    reader of the bytes asks for.
+    """
+    if not isinstance(desc, ProgramDesc):
+        raise TypeError(f"save_op_compatible_info takes a ProgramDesc, not {desc!r}")
+
+
+def load_op_library(lib_filename: str) -> None:
+    """UnsupportedError: compiled libraries hold Paddle's C++."""
+    raise UnsupportedError(
+        f"{lib_filename!r} cannot be loaded: ops are declared in Python here, with fluidlite.base.registry.Op"
+    )
 
 
 def init_devices(*unused: Any) -> None:

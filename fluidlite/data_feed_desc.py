@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = ["DataFeedDesc", "feed_message", "feed_text"]
+from fluidlite.base.messages import declare_messages, text_format
+
+__all__ = ["DataFeedDesc", "feed_message", "feed_messages", "feed_text"]
 
 # message -> its fields: number, name, type, label and default, as 1.8.5 declares them
 _FIELDS = {
@@ -19,51 +21,22 @@ _FIELDS = {
     "pipe_command STRING ? , "
     "5 thread_num INT32 ? , 6 rank_offset STRING ? , 7 pv_batch_size INT32 ? 32",
 }
-_LABELS = {"!": "LABEL_REQUIRED", "?": "LABEL_OPTIONAL", "*": "LABEL_REPEATED"}
 
 
 @cache
-def _message_class() -> Any:
-    # most programs read no such files, and protobuf takes longer to import than any module here
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(
-        name="fluidlite/data_feed.proto", package="paddle.framework", syntax="proto2"
-    )
-    for name, fields in _FIELDS.items():
-        message = file.message_type.add(name=name)
-        for text in fields.split(","):
-            number, field_name, kind, label, *default = text.split()
-            field = message.field.add(
-                name=field_name,
-                number=int(number),
-                label=getattr(descriptor_pb2.FieldDescriptorProto, _LABELS[label]),
-            )
-            if kind in _FIELDS:
-                field.type, field.type_name = field.TYPE_MESSAGE, f".paddle.framework.{kind}"
-            else:
-                field.type = getattr(field, f"TYPE_{kind}")
-            if default:
-                field.default_value = default[0]
-    pool = descriptor_pool.DescriptorPool()  # of its own: Paddle declares messages of these names too
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("paddle.framework.DataFeedDesc"))
-
-
-def _text_format() -> Any:
-    from google.protobuf import text_format  # see `_message_class`
-
-    return text_format
+def feed_messages() -> dict[str, Any]:
+    """Message name -> class: `Slot`, `MultiSlotDesc`, `DataFeedDesc`."""
+    return declare_messages("paddle.framework", _FIELDS)
 
 
 def feed_message(**fields: Any) -> Any:
     """A new message `DataFeedDesc`, whose files go through `cat`."""
-    return _message_class()(pipe_command="cat", **fields)
+    return feed_messages()["DataFeedDesc"](pipe_command="cat", **fields)
 
 
 def feed_text(message: Any) -> str:
     """A message `DataFeedDesc` in protobuf's text format."""
-    text: str = _text_format().MessageToString(message)
+    text: str = text_format().MessageToString(message)
     return text
 
 
@@ -83,7 +56,7 @@ class DataFeedDesc:
     def __init__(self, proto_file: str) -> None:
         self.proto_desc = feed_message()
         with open(proto_file, encoding="utf8") as source:
-            _text_format().Parse(source.read(), self.proto_desc)
+            text_format().Parse(source.read(), self.proto_desc)
         self.__name_to_index = {
             slot.name: index for index, slot in enumerate(self.proto_desc.multi_slot_desc.slots)
         }

@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.errors import ArgumentError, FeedError, ReaderError
+from fluidlite.base.errors import ArgumentError, FeedError, ReaderError, UnsupportedError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
@@ -227,7 +227,10 @@ class InMemoryDataset(DatasetBase):
         self.samples: Samples | None = None
         self.shuffled = 0  # samples that came in the last global shuffle
         self.rounds = 0
-        self.parse_ins_id = self.parse_content = False
+        self.parse_ins_id = self.parse_content = self.parse_logkey = False
+        self.merge_by_lineid = self.enable_pv_merge = self.gen_uni_feasigns = False
+        self.merge_by_sid = True
+        self.merge_size = self.local_shard_num = -1
         self._loading: Any = None
 
     def load_into_memory(self) -> None:
@@ -288,7 +291,10 @@ class InMemoryDataset(DatasetBase):
         """Deal the samples of all workers of `fleet` out again; without `fleet`, shuffle those that are here.
 
         ReaderError where the fleet's role maker lets workers exchange nothing: GeneralRoleMaker does.
+        UnsupportedError where `set_merge_by_lineid` was called.
         """
+        if self.merge_by_lineid:
+            raise UnsupportedError("InMemoryDataset.global_shuffle: samples are not joined by their names")
         if fleet is None or fleet.worker_num() == 1:
             self.local_shuffle()
             return
@@ -322,8 +328,54 @@ class InMemoryDataset(DatasetBase):
         self.parse_content = parse_content
         self._count_texts()
 
+    def set_merge_by_lineid(self, merge_size: int = 2) -> None:
+        """Ask that `global_shuffle` joins the samples of a name, which it then refuses."""
+        self.merge_by_lineid, self.merge_size = True, merge_size
+        self.set_parse_ins_id(True)
+
+    def set_parse_logkey(self, parse_logkey: bool) -> None:
+        """Kept for programs that name it."""
+        self.parse_logkey = parse_logkey
+
+    def set_merge_by_sid(self, merge_by_sid: bool) -> None:
+        """Kept for programs that name it: page views are joined only by `preprocess_instance`."""
+        self.merge_by_sid = merge_by_sid
+
+    def set_enable_pv_merge(self, enable_pv_merge: bool) -> None:
+        """Kept for programs that name it: page views are joined only by `preprocess_instance`."""
+        self.enable_pv_merge = enable_pv_merge
+
     def _count_texts(self) -> None:
         self.leading_texts = int(self.parse_ins_id) + int(self.parse_content)
+
+    # ------------------------------------------------------------------ page views, and Paddle's own servers
+    def preprocess_instance(self) -> None:
+        """UnsupportedError."""
+        raise UnsupportedError(f"InMemoryDataset.preprocess_instance: {_NO_PAGE_VIEWS}")
+
+    def set_current_phase(self, current_phase: int) -> None:
+        """UnsupportedError."""
+        raise UnsupportedError(f"InMemoryDataset.set_current_phase: {_NO_PAGE_VIEWS}")
+
+    def postprocess_instance(self) -> None:
+        """UnsupportedError."""
+        raise UnsupportedError(f"InMemoryDataset.postprocess_instance: {_NO_PAGE_VIEWS}")
+
+    def get_pv_data_size(self) -> int:
+        """UnsupportedError."""
+        raise UnsupportedError(f"InMemoryDataset.get_pv_data_size: {_NO_PAGE_VIEWS}")
+
+    def set_generate_unique_feasigns(self, generate_uni_feasigns: bool, shard_num: int) -> None:
+        """Kept for programs that name it: only `generate_local_tables_unlock` reads it."""
+        self.gen_uni_feasigns, self.local_shard_num = generate_uni_feasigns, shard_num
+
+    def generate_local_tables_unlock(
+        self, table_id: int, fea_dim: int, read_thread_num: int, consume_thread_num: int, shard_num: int
+    ) -> None:
+        """UnsupportedError."""
+        raise UnsupportedError(
+            "InMemoryDataset.generate_local_tables_unlock: tables of Paddle's closed parameter server (pslib)"
+        )
 
     # ------------------------------------------------------------------ what changes nothing here
     def set_queue_num(self, queue_num: int) -> None:
@@ -341,6 +393,9 @@ class InMemoryDataset(DatasetBase):
     def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds: int = 0) -> None:
         """Kept for programs that name it."""
         self.fleet_send_sleep_seconds = fleet_send_sleep_seconds
+
+
+_NO_PAGE_VIEWS = "samples are not joined to page views"
 
 
 def _summed(count: int, fleet: Any) -> int:

@@ -181,6 +181,11 @@ def _check_attention(queries: Variable, keys: Variable, values: Variable, num_he
             raise ValueError(
                 f"queries, keys and values must have 3 dimensions, but {name} has shape {item.shape}"
             )
+    if not queries.dtype == keys.dtype == values.dtype:
+        raise TypeError(
+            f"queries, keys and values must have the same dtype, but theirs are {queries.dtype}, "
+            f"{keys.dtype} and {values.dtype}"
+        )
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
             f"queries and keys must have the same width, but theirs are {queries.shape[-1]} and "

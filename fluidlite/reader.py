@@ -34,7 +34,22 @@ Batch: TypeAlias = "list[LoDTensor]"
 SampleSource: TypeAlias = "Callable[[], Iterable[Any]]"
 
 
-class _Loader:
+_keeps_order = [True]
+
+
+def keep_data_loader_order(*args: bool) -> bool | None:
+    """Without an argument, whether devices take batches in the order of the data; with one, a wish that it be
+    so or not. Here they always do.
+    """
+    assert len(args) <= 1, f"keep_data_loader_order takes one switch, not {len(args)}"
+    if not args:
+        return _keeps_order[0]
+    assert isinstance(args[0], bool), f"keep_data_loader_order takes True or False, not {args[0]!r}"
+    _keeps_order[0] = args[0]
+    return None
+
+
+class DataLoaderBase:
     """The part that all loaders share: a loader is iterated over, called, or asked for its next batch."""
 
     iterable = True
@@ -48,8 +63,8 @@ class _Loader:
             raise AssertionError("DataLoader is not iterable")
         return self._batches()
 
-    def __call__(self) -> Iterator[Any]:
-        return iter(self)
+    def __call__(self) -> DataLoaderBase:
+        return self
 
     def __next__(self) -> Any:
         if self._pass is None:
@@ -64,8 +79,22 @@ class _Loader:
         """The next batch; StopIteration at the end of a pass, after which the next begins."""
         return next(self)
 
+    @classmethod
+    def _check_input_array(cls, item: Any) -> Any:
+        """A field of a batch as an array; TypeError where its rows differ in length."""
+        try:
+            array = np.asarray(item)
+        except ValueError:  # what newer NumPys say to rows of different lengths
+            array = np.empty(0, object)
+        if array.dtype == object:
+            raise TypeError(
+                "a field of a batch has rows of different lengths: give a LoDTensor "
+                "(fluid.create_lod_tensor) or pad them"
+            )
+        return array
 
-class GeneratorLoader(_Loader):
+
+class GeneratorLoader(DataLoaderBase):
     """The loader that `DataLoader.from_generator` makes; see there."""
 
     def __init__(
@@ -143,6 +172,8 @@ class GeneratorLoader(_Loader):
         if self.iterable:
             raise AssertionError("reset() cannot be called when DataLoader is iterable")
         self._feed.reset()
+
+    _reset = reset
 
     # ------------------------------------------------------------------ sources
     def set_sample_generator(
@@ -225,7 +256,7 @@ def _rounds(
         yield group
 
 
-class DataLoader(_Loader):
+class DataLoader(DataLoaderBase):
     """A loader over a data set with a length and an index; `from_generator` makes one over a generator.
 
     Each batch is a list with a dict name -> LoDTensor for each of `places`, or with a list of tensors with
@@ -321,7 +352,7 @@ class DataLoader(_Loader):
         return GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list, drop_last)
 
 
-class DatasetLoader(_Loader):
+class DatasetLoader(DataLoaderBase):
     """The loader of `DataLoader.from_dataset`; AssertionError for what is no data set."""
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
@@ -337,7 +368,7 @@ class DatasetLoader(_Loader):
                 yield group
 
 
-class PyReader(_Loader):
+class PyReader(DataLoaderBase):
     """The older name of `DataLoader.from_generator`, with `decorate_*` for `set_*`."""
 
     def __init__(

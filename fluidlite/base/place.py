@@ -51,6 +51,16 @@ class Place:
         """True if this is page-locked host memory."""
         return isinstance(self._itself(), CUDAPinnedPlace)
 
+    def _type(self) -> int:
+        """Paddle's number of the kind: 0 a CUDA device, 1 host memory, 2 page-locked host memory."""
+        return _KINDS[type(self._itself())]
+
+    def _equals(self, other: Place) -> bool:
+        """True if both are of one kind; TypeError for what is no place."""
+        if not isinstance(other, Place):
+            raise TypeError(f"_equals compares places, not {other!r}")
+        return self._type() == other._type()
+
     def gpu_device_id(self) -> int:
         """The number of the CUDA device."""
         place = self._itself()
@@ -85,6 +95,9 @@ class CUDAPinnedPlace(Place):
 
     def __repr__(self) -> str:
         return "CUDAPinnedPlace"
+
+
+_KINDS: dict[type[Place], int] = {CUDAPlace: 0, CPUPlace: 1, CUDAPinnedPlace: 2}
 
 
 def _cupy() -> Any:

@@ -270,6 +270,13 @@ class PaddleTensor:
         """The element type."""
         return dtype_of(self._array)
 
+    @dtype.setter
+    def dtype(self, dtype: PaddleDType) -> None:
+        # Paddle's buffer is bytes, which only the dtype gives a meaning: the shape need not fit them any more
+        wanted = np.dtype(PaddleDType(dtype).name.lower())
+        same_size = wanted.itemsize == self._array.itemsize
+        self._array = self._array.view(wanted) if same_size else self._array.astype(wanted)
+
     def as_ndarray(self) -> Array:
         """The array."""
         return self._array

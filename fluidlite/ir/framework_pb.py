@@ -33,6 +33,7 @@ _ENUMS = {
     "LOD_RANK_TABLE LOD_TENSOR_ARRAY PLACE_LIST READER _16 RAW TUPLE SIZE_T UINT8 INT8 BF16 COMPLEX64 "
     "COMPLEX128 "
     "STRING STRINGS VOCAB FEED_LIST PSTRING SPARSE_COO SPARSE_CSR",
+    "CompatibleInfo.Type": "COMPATIBLE DEFINITELY_NOT POSSIBLE BUG_FIX PRECISION_CHANGE",
     "Scalar.Type": "_0 BOOLEAN LONG FLOAT64 COMPLEX128",
 }
 # message -> its fields: number, name, ! required, * repeated, and the type: a message or enum of this file,
@@ -60,7 +61,15 @@ _MESSAGES = {
     "6 stop_gradient bool",
     "BlockDesc": "1 idx! int32, 2 parent_idx! int32, 3 vars* VarDesc, 4 ops* OpDesc, 5 forward_block_idx "
     "int32",
-    "ProgramDesc": "1 blocks* BlockDesc, 4 version Version",
+    "CompatibleInfo": "1 version! bytes, 2 type! CompatibleInfo.Type",
+    "OpCompatibleMap": "1 pair* OpCompatibleMap.OpCompatiblePair, 2 default_required_version bytes",
+    "OpCompatibleMap.OpCompatiblePair": "1 op_name! bytes, 2 compatible_info! CompatibleInfo",
+    "ProgramDesc": "1 blocks* BlockDesc, 4 version Version, 3 op_compatible_map OpCompatibleMap",
+    "OpProto": "1 type! bytes, 2 inputs* OpProto.Var, 3 outputs* OpProto.Var, 4 attrs* OpProto.Attr, "
+    "5 comment! bytes",
+    "OpProto.Var": "1 name! bytes, 2 comment! bytes, 3 duplicable bool, 4 intermediate bool, "
+    "5 dispensable bool",
+    "OpProto.Attr": "1 name! bytes, 2 type! AttrType, 3 comment! bytes, 4 generated bool",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -80,7 +81,17 @@ class Program:
         op.attrs.setdefault(ROLE_ATTR, int(self._current_role))
         op.attrs.setdefault(ROLE_VAR_ATTR, list(self._op_role_var))
         op.attrs.setdefault(NAMESCOPE_ATTR, current_name_scope())
-        op.attrs.setdefault(DEVICE_ATTR, current_device())
+        if DEVICE_ATTR not in op.attrs:
+            op.attrs[DEVICE_ATTR] = self._device_of(op)
+
+    @staticmethod
+    def _device_of(op: Operator) -> str:
+        """The current device; none, with a warning, for an op that has no kernel, such as a loop."""
+        device = current_device()
+        if device and not op._has_kernel(op.type):
+            warnings.warn(f"The Op({op.type}) is not support to set device.", stacklevel=2)
+            return ""
+        return device
 
     @property
     def op_role(self) -> OpRole:

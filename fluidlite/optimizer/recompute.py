@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.backward import append_backward
-from fluidlite.base.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError, UnsupportedError
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -32,6 +32,10 @@ class RecomputeOptimizer(Optimizer):
     def _set_checkpoints(self, checkpoints: list[Variable]) -> None:
         """Name the variables to keep; needed before `minimize`."""
         self._checkpoints = checkpoints
+
+    def load(self, stat_dict: Any) -> None:
+        """UnsupportedError, as in fluid: load the wrapped optimizer's variables with the program's."""
+        raise UnsupportedError("load function is not supported by Recompute Optimizer for now")
 
     def backward(
         self,

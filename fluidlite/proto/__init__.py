@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fluidlite.proto import framework_pb2
+from fluidlite.proto import data_feed_pb2, framework_pb2
 
-__all__ = ["framework_pb2"]
+__all__ = ["data_feed_pb2", "framework_pb2"]

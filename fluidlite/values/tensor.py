@@ -199,6 +199,12 @@ class LoDTensor:
     def _dtype(self) -> VarType:
         return to_vartype(self._held("type()").dtype)
 
+    def _to_dlpack(self) -> Any:
+        """The array as a capsule of DLPack, for other libraries; it shows the same memory."""
+        if self._array is None:
+            raise EnforceNotMet("Tensor not initialized yet: there is nothing to show to another library")
+        return self._array.__dlpack__()
+
     def _place(self) -> Place:
         array = self._held("place()")
         return CPUPlace() if isinstance(array, np.ndarray) else CUDAPlace(int(array.device.id))

@@ -147,6 +147,7 @@ def pow(x: Variable, factor: float | Variable = 1.0, name: str | None = None) ->
     helper = LayerHelper("pow", name=name)
     inputs, attrs = {"X": x}, {}
     if isinstance(factor, Variable):
+        check_variable_and_dtype(factor, "factor", ["float32"], "pow")
         factor.stop_gradient = True
         inputs["FactorTensor"] = factor
     else:
@@ -165,7 +166,11 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)
     if mode not in ("all", "channel", "element"):
         raise ValueError(f"mode should be one of all, channel, element, not {mode!r}.")
-    shape = {"all": [1], "channel": [1, x.shape[1], 1, 1], "element": [1, *x.shape[1:]]}[mode]
+    if mode == "channel" and len(x.shape) < 2:
+        raise AssertionError(f"prelu needs a dimension of channels in mode 'channel', but x has {x.shape}")
+    shape = [1, *x.shape[1:]] if mode == "element" else [1]
+    if mode == "channel":
+        shape = [1, x.shape[1], 1, 1]
     alpha = helper.create_parameter(
         attr=helper.param_attr,
         shape=shape,

@@ -65,6 +65,8 @@ def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str
         check_variable_and_dtype(shape, "shape", _INTS, op_type)
         shape.stop_gradient = True
         return {"ShapeTensor": shape}, {}
+    if len(shape) == 0:
+        raise AssertionError(f"The size of 'shape' in {op_type} can't be zero, but received {len(shape)}.")
     for dim in shape:
         if isinstance(dim, Variable):
             check_dtype(dim.dtype, "shape", _INTS, op_type)

@@ -216,6 +216,8 @@ def randint(
     check_dtype(dtype, "dtype", ["int32", "int64"], "randint")
     if low >= high:
         raise ValueError(f"randint's low must less then high, but received low = {low}, high = {high}")
+    if shape is not None:
+        check_type(shape, "shape", (list, tuple, Variable), "randint")
     helper = LayerHelper("randint", name=name)
     attrs: dict[str, Any] = {"low": low, "high": high, "seed": seed}
     inputs = _shape_inputs(helper, [1] if shape is None else shape, attrs)

@@ -361,6 +361,8 @@ def _(X: Spec, Y: Spec, of_2x: bool) -> Spec:
         raise ShapeError(
             f"op 'dot': X and Y must be two vectors or two matrices, not {list(X.shape)} and {list(Y.shape)}"
         )
+    if any(a != b for a, b in zip(X.shape, Y.shape, strict=True) if min(a, b) >= 0):
+        raise ShapeError(f"op 'dot': X{list(X.shape)} and Y{list(Y.shape)} must have the same shape")
     return X.with_shape(X.shape[:-1] if of_2x else (*X.shape[:-1], 1))
 
 
@@ -384,6 +386,10 @@ def _(X: Spec, Y: Spec, Weight: Spec) -> Spec:
         raise ShapeError(
             "op 'bilinear_tensor_product': X and Y must be matrices and Weight must have 3 dimensions, not "
             f"{list(X.shape)}, {list(Y.shape)} and {list(Weight.shape)}"
+        )
+    if X.shape[0] != Y.shape[0] and min(X.shape[0], Y.shape[0]) >= 0:
+        raise ShapeError(
+            f"op 'bilinear_tensor_product': X{list(X.shape)} and Y{list(Y.shape)} must have as many rows"
         )
     _check_inner("bilinear_tensor_product", X, Weight, X.shape[1], Weight.shape[1])
     _check_inner("bilinear_tensor_product", Y, Weight, Y.shape[1], Weight.shape[2])

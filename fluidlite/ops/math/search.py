@@ -18,6 +18,8 @@ top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 @top_k.shape
 def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
     k = -1 if K is not None else k
+    if K is None and k < 1:
+        raise ShapeError(f"op 'top_k': k must be at least 1, but is {k}")
     if X.shape[-1] >= 0 and k > X.shape[-1]:
         raise ShapeError(
             f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} "

@@ -16,7 +16,7 @@ FluidError
 │   ├── ReaderError          the user's generator that feeds a program raised
 │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
 │   ├── FormatError          also ValueError: a file or message is not what it should be
-│   ├── UnsupportedError     also NotImplementedError, AssertionError: a part of Paddle that is left out
+│   ├── UnsupportedError     also AssertionError: a part of Paddle that is left out
 │   └── KernelError          an op's kernel raised
 ├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
@@ -132,7 +132,7 @@ class FormatError(EnforceNotMet, ValueError):
     """Bytes from a file or a message do not have the format that they should have."""
 
 
-class UnsupportedError(EnforceNotMet, NotImplementedError, AssertionError):
+class UnsupportedError(EnforceNotMet, AssertionError):
     """A name of Paddle's is used that FluidLite leaves out on purpose; the message says why."""
 
 

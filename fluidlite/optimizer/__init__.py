@@ -21,6 +21,7 @@ from fluidlite.optimizer.descent import DpsgdOptimizer, LarsMomentumOptimizer, M
 from fluidlite.optimizer.dgc import DGCMomentumOptimizer
 from fluidlite.optimizer.gradient_merge import GradientMergeOptimizer as GradientMergeOptimizer
 from fluidlite.optimizer.lookahead import LookaheadOptimizer
+from fluidlite.optimizer.pipeline import PipelineOptimizer
 from fluidlite.optimizer.recompute import RecomputeOptimizer
 
 SGD = SGDOptimizer
@@ -61,6 +62,7 @@ __all__ = [
     "ModelAverage",
     "Momentum",
     "MomentumOptimizer",
+    "PipelineOptimizer",
     "RMSPropOptimizer",
     "RecomputeOptimizer",
     "SGDOptimizer",

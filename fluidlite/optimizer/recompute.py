@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.backward import append_backward
-from fluidlite.base.errors import ArgumentError, UnsupportedError
+from fluidlite.base.abstract import abstract
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -34,8 +35,8 @@ class RecomputeOptimizer(Optimizer):
         self._checkpoints = checkpoints
 
     def load(self, stat_dict: Any) -> None:
-        """UnsupportedError, as in fluid: load the wrapped optimizer's variables with the program's."""
-        raise UnsupportedError("load function is not supported by Recompute Optimizer for now")
+        """Refused, as in fluid: the wrapped optimizer's variables are loaded with the program's."""
+        abstract("load function is not supported by Recompute Optimizer for now")
 
     def backward(
         self,

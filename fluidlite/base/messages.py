@@ -27,8 +27,8 @@ def declare_messages(
     for name, members in enums.items():
         outer, _, inner = name.partition(".")
         enum = made[outer].enum_type.add(name=inner)
-        for number, member in enumerate(members.split()):
-            enum.value.add(name=member, number=number)
+        for value, member in enumerate(members.split()):
+            enum.value.add(name=member, number=value)
     for name, fields in messages.items():
         for text in fields.split(","):
             number, field_name, kind, label, *default = text.split()

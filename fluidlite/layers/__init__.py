@@ -18,6 +18,7 @@ from fluidlite.layers import math_op_patch, utils  # noqa: E402
 from fluidlite.layers.control_flow import *  # noqa: E402, F403
 from fluidlite.layers.detection import *  # noqa: E402, F403
 from fluidlite.layers.device import *  # noqa: E402, F403
+from fluidlite.layers.distributions import *  # noqa: E402, F403
 from fluidlite.layers.io import *  # noqa: E402, F403
 from fluidlite.layers.learning_rate_scheduler import *  # noqa: E402, F403
 from fluidlite.layers.loss import *  # noqa: E402, F403
@@ -33,6 +34,7 @@ _FILES = (
     "control_flow",
     "detection",
     "device",
+    "distributions",
     "io",
     "learning_rate_scheduler",
     "loss",

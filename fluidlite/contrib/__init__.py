@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from fluidlite.contrib import layers, memory_usage_calc, mixed_precision, op_frequence, quantize, reader, slim
+from fluidlite.contrib import (
+    extend_optimizer,
+    layers,
+    memory_usage_calc,
+    mixed_precision,
+    model_stat,
+    op_frequence,
+    quantize,
+    reader,
+    slim,
+    utils,
+)
 from fluidlite.contrib.extend_optimizer import extend_with_decoupled_weight_decay
 from fluidlite.contrib.layers import (
     BasicGRUUnit,
@@ -30,24 +41,40 @@ from fluidlite.contrib.memory_usage_calc import memory_usage
 from fluidlite.contrib.op_frequence import op_freq_statistic
 from fluidlite.contrib.quantize import QuantizeTranspiler
 from fluidlite.contrib.reader import distributed_batch_reader
+from fluidlite.contrib.utils import (
+    HDFSClient,
+    convert_dist_to_sparse_program,
+    load_persistables_for_increment,
+    load_persistables_for_inference,
+    multi_download,
+    multi_upload,
+)
 
 __all__ = [
     "BasicGRUUnit",
     "BasicLSTMUnit",
     "QuantizeTranspiler",
+    "HDFSClient",
     "basic_gru",
     "basic_lstm",
+    "convert_dist_to_sparse_program",
     "ctr_metric_bundle",
     "distributed_batch_reader",
+    "extend_optimizer",
     "extend_with_decoupled_weight_decay",
     "fused_elemwise_activation",
     "fused_embedding_seq_pool",
     "index_sample",
     "layers",
+    "load_persistables_for_increment",
+    "load_persistables_for_inference",
     "match_matrix_tensor",
     "memory_usage",
     "memory_usage_calc",
     "mixed_precision",
+    "model_stat",
+    "multi_download",
+    "multi_upload",
     "op_freq_statistic",
     "op_frequence",
     "partial_concat",
@@ -63,5 +90,6 @@ __all__ = [
     "tdm_child",
     "tdm_sampler",
     "tree_conv",
+    "utils",
     "var_conv_2d",
 ]

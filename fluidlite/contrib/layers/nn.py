@@ -13,6 +13,7 @@ from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dt
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.boxes.suppression import multiclass_nms2
 from fluidlite.layers.build import one_op
 from fluidlite.layers.tensors.indexing import slice
 from fluidlite.layers.tensors.shaping import reshape
@@ -22,6 +23,7 @@ __all__ = [
     "fused_embedding_seq_pool",
     "index_sample",
     "match_matrix_tensor",
+    "multiclass_nms2",
     "partial_concat",
     "partial_sum",
     "rank_attention",

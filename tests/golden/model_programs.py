@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .cases import Feed, floats, ids, sequences
+import numpy as np
+
+from .cases import Fed, Feed, floats, ids, sequences
 
 
 class Model(NamedTuple):
@@ -58,4 +60,36 @@ def tagger(fluid: Any) -> Model:
     return Model(fluid.default_main_program(), feeds, ["extra", "words"], [predicted])
 
 
-MODEL_PROGRAMS: dict[str, Callable[[Any], Model]] = {"mlp": mlp, "convnet": convnet, "tagger": tagger}
+def boxes(rng: Any, step: int, others: dict[str, Fed]) -> Fed:
+    """Three boxes of two images, as parts of these."""
+    low = rng.uniform(0, 0.5, (3, 2))
+    return np.concatenate((low, low + rng.uniform(0.2, 0.5, (3, 2))), axis=1).astype("float32"), [[1, 2]]
+
+
+def kinds(rng: Any, step: int, others: dict[str, Fed]) -> Fed:
+    """Their classes."""
+    return rng.randint(1, 3, (3, 1)).astype("int32"), [[1, 2]]
+
+
+def detector(fluid: Any) -> Model:
+    image = fluid.data(name="image", shape=[None, 3, 16, 16], dtype="float32")
+    box = fluid.data(name="box", shape=[None, 4], dtype="float32", lod_level=1)
+    label = fluid.data(name="label", shape=[None, 1], dtype="int32", lod_level=1)
+    small = fluid.layers.conv2d(image, num_filters=4, filter_size=3, stride=2, padding=1, act="relu")
+    maps = [small, fluid.layers.conv2d(small, num_filters=4, filter_size=3, stride=2, padding=1, act="relu")]
+    codes, scores, priors, variances = fluid.layers.multi_box_head(
+        maps, image, 16, 3, [[2.0], [2.0]], min_sizes=[4.0, 8.0], max_sizes=[8.0, 12.0], clip=True
+    )
+    found = fluid.layers.detection_output(codes, scores, priors, variances, nms_threshold=0.45)
+    loss = fluid.layers.reduce_sum(fluid.layers.ssd_loss(codes, scores, box, label, priors, variances))
+    fluid.optimizer.Momentum(learning_rate=0.02, momentum=0.9).minimize(loss)
+    feeds = {"image": floats(2, 3, 16, 16), "box": boxes, "label": kinds}
+    return Model(fluid.default_main_program(), feeds, ["image"], [found])
+
+
+MODEL_PROGRAMS: dict[str, Callable[[Any], Model]] = {
+    "mlp": mlp,
+    "convnet": convnet,
+    "tagger": tagger,
+    "detector": detector,
+}

@@ -52,10 +52,10 @@ def check_inference(fluid: Any, model: SavedModel, layout: str, files: dict[str,
         program, feed_names, targets = fluid.io.load_inference_model(model.path(layout), exe, **files)
         assert list(feed_names) == model.meta["feeds"]
         feeds = {name: to_feed(fluid, fed) for name, fed in model.inputs().items()}
-        made = exe.run(program, feed=feeds, fetch_list=targets)
+        made = exe.run(program, feed=feeds, fetch_list=targets, return_numpy=False)
     assert len(made) == len(model.group("out/"))
     for number, value in enumerate(made):
-        check_close(f"output {number} of {layout}", value, model.arrays[f"out/{number}"])
+        check_close(f"output {number} of {layout}", np.array(value), model.arrays[f"out/{number}"])
 
 
 def trained_program(fluid: Any, model: SavedModel) -> Any:

@@ -2,7 +2,7 @@
 
 From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
-    python -m golden.record_models
+    python -m golden.record_models [MODEL ...]
 
 Each model becomes a folder `models/<name>/` with `inference/` (a file a parameter), `inference_combined/`
 (`__params__` in one file), `persistables/`, `persistables_combined/all`, `params/`,
@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -66,9 +67,10 @@ def save_everywhere(exe: Any, model: Model, folder: str) -> None:
 def example(exe: Any, folder: str, fed: dict[str, Fed]) -> dict[str, Any]:
     """Results of the saved inference model on one input: arrays by name, and the names in order."""
     program, feed_names, targets = fluid.io.load_inference_model(os.path.join(folder, "inference"), exe)
-    made = exe.run(program, feed={name: to_tensor(fed[name]) for name in feed_names}, fetch_list=targets)
+    feeds = {name: to_tensor(fed[name]) for name in feed_names}
+    made = exe.run(program, feed=feeds, fetch_list=targets, return_numpy=False)
     arrays = {"in/" + name: fed[name][0] for name in feed_names}
-    arrays.update({f"out/{number}": value for number, value in enumerate(made)})
+    arrays.update({f"out/{number}": np.array(value) for number, value in enumerate(made)})
     meta = {
         "paddle": paddle.__version__,
         "feeds": feed_names,
@@ -102,5 +104,5 @@ def record(name: str, build: Callable[[Any], Any]) -> None:
 
 
 if __name__ == "__main__":
-    for case_name, case_build in MODEL_PROGRAMS.items():
-        record(case_name, case_build)
+    for case_name in sys.argv[1:] or MODEL_PROGRAMS:
+        record(case_name, MODEL_PROGRAMS[case_name])

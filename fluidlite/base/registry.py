@@ -58,6 +58,7 @@ from fluidlite.base.attr_types import (
 )
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
+from fluidlite.base.refused_ops import why_refused
 
 __all__ = [
     "Attr",
@@ -528,9 +529,9 @@ def get(op_type: str) -> Op:
     """The op of that type; UnknownOpError with the nearest name where there is none."""
     op = find(op_type)
     if op is None:
-        raise UnknownOpError(
-            f'Operator "{op_type}" has not been registered.{did_you_mean(op_type, known_types())}'
-        )
+        reason = why_refused(op_type)
+        text = f" It {reason}." if reason else did_you_mean(op_type, known_types())
+        raise UnknownOpError(f'Operator "{op_type}" has not been registered.{text}')
     return op
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fluidlite import unique_name
-from fluidlite.base import registry
+from fluidlite.base import proto_marks, registry
 from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
@@ -193,6 +193,17 @@ class OpProto(NamedTuple):
     comment: str
 
 
+def _var_proto(op: registry.Op, slot: registry.Slot, intermediate: bool, dispensable: bool) -> VarProto:
+    """A slot with Paddle's marks: those that its declaration gives, but for what is on the lists."""
+    key = f"{op.type}.{slot.name}"
+    return VarProto(
+        slot.name,
+        (slot.many or key in proto_marks.MANY) and key not in proto_marks.SINGLE,
+        (intermediate or key in proto_marks.INTERMEDIATE) and key not in proto_marks.NOT_INTERMEDIATE,
+        (dispensable or key in proto_marks.DISPENSABLE) and key not in proto_marks.NEEDED,
+    )
+
+
 def _op_proto(op: registry.Op) -> OpProto:
     attrs = {
         **{
@@ -205,12 +216,12 @@ def _op_proto(op: registry.Op) -> OpProto:
     return OpProto(
         op.type,
         [
-            VarProto(slot.name, slot.many, False, slot.optional)
+            _var_proto(op, slot, False, slot.optional)
             for slot in op.inputs.values()
             if slot.name not in op.later
         ],
         [
-            VarProto(slot.name, slot.many, slot.optional, False)
+            _var_proto(op, slot, slot.optional, False)
             for slot in op.outputs.values()
             if slot.name not in op.later
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fluidlite.contrib import (
+    decoder,
     extend_optimizer,
     layers,
     memory_usage_calc,
@@ -14,6 +15,7 @@ from fluidlite.contrib import (
     slim,
     utils,
 )
+from fluidlite.contrib.decoder import BeamSearchDecoder, InitState, StateCell, TrainingDecoder
 from fluidlite.contrib.extend_optimizer import extend_with_decoupled_weight_decay
 from fluidlite.contrib.layers import (
     BasicGRUUnit,
@@ -53,12 +55,17 @@ from fluidlite.contrib.utils import (
 __all__ = [
     "BasicGRUUnit",
     "BasicLSTMUnit",
-    "QuantizeTranspiler",
+    "BeamSearchDecoder",
     "HDFSClient",
+    "InitState",
+    "QuantizeTranspiler",
+    "StateCell",
+    "TrainingDecoder",
     "basic_gru",
     "basic_lstm",
     "convert_dist_to_sparse_program",
     "ctr_metric_bundle",
+    "decoder",
     "distributed_batch_reader",
     "extend_optimizer",
     "extend_with_decoupled_weight_decay",

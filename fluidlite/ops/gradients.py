@@ -19,13 +19,16 @@ def emits_once_more(
     reads: Mapping[str, str] | None = None,
     incoming: Mapping[str, str],
     writes: Mapping[str, str],
+    needs: Mapping[str, str] | None = None,
     type: str = "",
 ) -> None:
     """Let one op be the gradient of the gradient op `grad_op`: `<grad_op>_grad`, or the op named by `type`.
 
     Each mapping goes from a slot of the new op to a slot of `grad_op`: `reads` takes the values of input (or
     output) slots, `incoming` the gradients that come in for output slots, and `writes` makes the gradients of
-    input slots. A slot that `grad_op` leaves empty is left out.
+    input slots. A slot that `grad_op` leaves empty is left out. `needs` goes from an output of the new op to
+    the incoming slot without which it would be zero, and is left out: as in Paddle, nothing then goes back
+    through the forward ops in vain.
     """
     emitted = type or grad_op.type + "_grad"
 
@@ -34,10 +37,11 @@ def emits_once_more(
             slot: context.input(source) or context.output(source) for slot, source in (reads or {}).items()
         }
         inputs |= {slot: context.out_grad(source) for slot, source in incoming.items()}
+        made = {slot for slot in writes if not needs or slot not in needs or inputs[needs[slot]]}
         context.emit(
             emitted,
             {slot: names for slot, names in inputs.items() if names},
-            {slot: context.in_grad(source) for slot, source in writes.items()},
+            {slot: context.in_grad(source) for slot, source in writes.items() if slot in made},
         )
 
     grad_op.grad_rule(" ".join(writes.values()))(rule)

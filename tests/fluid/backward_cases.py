@@ -318,6 +318,67 @@ def checkpoints_with_dropout(fluid: Any, b: Builder) -> Any:
     return fluid.backward.append_backward(b.op("mean", X=layers[-1]), checkpoints=layers[1:3])
 
 
+# ------------------------------------------------------------------------ gradients of gradients
+def critic(layers: Any, x: Any) -> Any:
+    """A score for each image; its parameters have names, so that several calls share them."""
+    h = layers.conv2d(x, 4, 3, stride=2, padding=1, param_attr="critic_c", bias_attr="critic_cb")
+    h = layers.leaky_relu(h, 0.1)
+    h = layers.leaky_relu(layers.fc(h, 6, param_attr="critic_f", bias_attr="critic_fb"), 0.1)
+    return layers.fc(h, 1, param_attr="critic_g", bias_attr="critic_gb")
+
+
+def penalised(fluid: Any, fixed: bool) -> Any:
+    """A Wasserstein critic with a gradient penalty, whose parameters are `fixed` while the slope is taken."""
+    layers = fluid.layers
+    real, noise = fluid.data("real", [4, 3, 8, 8]), fluid.data("noise", [4, 3, 8, 8])
+    fake = layers.tanh(layers.conv2d(noise, 3, 3, padding=1, param_attr="maker", bias_attr="maker_b"))
+    score = layers.reduce_mean(critic(layers, fake)) - layers.reduce_mean(critic(layers, real))
+    shift = layers.elementwise_mul(fake - real, layers.fill_constant([4], "float32", 0.3), axis=0)
+    between = layers.elementwise_add(real, shift, axis=0)
+    names = [f"critic_{name}" for name in ("c", "cb", "f", "fb", "g", "gb")]
+    (slope,) = fluid.gradients(critic(layers, between), between, no_grad_set=set(names) if fixed else None)
+    norm = layers.sqrt(layers.reduce_sum(layers.square(layers.reshape(slope, [-1, 192])), dim=1) + 1e-16)
+    loss = score + 10.0 * layers.reduce_mean(layers.square(norm - 1.0))
+    return fluid.backward.append_backward(loss, parameter_list=names)
+
+
+@case
+def penalty_of_images(fluid: Any, b: Builder) -> Any:
+    return penalised(fluid, False)
+
+
+@case
+def penalty_of_fixed_parameters(fluid: Any, b: Builder) -> Any:
+    # nothing goes back through the critic a second time: its slope does not depend on its biases
+    return penalised(fluid, True)
+
+
+def half(fluid: Any, product: Any, kept: str) -> Any:
+    """The first gradient is that of one operand alone; the second one that of both."""
+    given = {name: fluid.data(name, [3, 3]) for name in ("x", "y")}
+    for var in given.values():
+        var.stop_gradient = False
+    other = {name for name in given if name != kept}
+    (first,) = fluid.gradients(product(given["x"], given["y"]), given[kept], no_grad_set=other)
+    found = fluid.gradients(fluid.layers.reduce_sum(fluid.layers.square(first)), list(given.values()))
+    return both(found)
+
+
+@case
+def half_of_a_product(fluid: Any, b: Builder) -> Any:
+    return half(fluid, lambda x, y: b.op("mul", X=x, Y=y), "x")
+
+
+@case
+def other_half_of_a_product(fluid: Any, b: Builder) -> Any:
+    return half(fluid, lambda x, y: b.op("mul", X=x, Y=y), "y")
+
+
+@case
+def half_of_products_of_elements(fluid: Any, b: Builder) -> Any:
+    return half(fluid, lambda x, y: b.op("elementwise_mul", X=x, Y=y), "y")
+
+
 def main() -> None:
     import paddle.fluid as fluid
 

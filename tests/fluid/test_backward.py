@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import backward_cases
@@ -12,6 +13,7 @@ from backward_cases import Builder
 from optest import differences
 
 import fluidlite as fluid
+from fluidlite.base import registry
 from fluidlite.errors import ShapeError
 from fluidlite.ir.operator import OpRole
 
@@ -208,3 +210,23 @@ def test_input_of_another_program(b: Builder) -> None:
     other = Builder(fluid.Program())
     with pytest.raises(ValueError, match="must be in the same program"):
         fluid.gradients([loss_of(b)], [other.data("z", [1])])
+
+
+# ---------------------------------------------------------------------- which ops have gradients
+_MAKERS = pathlib.Path(__file__).parents[1] / "golden" / "gradient_makers.json"
+MAKERS: dict[str, list[str]] = json.loads(_MAKERS.read_text(encoding="utf8"))
+# nobody differentiates these twice in 1.8.5: a depthwise convolution is a convolution here
+MORE_SECOND = {"depthwise_conv2d"}
+
+
+def test_the_ops_that_have_gradients_in_paddle_have_them_here() -> None:
+    ops = {name: registry.find(name) for name in MAKERS["first"] + MAKERS["none"]}
+    here = {name for name, op in ops.items() if op is not None and op.differentiable}
+    known = {name for name, op in ops.items() if op is not None}
+    assert here == known & set(MAKERS["first"])
+
+
+def test_the_gradients_that_have_gradients_in_paddle_have_them_here() -> None:
+    ops = {name: registry.find(name + "_grad") for name in MAKERS["first"]}
+    here = {name for name, op in ops.items() if op is not None and op.differentiable}
+    assert here == set(MAKERS["second"]) | MORE_SECOND

@@ -66,6 +66,7 @@ emits_once_more(
     reads={"X": "X", "Y": "Y", "DOut": "Out@GRAD"},
     incoming={"DDX": "X@GRAD", "DDY": "Y@GRAD"},
     writes={"DX": "X", "DY": "Y", "DDOut": "Out@GRAD"},
+    needs={"DX": "DDY", "DY": "DDX"},
 )
 mul_grad_grad = Op("mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None)
 

@@ -166,6 +166,7 @@ def _declare_gradients(op: Op, attrs_of: dict[str, Any]) -> None:
         reads={"Input": "Input", "Filter": "Filter", "DOutput": "Output@GRAD"},
         incoming={"DDInput": "Input@GRAD", "DDFilter": "Filter@GRAD"},
         writes={"DDOutput": "Output@GRAD", "DInput": "Input", "DFilter": "Filter"},
+        needs={"DInput": "DDFilter", "DFilter": "DDInput"},
     )
     _declare_double(op.type + "_grad_grad", attrs_of)
 

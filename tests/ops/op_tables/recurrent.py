@@ -4,6 +4,7 @@ beam search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,12 @@ def lstm(
 
 
 def lstm_case(
-    name: str, lengths: Any = LENGTHS, first: bool = False, projected: int = 0, **options: Any
+    name: str,
+    lengths: Any = LENGTHS,
+    first: bool = False,
+    projected: int = 0,
+    wants: Sequence[str] = (),
+    **options: Any,
 ) -> Case:
     """One row; the options are those of the reference."""
     size, peepholes = 2, options.get("peepholes", True)
@@ -110,6 +116,7 @@ def lstm_case(
         {names.get(key, key): value for key, value in options.items()},
         grad=list(inputs),
         ignore=outputs,
+        wants=wants,
         lods={"Projection" if projected else "Hidden": [lengths], "Cell": [lengths]},
         name=name,
     )
@@ -132,6 +139,9 @@ LSTM = [
     lstm_case("clip", projected=1, cell_clip=0.3, proj_clip=0.1, projection="identity"),
     lstm_case("clipped cells", projected=1, cell_clip=0.3, first=True),
     lstm_case("clipped states", projected=1, proj_clip=0.1),
+    lstm_case("cells", wants=["Hidden", "Cell"], first=True),
+    lstm_case("cells alone", wants=["Cell"], reverse=True, lengths=GAPS),
+    lstm_case("cells", projected=1, wants=["Projection", "Cell"], cell_clip=0.3, peepholes=False),
 ]
 
 

@@ -240,11 +240,7 @@ class Optimizer:
 
         `loss` has shape [1]; `callbacks` are those of `append_backward`.
         """
-        if len(loss.shape) != 1 or loss.shape[0] != 1:
-            raise ArgumentError(
-                f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you "
-                "should call fluid.layers.mean to process the current loss."
-            )
+        self._check_loss(loss)
         self._dtype = loss.dtype
         program = loss.block.program
         if not isinstance(callbacks, (list, type(None))):
@@ -253,6 +249,14 @@ class Optimizer:
         with program_guard(program, startup_program or default_startup_program()):
             return self._append_backward(
                 loss, parameter_list or self._parameter_list, self._get_no_grad_set(loss, no_grad_set), calls
+            )
+
+    def _check_loss(self, loss: Variable) -> None:
+        """ArgumentError for a loss that is not one number."""
+        if len(loss.shape) != 1 or loss.shape[0] != 1:
+            raise ArgumentError(
+                f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you "
+                "should call fluid.layers.mean to process the current loss."
             )
 
     def _append_backward(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fluidlite.ir import program as ir
+from fluidlite.ir.variable import Variable
 from fluidlite.paddle.variable import ParameterTensor, Tensor
 
 __all__ = ["VERSION_OF_2X", "Program", "begin", "default_main_program", "default_startup_program"]
@@ -11,7 +14,10 @@ VERSION_OF_2X = 2006002  # Paddle's number for 2.6.2
 
 
 class Program(ir.Program):
-    """One or more blocks; block 0 is the one that runs, the others are bodies of control-flow ops."""
+    """One or more blocks; block 0 is the one that runs, the others are bodies of control-flow ops.
+
+    lr_scheduler, lr_var: the schedule of the learning rate and its variable; None where there is none.
+    """
 
     variable_type = Tensor
     parameter_type = ParameterTensor
@@ -19,6 +25,8 @@ class Program(ir.Program):
     def __init__(self) -> None:
         super().__init__()
         self.file_version = VERSION_OF_2X
+        self.lr_scheduler: Callable[[], float] | None = None
+        self.lr_var: Variable | None = None
 
 
 def begin() -> None:

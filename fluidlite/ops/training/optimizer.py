@@ -23,10 +23,20 @@ from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.signatures import takes
-from fluidlite.ops.tensors.random import minstd_normal
 from fluidlite.values.tensor import SelectedRows, host, merge_rows, positions
 
-__all__ = ["UPDATES", "UpdateRule", "decays", "target_of", "update", "update_function"]
+__all__ = [
+    "MARK_OF_2X",
+    "UPDATES",
+    "UpdateRule",
+    "decays",
+    "dense",
+    "same_targets",
+    "target_of",
+    "update",
+    "update_function",
+    "written_by_2x",
+]
 
 Assignment: TypeAlias = tuple[str, str]  # a name, and the expression that it gets
 
@@ -51,6 +61,7 @@ class UpdateRule:
     variants: boolean attribute -> the steps where it is true.
     rows: True, or the name of the attribute that says so, if sparse gradients move their rows only; otherwise
         they act as the dense gradient that they stand for.
+    of_2x: the steps of ops that 2.x has written, where its formula is another one.
     """
 
     op: Op
@@ -58,9 +69,12 @@ class UpdateRule:
     variants: Mapping[str, tuple[Assignment, ...]] = field(default_factory=dict)
     rows: bool | str = False
     aliased: Aliased | None = None
+    of_2x: tuple[Assignment, ...] = ()
 
     def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
+        if self.of_2x and written_by_2x(operator):
+            return self.of_2x
         if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(
             target_of(self.aliased.slot)
         ):
@@ -73,12 +87,18 @@ class UpdateRule:
 
 
 UPDATES: dict[str, UpdateRule] = {}
+MARK_OF_2X = "multi_precision"  # an attribute of every update in programs of 2.x, and of none in 1.8's
 _TARGETS = {"SquaredAccumOut": "SquaredAccumulator", "LinearAccumOut": "LinearAccumulator"}
 
 
 def target_of(output: str) -> str:
     """The input slot whose variable an output slot overwrites."""
     return _TARGETS.get(output, output.removesuffix("Out"))
+
+
+def written_by_2x(operator: Any) -> bool:
+    """True for an update as programs of 2.x have it."""
+    return MARK_OF_2X in operator.attrs
 
 
 def same_targets(op: Op) -> None:
@@ -127,12 +147,13 @@ def update(
     attrs: Mapping[str, Any] | None = None,
     rows: bool | str = False,
     aliased: Aliased | None = None,
+    of_2x: tuple[Assignment, ...] = (),
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
     op = Op(type, slots, attrs=attrs or {}, lod=None)
     same_targets(op)
-    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased)
+    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x)
 
     @op.kernel
     @takes(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])
@@ -259,24 +280,60 @@ update(
 )
 
 # ---------------------------------------------------------------------- a learning rate for each element
-update(
-    "adam",
+_ADAM_SLOTS = (
     "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Beta1Tensor? Beta2Tensor? -> "
-    "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?",
-    ("rate", "LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow)"),
+    "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?"
+)
+_ADAM_ATTRS = {
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "epsilon": 1e-8,
+    "lazy_mode": False,
+    "min_row_size_to_use_multithread": LONG(1000),
+}
+_ADAM_MOMENTS = (
     ("Moment1Out", "beta1 * Moment1 + (1 - beta1) * Grad"),
     ("Moment2Out", "beta2 * Moment2 + (1 - beta2) * (Grad * Grad)"),
+)
+_ADAM_POWERS = (("Beta1PowOut", "Beta1Pow * beta1"), ("Beta2PowOut", "Beta2Pow * beta2"))
+
+
+def _adam_of_2x(rate: str, param: str) -> tuple[Assignment, ...]:
+    """Adam as 2.x has it: epsilon shrinks with the second moment's correction, as in the paper's algorithm
+    without the hats taken apart.
+    """
+    return (
+        ("unbias", "sqrt(1 - Beta2Pow)"),
+        ("rate", f"{rate} * unbias / (1 - Beta1Pow)"),
+        ("shrunk", "epsilon * unbias"),
+        *_ADAM_MOMENTS,
+        ("ParamOut", f"{param} - rate * (Moment1Out / (sqrt(Moment2Out) + shrunk))"),
+        *_ADAM_POWERS,
+    )
+
+
+update(
+    "adam",
+    _ADAM_SLOTS,
+    ("rate", "LearningRate * sqrt(1 - Beta2Pow) / (1 - Beta1Pow)"),
+    *_ADAM_MOMENTS,
     ("ParamOut", "Param - rate * (Moment1Out / (sqrt(Moment2Out) + epsilon))"),
-    ("Beta1PowOut", "Beta1Pow * beta1"),
-    ("Beta2PowOut", "Beta2Pow * beta2"),
+    *_ADAM_POWERS,
     rows="lazy_mode",
-    attrs={
-        "beta1": 0.9,
-        "beta2": 0.999,
-        "epsilon": 1e-8,
-        "lazy_mode": False,
-        "min_row_size_to_use_multithread": LONG(1000),
-    },
+    attrs=_ADAM_ATTRS,
+    of_2x=_adam_of_2x("LearningRate", "Param"),
+)
+# of 2.x: weight decay apart from the gradient (Loshchilov and Hutter, 2019)
+update(
+    "adamw",
+    _ADAM_SLOTS,
+    *_adam_of_2x("LearningRate * lr_ratio", "Param"),
+    rows="lazy_mode",
+    attrs={**_ADAM_ATTRS, "lr_ratio": 1.0, "coeff": 0.01, "with_decay": False},
+    with_decay=(
+        ("kept", "1 - LearningRate * lr_ratio * coeff"),
+        *_adam_of_2x("LearningRate * lr_ratio", "Param * kept"),
+    ),
 )
 update(
     "adamax",
@@ -315,7 +372,8 @@ _SQUARED_UPDATE = ("AvgSquaredUpdateOut", "rho * AvgSquaredUpdate + (1 - rho) * 
 _BY_STEP = ("ParamOut", "Param - step")
 update(
     "adadelta",
-    "Param Grad AvgSquaredGrad AvgSquaredUpdate -> ParamOut AvgSquaredGradOut AvgSquaredUpdateOut",
+    "Param Grad AvgSquaredGrad AvgSquaredUpdate LearningRate? -> "
+    "ParamOut AvgSquaredGradOut AvgSquaredUpdateOut",
     _SQUARED_GRAD,
     ("step", _STEP.format("AvgSquaredUpdate")),
     _SQUARED_UPDATE,
@@ -329,6 +387,13 @@ update(
             ("step", _STEP.format("AvgSquaredUpdateOut")),
             _BY_STEP,
         ),
+    ),
+    # 2.x heeds the learning rate, and reads the accumulator before it is written
+    of_2x=(
+        _SQUARED_GRAD,
+        ("step", _STEP.format("AvgSquaredUpdate")),
+        _SQUARED_UPDATE,
+        ("ParamOut", "Param - LearningRate * step"),
     ),
     attrs={"rho": 0.95, "epsilon": 1e-6},
 )
@@ -364,199 +429,3 @@ update(
     attrs={"l1": 0.0, "l2": 0.0, "lr_power": -0.5},
     rows=True,
 )
-
-
-# ---------- updates that look at the whole parameter
-def _norm(xp: Any, array: Array) -> Any:
-    return xp.sqrt(xp.sum(xp.square(array)))
-
-
-lars = Op(
-    "lars_momentum",
-    "Param Grad Velocity LearningRate -> ParamOut VelocityOut",
-    lod=None,
-    attrs={"mu": required(AttrType.FLOAT), "lars_coeff": 0.001, "lars_weight_decay": 0.0005},
-)
-same_targets(lars)
-
-
-@lars.kernel
-def _(
-    xp: Any,
-    Param: Array,
-    Grad: Array | SelectedRows,
-    Velocity: Array,
-    LearningRate: Array,
-    mu: float,
-    lars_coeff: float,
-    lars_weight_decay: float | list[float],
-) -> tuple[Array, Array]:
-    grad = dense(xp, Grad)
-    decay = lars_weight_decay[0] if isinstance(lars_weight_decay, list) else lars_weight_decay
-    param_norm, grad_norm = _norm(xp, Param), _norm(xp, grad)
-    both = (param_norm > 0) & (grad_norm > 0)
-    scaled = LearningRate * lars_coeff * param_norm / xp.where(both, grad_norm + decay * param_norm, 1)
-    velocity = Velocity * mu + xp.where(both, scaled, LearningRate) * (grad + decay * Param)
-    return (Param - velocity).astype(Param.dtype, copy=False), velocity.astype(Velocity.dtype, copy=False)
-
-
-lamb = Op(
-    "lamb",
-    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow -> ParamOut Moment1Out Moment2Out",
-    lod=None,
-    attrs={"weight_decay": required(AttrType.FLOAT), "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6},
-)
-same_targets(lamb)
-
-
-@lamb.kernel
-def _(
-    xp: Any,
-    Param: Array,
-    Grad: Array | SelectedRows,
-    LearningRate: Array,
-    Moment1: Array,
-    Moment2: Array,
-    weight_decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-) -> tuple[Array, Array, Array]:
-    grad = dense(xp, Grad)
-    beta1, beta2 = float(np.float32(beta1)), float(np.float32(beta2))
-    m = beta1 * Moment1 + (1 - beta1) * grad
-    v = beta2 * Moment2 + (1 - beta2) * grad * grad
-    step = m / (xp.sqrt(v) + epsilon) + weight_decay * Param
-    param_norm, step_norm = _norm(xp, Param), _norm(xp, step)
-    both = (param_norm > 0) & (step_norm > 0)
-    trust = xp.where(both, param_norm / xp.where(both, step_norm, 1), 1).astype(Param.dtype)
-    return (Param - LearningRate * trust * step).astype(Param.dtype, copy=False), m, v
-
-
-dpsgd = Op(
-    "dpsgd",
-    "Param Grad LearningRate -> ParamOut",
-    random=True,
-    lod=None,
-    attrs={"clip": 10.0, "batch_size": 16.0, "sigma": 1.0, "seed": 0},
-)
-same_targets(dpsgd)
-
-
-@dpsgd.kernel
-def _(
-    xp: Any,
-    ctx: KernelContext,
-    Param: Array,
-    Grad: Array,
-    LearningRate: Array,
-    clip: float,
-    batch_size: float,
-    sigma: float,
-    seed: int,
-) -> Array:
-    # one number for the whole parameter: the first of a pair of the polar method, which minstd_normal gives
-    # second
-    noise = sigma * float(minstd_normal(seed, 2)[1] if seed else ctx.rng(0).standard_normal())
-    shrink = xp.maximum(_norm(xp, Grad) / clip, 1)
-    moved: Array = Param - LearningRate * (Grad / shrink + noise / batch_size)
-    return moved.astype(Param.dtype, copy=False)
-
-
-dgc_momentum = Op(
-    "dgc_momentum",
-    "current_step nranks Param Grad Velocity LearningRate -> Grad_out ParamOut VelocityOut",
-    lod=None,
-    attrs={"mu": required(AttrType.FLOAT), "use_nesterov": False, "rampup_begin_step": -1.0},
-)
-
-
-@dgc_momentum.shape
-def _(Param: Spec, Grad: Spec, Velocity: Spec) -> tuple[Spec, Spec, Spec]:
-    return Grad.with_shape(Grad.shape), Param.with_shape(Param.shape), Velocity.with_shape(Velocity.shape)
-
-
-@dgc_momentum.kernel
-def _(
-    xp: Any,
-    current_step: Array,
-    nranks: Array,
-    Param: Array,
-    Grad: Array,
-    Velocity: Array,
-    LearningRate: Array,
-    mu: float,
-    use_nesterov: bool,
-    rampup_begin_step: float,
-) -> tuple[Array, Array, Array]:
-    """Momentum before the ramp-up; plain descent after it, when the compression keeps the velocity itself."""
-    if rampup_begin_step < 0:
-        return Grad, Param, Velocity
-    grad = (Grad / nranks).astype(Grad.dtype, copy=False)
-    compressing = current_step >= rampup_begin_step
-    velocity = mu * Velocity + grad
-    step = (grad + mu * velocity) if use_nesterov else velocity
-    param = Param - LearningRate * xp.where(compressing, grad, step)
-    return grad, param.astype(Param.dtype, copy=False), xp.where(compressing, Velocity, velocity)
-
-
-# ---------------------------------------------------------------------- averages of parameters
-_LONGEST_SUM = 16384  # updates after which the first sum moves into the second, for precision
-_ACCUMULATED = ("sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates")
-average_accumulates = Op(
-    "average_accumulates",
-    " ".join(
-        ["param", *("in_" + name for name in _ACCUMULATED), "->", *("out_" + name for name in _ACCUMULATED)]
-    ),
-    attrs={
-        "average_window": 0.0,
-        "max_average_window": required(AttrType.LONG),
-        "min_average_window": LONG(10000),
-    },
-    lod=None,
-)
-
-
-@average_accumulates.shape
-def _(
-    in_sum_1: Spec,
-    in_sum_2: Spec,
-    in_sum_3: Spec,
-    in_num_accumulates: Spec,
-    in_old_num_accumulates: Spec,
-    in_num_updates: Spec,
-) -> tuple[Spec, ...]:
-    return in_sum_1, in_sum_2, in_sum_3, in_num_accumulates, in_old_num_accumulates, in_num_updates
-
-
-@average_accumulates.kernel
-def _(
-    xp: Any,
-    param: Array,
-    in_sum_1: Array,
-    in_sum_2: Array,
-    in_sum_3: Array,
-    in_num_accumulates: Array,
-    in_old_num_accumulates: Array,
-    in_num_updates: Array,
-    average_window: float,
-    max_average_window: int,
-    min_average_window: int,
-) -> tuple[Array, ...]:
-    updates, count = in_num_updates + 1, in_num_accumulates + 1
-    first = in_sum_1 + param
-    full = updates % _LONGEST_SUM == 0
-    second = xp.where(full, in_sum_2 + first, in_sum_2)
-    first = xp.where(full, 0, first)
-    window = xp.minimum(max_average_window, (updates * average_window).astype(updates.dtype))
-    restart = (count >= min_average_window) & (count >= window)
-    third = xp.where(restart, first + second, in_sum_3)
-    first, second = (xp.where(restart, 0, part).astype(param.dtype) for part in (first, second))
-    return (
-        first,
-        second,
-        third.astype(param.dtype),
-        xp.where(restart, 0, count),
-        xp.where(restart, count, in_old_num_accumulates),
-        updates,
-    )

@@ -6,7 +6,14 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.optimizer.optimizers": "Adadelta Adagrad Adam AdamW Adamax Lamb Momentum Optimizer "
+        "RMSProp SGD"
+    },
+    "lr",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,136 @@
+"""`paddle.optimizer` and its schedules beside 2.6.2."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import optimizers_2x as cases
+
+import fluidlite as fluid
+import fluidlite.paddle as paddle
+from fluidlite.base.errors import ArgumentError
+from fluidlite.paddle.optimizer import lr
+
+RECORDED = json.loads(pathlib.Path(cases.PATH).read_text())
+
+
+@pytest.mark.parametrize("name", cases.SCHEDULES)
+def test_schedules(name: str) -> None:
+    assert cases.schedule(lr, name) == pytest.approx(RECORDED["schedules"][name], rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", cases.PLATEAUS)
+def test_plateaus(name: str) -> None:
+    assert cases.plateau(lr, name) == pytest.approx(RECORDED["plateaus"][name], rel=1e-12)
+
+
+def parameter(name: str) -> Any:
+    one = fluid.initializer.Constant(1.0)
+    return fluid.layers.create_parameter([2], "float32", name=name, default_initializer=one)
+
+
+@pytest.mark.parametrize("name", cases.OPTIMIZERS)
+def test_updates(name: str) -> None:
+    """Parameters after four steps, learning rates, the ops of the update and the shapes of its state."""
+    found, recorded = cases.update(paddle, parameter, name), RECORDED["updates"][name]
+    assert found["rates"] == pytest.approx(recorded["rates"])
+    np.testing.assert_allclose(found["values"], recorded["values"], rtol=3e-6, atol=1e-7)
+    assert found["ops"] == recorded["ops"] and found["shapes"] == recorded["shapes"]
+
+
+def test_schedules_go_on_from_a_state() -> None:
+    first = lr.LinearWarmup(lr.StepDecay(0.5, 3, 0.5), 2, 0.0, 0.5)
+    for _ in range(4):
+        first.step()
+    second = lr.LinearWarmup(lr.StepDecay(0.5, 3, 0.5), 2, 0.0, 0.5)
+    second.set_state_dict(first.state_dict())
+    for _ in range(5):
+        first.step()
+        second.step()
+        assert first() == second()
+    with pytest.raises(RuntimeError, match="last_lr"):
+        second.set_state_dict({"last_epoch": 3})
+    with pytest.warns(UserWarning, match="unused values"):
+        lr.StepDecay(0.5, 3).set_dict({"last_epoch": 1, "last_lr": 0.5, "more": 2})
+
+
+def test_a_verbose_schedule(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        lr.ExponentialDecay(0.5, 0.5, verbose=True).step()
+    assert "Epoch 1: ExponentialDecay set learning rate to 0.25." in caplog.text
+
+
+def test_an_own_schedule_and_a_clone_for_tests() -> None:
+    class Own(lr.LRScheduler):
+        def get_lr(self) -> float:
+            return self.base_lr / (1 + self.last_epoch)
+
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        loss = paddle.sum(parameter("w") * paddle.static.data("x", [2]))
+        test = main.clone(for_test=True)
+        optimizer = paddle.optimizer.SGD(Own(1.0))
+        optimizer.minimize(loss)
+    exe = paddle.static.Executor(paddle.CPUPlace())
+    rates = []
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        exe.run(startup)
+        for program in (main, main, test, paddle.static.CompiledProgram(main)):
+            feed = {"x": np.ones(2, "float32")}
+            rates.append(float(exe.run(program, feed=feed, fetch_list=[])[0:1] == [] and optimizer.get_lr()))
+            optimizer._scheduler.step()
+        found = np.array(fluid.global_scope().find_var(main.lr_var.name).get_tensor())
+    assert rates == [1, 1 / 2, 1 / 3, 1 / 4] and float(found) == 0.25
+    state = optimizer.state_dict()
+    assert state["LR_Scheduler"] == {"last_epoch": 4, "last_lr": 0.2}
+    optimizer.set_state_dict({"LR_Scheduler": {"last_epoch": 0, "last_lr": 1.0}})
+    assert optimizer.get_lr() == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (lambda: lr.LRScheduler(0.1), NotImplementedError),
+        (lambda: lr.StepDecay("0.1", 3), TypeError),
+        (lambda: lr.StepDecay(-0.1, 3), ValueError),
+        (lambda: lr.StepDecay(0.1, 3.0), TypeError),
+        (lambda: lr.StepDecay(0.1, 3, 1.0), ValueError),
+        (lambda: lr.MultiStepDecay(0.1, [3, 2]), ValueError),
+        (lambda: lr.PiecewiseDecay([3], [0.1]), ValueError),
+        (lambda: lr.NoamDecay(0, 3), ValueError),
+        (lambda: lr.PolynomialDecay(0.1, 0), AssertionError),
+        (lambda: lr.LambdaDecay(0.1, 3), TypeError),
+        (lambda: lr.CosineAnnealingDecay(0.1, 0), AssertionError),
+        (lambda: lr.LinearWarmup(0.1, 5, 0.2, 0.1), AssertionError),
+        (lambda: lr.ReduceOnPlateau(0.1, "least"), ValueError),
+        (lambda: lr.OneCycleLR(0.1, 10, anneal_strategy="step"), ValueError),
+        (lambda: lr.CyclicLR(0.1, 0.2, 0), ValueError),
+        (lambda: lr.LinearLR(0.1, 0), ValueError),
+        (lambda: lr.CosineAnnealingWarmRestarts(0.1, 0), ValueError),
+        (lambda: paddle.optimizer.SGD("0.1"), TypeError),
+        (lambda: paddle.optimizer.SGD(0.1, weight_decay="l2"), TypeError),
+        (lambda: paddle.optimizer.Adam(beta1=1.0), ValueError),
+        (lambda: paddle.optimizer.AdamW(weight_decay=None), TypeError),
+        (lambda: paddle.optimizer.SGD(multi_precision=True), ArgumentError),
+        (lambda: paddle.optimizer.Momentum(rescale_grad=0.5), ArgumentError),
+        (lambda: paddle.optimizer.SGD().set_lr(0.1), RuntimeError),
+        (lambda: paddle.optimizer.SGD().set_lr_scheduler(0.1), TypeError),
+        (lambda: paddle.optimizer.SGD().step(), ArgumentError),
+    ],
+)
+def test_wrong_use(wrong: Callable[[], object], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        wrong()
+
+
+def test_a_loss_of_many_numbers() -> None:
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        loss = parameter("w") * paddle.static.data("x", [2])
+        with pytest.raises(ArgumentError, match=r"its shape is \[2\]"):
+            paddle.optimizer.SGD().minimize(loss)

@@ -41,31 +41,26 @@ def generate_proposals(
     for value, key in ((anchors, "anchors"), (variances, "variances")):
         check_variable_and_dtype(value, key, ["float32"], "generate_proposals")
     helper = LayerHelper("generate_proposals", name=name)
-    rois, probabilities = (
-        helper.create_variable_for_type_inference(dtype=dtype) for dtype in (bbox_deltas.dtype, scores.dtype)
-    )
-    ends = helper.create_variable_for_type_inference(dtype="int32")
-    helper.append_op(
-        type="generate_proposals",
-        inputs={
-            "Scores": scores,
-            "BboxDeltas": bbox_deltas,
-            "ImInfo": im_info,
-            "Anchors": anchors,
-            "Variances": variances,
-        },
-        outputs={"RpnRois": rois, "RpnRoiProbs": probabilities, "RpnRoisLod": ends},
-        attrs={
-            "pre_nms_topN": pre_nms_top_n,
-            "post_nms_topN": post_nms_top_n,
-            "nms_thresh": nms_thresh,
-            "min_size": min_size,
-            "eta": eta,
-        },
-    )
-    for out in (rois, probabilities, ends):
+    dtypes = {"RpnRois": bbox_deltas.dtype, "RpnRoiProbs": scores.dtype, "RpnRoisLod": "int32"}
+    outputs = {slot: helper.create_variable_for_type_inference(dtype=dtype) for slot, dtype in dtypes.items()}
+    inputs = {
+        "Scores": scores,
+        "BboxDeltas": bbox_deltas,
+        "ImInfo": im_info,
+        "Anchors": anchors,
+        "Variances": variances,
+    }
+    attrs = {
+        "pre_nms_topN": pre_nms_top_n,
+        "post_nms_topN": post_nms_top_n,
+        "nms_thresh": nms_thresh,
+        "min_size": min_size,
+        "eta": eta,
+    }
+    helper.append_op(type="generate_proposals", inputs=inputs, outputs=outputs, attrs=attrs)
+    for out in outputs.values():
         out.stop_gradient = True
-    return (rois, probabilities, ends) if return_rois_num else (rois, probabilities)
+    return tuple(outputs.values())[: 3 if return_rois_num else 2]
 
 
 def distribute_fpn_proposals(

@@ -36,19 +36,11 @@ def roi_pool(
     `rois` [R, 4] are (left, top, right, bottom) in pixels, `spatial_scale` of which are one of the input's; a
     sequence an image, unless `rois_lod` [N + 1] holds the offsets.
     """
-    helper = LayerHelper("roi_pool")
-    out = helper.create_variable_for_type_inference(input.dtype)
-    places = helper.create_variable_for_type_inference("int32")
     inputs = {"X": input, "ROIs": rois}
     if rois_lod is not None:
         inputs["RoisLod"] = rois_lod
-    helper.append_op(
-        type="roi_pool",
-        inputs=inputs,
-        outputs={"Out": out, "Argmax": places},
-        attrs={"pooled_height": pooled_height, "pooled_width": pooled_width, "spatial_scale": spatial_scale},
-    )
-    return out
+    attrs = {"pooled_height": pooled_height, "pooled_width": pooled_width, "spatial_scale": spatial_scale}
+    return one_op("roi_pool", inputs, attrs, dtype=input.dtype, extra={"Argmax": "int32"})
 
 
 def roi_align(
@@ -152,6 +144,28 @@ def deformable_conv(
     check_variable_and_dtype(offset, "offset", _FLOATS, "deformable_conv")
     check_type(mask, "mask", (Variable, type(None)), "deformable_conv")
     helper = LayerHelper("deformable_conv", param_attr=param_attr, bias_attr=bias_attr, name=name)
+    filters = _filters(helper, input, num_filters, numbers(filter_size, 2, "filter_size"), groups)
+    inputs: dict[str, Any] = {"Input": input, "Filter": filters, "Offset": offset}
+    if modulated:
+        inputs["Mask"] = mask
+    attrs = {
+        "strides": numbers(stride, 2, "stride"),
+        "paddings": numbers(padding, 2, "padding"),
+        "dilations": numbers(dilation, 2, "dilation"),
+        "groups": groups or 1,
+        "deformable_groups": deformable_groups or 1,
+        "im2col_step": im2col_step or 64,
+    }
+    out = helper.create_variable_for_type_inference(input.dtype)
+    op_type = "deformable_conv" if modulated else "deformable_conv_v1"
+    helper.append_op(type=op_type, inputs=inputs, outputs={"Output": out}, attrs=attrs)
+    return helper.append_bias_op(out, dim_start=1, dim_end=2)
+
+
+def _filters(
+    helper: LayerHelper, input: Variable, count: int, size: list[int], groups: int | None
+) -> Variable:
+    """The filters of `deformable_conv`."""
     if helper.param_attr is False:
         raise AssertionError("deformable_conv needs its filters: param_attr should not be False here.")
     channels = input.shape[1]
@@ -159,31 +173,12 @@ def deformable_conv(
         raise ValueError(
             f"num_channels must be divisible by groups, but there are {channels} channels and {groups} groups"
         )
-    size = numbers(filter_size, 2, "filter_size")
-    filters = helper.create_parameter(
+    return helper.create_parameter(
         attr=helper.param_attr,
-        shape=[num_filters, channels // (groups or 1), *size],
+        shape=[count, channels // (groups or 1), *size],
         dtype=input.dtype,
         default_initializer=Normal(0.0, (2.0 / (size[0] * size[1] * channels)) ** 0.5, 0),
     )
-    inputs = {"Input": input, "Filter": filters, "Offset": offset}
-    if modulated:
-        inputs["Mask"] = mask
-    out = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op(
-        type="deformable_conv" if modulated else "deformable_conv_v1",
-        inputs=inputs,
-        outputs={"Output": out},
-        attrs={
-            "strides": numbers(stride, 2, "stride"),
-            "paddings": numbers(padding, 2, "padding"),
-            "dilations": numbers(dilation, 2, "dilation"),
-            "groups": groups or 1,
-            "deformable_groups": deformable_groups or 1,
-            "im2col_step": im2col_step or 64,
-        },
-    )
-    return helper.append_bias_op(out, dim_start=1, dim_end=2)
 
 
 def deformable_roi_pooling(
@@ -209,8 +204,7 @@ def deformable_roi_pooling(
     for value, key in ((input, "input"), (rois, "rois"), (trans, "trans")):
         check_variable_and_dtype(value, key, _FLOATS, "deformable_roi_pooling")
     check_type(group_size, "group_size", (list, tuple), "deformable_roi_pooling")
-    if part_size is None:
-        part_size = [pooled_height, pooled_width]
+    part_size = [pooled_height, pooled_width] if part_size is None else part_size
     check_type(part_size, "part_size", (list, tuple), "deformable_roi_pooling")
     for key, pair in (("group_size", group_size), ("part_size", part_size)):
         if len(pair) != 2:
@@ -218,23 +212,17 @@ def deformable_roi_pooling(
     channels = input.shape[1]
     if position_sensitive:
         channels //= group_size[0] * group_size[1]
-    helper = LayerHelper("deformable_psroi_pooling", name=name)
-    out = helper.create_variable_for_type_inference(input.dtype)
-    counts = helper.create_variable_for_type_inference("int32")
-    helper.append_op(
-        type="deformable_psroi_pooling",
-        inputs={"Input": input, "ROIs": rois, "Trans": trans},
-        outputs={"Output": out, "TopCount": counts},
-        attrs={
-            "no_trans": no_trans,
-            "spatial_scale": spatial_scale,
-            "output_dim": channels,
-            "group_size": group_size,
-            "pooled_height": pooled_height,
-            "pooled_width": pooled_width,
-            "part_size": part_size,
-            "sample_per_part": sample_per_part,
-            "trans_std": trans_std,
-        },
-    )
-    return out
+    attrs = {
+        "no_trans": no_trans,
+        "spatial_scale": spatial_scale,
+        "output_dim": channels,
+        "group_size": group_size,
+        "pooled_height": pooled_height,
+        "pooled_width": pooled_width,
+        "part_size": part_size,
+        "sample_per_part": sample_per_part,
+        "trans_std": trans_std,
+    }
+    inputs = {"Input": input, "ROIs": rois, "Trans": trans}
+    op_type, counts = "deformable_psroi_pooling", {"TopCount": "int32"}
+    return one_op(op_type, inputs, attrs, dtype=input.dtype, name=name, slot="Output", extra=counts)

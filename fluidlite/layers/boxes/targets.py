@@ -170,37 +170,23 @@ def generate_proposal_labels(
     layer = "generate_proposal_labels"
     _check(layer, _FLOATS, rpn_rois=rpn_rois)
     _check(layer, ["int32"], gt_classes=gt_classes, is_crowd=is_crowd)
-    boxes = rpn_rois.dtype
-    found = _append(
-        layer,
-        {
-            "RpnRois": rpn_rois,
-            "GtClasses": gt_classes,
-            "IsCrowd": is_crowd,
-            "GtBoxes": gt_boxes,
-            "ImInfo": im_info,
-        },
-        {
-            "Rois": boxes,
-            "LabelsInt32": gt_classes.dtype,
-            "BboxTargets": boxes,
-            "BboxInsideWeights": boxes,
-            "BboxOutsideWeights": boxes,
-        },
-        {
-            "batch_size_per_im": batch_size_per_im,
-            "fg_fraction": fg_fraction,
-            "fg_thresh": fg_thresh,
-            "bg_thresh_hi": bg_thresh_hi,
-            "bg_thresh_lo": bg_thresh_lo,
-            "bbox_reg_weights": bbox_reg_weights,
-            "class_nums": class_nums,
-            "use_random": use_random,
-            "is_cls_agnostic": is_cls_agnostic,
-            "is_cascade_rcnn": is_cascade_rcnn,
-        },
-    )
-    rois, labels, targets, inside, outside = found.values()
+    boxes = {"RpnRois": rpn_rois, "GtBoxes": gt_boxes}
+    inputs = {**boxes, "GtClasses": gt_classes, "IsCrowd": is_crowd, "ImInfo": im_info}
+    slots = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
+    attrs = {
+        "batch_size_per_im": batch_size_per_im,
+        "fg_fraction": fg_fraction,
+        "fg_thresh": fg_thresh,
+        "bg_thresh_hi": bg_thresh_hi,
+        "bg_thresh_lo": bg_thresh_lo,
+        "bbox_reg_weights": bbox_reg_weights,
+        "class_nums": class_nums,
+        "use_random": use_random,
+        "is_cls_agnostic": is_cls_agnostic,
+        "is_cascade_rcnn": is_cascade_rcnn,
+    }
+    dtypes = {**dict.fromkeys(slots, rpn_rois.dtype), "LabelsInt32": gt_classes.dtype}
+    rois, labels, targets, inside, outside = _append(layer, inputs, dtypes, attrs).values()
     return rois, labels, targets, inside, outside
 
 

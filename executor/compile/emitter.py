@@ -84,6 +84,8 @@ def expression_rule(expr: str) -> Rule:
         template = template or e.need("X")
         if template.dtype is not None and template.dtype.kind in "iu":
             raise CannotLower("NumPy would leave the integers")
+        if e.op.type in scalar.ROUNDED and template.size == 1:
+            raise CannotLower("rounded as in C")
         first = next(iter(e.op.outputs))
         e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
 

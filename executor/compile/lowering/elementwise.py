@@ -9,6 +9,7 @@ from typing import Any
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
+from fluidlite.ops.kernels.scalar import ROUNDED
 
 BINARY = (
     "elementwise_add",
@@ -55,6 +56,8 @@ def _(e: Emitter) -> None:
         raise CannotLower("NumPy would leave the integers")
     if e.op.type == "elementwise_div" and (x.dtype is None or x.dtype.kind != "f"):
         raise CannotLower("a quotient of integers")
+    if e.op.type in ROUNDED and x.size == 1:
+        raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
     e.elementwise(_expression(e), out, x=x, y=aligned(e, y, len(x.shape), e.attr("axis")))

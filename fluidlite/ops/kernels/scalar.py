@@ -25,7 +25,16 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.values.tensor import SelectedRows
 
-__all__ = ["FUNCTIONS", "ExprNode", "ScalarExpr", "binary_names", "parse", "unary"]
+__all__ = [
+    "FUNCTIONS",
+    "ROUNDED",
+    "ExprNode",
+    "ScalarExpr",
+    "binary_names",
+    "is_one_number",
+    "parse",
+    "unary",
+]
 
 # name -> (array function, CUDA text); an array function is called with the array module and the operands
 FUNCTIONS: dict[str, tuple[str, str]] = {
@@ -264,7 +273,7 @@ def unary(
     parameters = parameters_of(expr)
     if "X" not in parameters:
         parameters.append("X")
-    op.kernel(_keeping_integers(function_of(expr, parameters, _SLOT_NAMES), dtype))
+    op.kernel(_keeping_integers(type, function_of(expr, parameters, _SLOT_NAMES), dtype))
     op.expr = expr
     if grad is not None:
         needed = parameters_of(grad)
@@ -276,7 +285,17 @@ def unary(
     return op
 
 
-def _keeping_integers(function: Callable[..., Any], dtype: VarType | None) -> Callable[..., Any]:
+# functions whose float32 versions in NumPy are off by a bit now and then, where C's are rounded: learning
+# rates are made of them, one number a step
+ROUNDED = frozenset(("exp", "log", "cos", "pow", "elementwise_pow"))
+
+
+def is_one_number(x: Any) -> bool:
+    """True for a float32 array of one element."""
+    return bool(x.size == 1 and x.dtype == np.float32)
+
+
+def _keeping_integers(type: str, function: Callable[..., Any], dtype: VarType | None) -> Callable[..., Any]:
     """`function`, with integers in and integers out: NumPy's functions of integers give float64, C++'s are
     cut off. Of selected rows, each row's elements.
     """
@@ -286,6 +305,8 @@ def _keeping_integers(function: Callable[..., Any], dtype: VarType | None) -> Ca
         x: Any = attrs.get("X", operands[0] if operands else None)
         if isinstance(x, SelectedRows):
             return SelectedRows(x.ids, x.height(), kernel(xp, **{**attrs, "X": x.array}))
+        if type in ROUNDED and is_one_number(x):
+            return kernel(xp, **{**attrs, "X": x.astype("float64")}).astype(x.dtype)
         out = function(xp, *operands, **attrs)
         cut_off = dtype is None and x.dtype.kind in "iu" and out.dtype != x.dtype
         return out.astype(x.dtype) if cut_off else out

@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec, get, same_as
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.scalar import erf, unary
+from fluidlite.ops.kernels.scalar import erf, is_one_number, unary
 
 
 def _both_incoming(DDX: Spec) -> tuple[Spec, Spec]:
@@ -122,6 +122,8 @@ def _factor(FactorTensor: Array | None, factor: float, dtype: Any) -> Any:
 @power.kernel
 def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
     if X.dtype.kind in "iu":  # by way of float64, as std::pow
+        return (X.astype("float64") ** _factor(FactorTensor, factor, "float64")).astype(X.dtype)
+    if is_one_number(X):
         return (X.astype("float64") ** _factor(FactorTensor, factor, "float64")).astype(X.dtype)
     return X ** _factor(FactorTensor, factor, X.dtype)
 

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec, get
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.scalar import function_of, parse
+from fluidlite.ops.kernels.scalar import ROUNDED, function_of, is_one_number, parse
 from fluidlite.values.tensor import SelectedRows
 
 Maybe: TypeAlias = "Array | None"
@@ -100,6 +100,8 @@ def binary(
         if isinstance(X, SelectedRows):
             return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
         x, y = pair(X, Y, axis)
+        if type in ROUNDED and is_one_number(x) and is_one_number(y):
+            return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
         # a power of integers goes through float64 and is rounded, as in Paddle
         return of_integers(xp, x, y).astype(X.dtype) if X.dtype.kind in "iu" else forward(xp, x, y)
 

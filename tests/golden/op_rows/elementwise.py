@@ -54,6 +54,16 @@ ROWS += [
     for dtype in ("float64", "int64", "int32")
 ]
 ROWS += [
+    *[
+        Row(
+            "elementwise_pow",
+            {"X": real(1, key=key), "Y": real(1, key=key + "y")},
+            name="one_" + key,
+            tolerance=0.0,
+        )
+        for key in "abcdefgh"
+    ],
+    *[Row("exp", {"X": signed(1, key=key)}, name="one_" + key, tolerance=0.0) for key in "abcdefgh"],
     Row("elementwise_mod", {"X": signed(3, 4, key="x") * 7, "Y": signed(3, 4, key="y")}, name="negative"),
     Row(
         "elementwise_floordiv", {"X": signed(3, 4, key="x") * 7, "Y": signed(3, 4, key="y")}, name="negative"

@@ -242,6 +242,15 @@ ROWS += [
         name="lod",
     ),
 ]
+ROWS += [
+    Row(
+        "slice",
+        {"Input": S, "StartsTensorList": [ints(-1)], "EndsTensorList": [ints(0)]},
+        {"axes": [1], "starts": [-1], "ends": [-1], "infer_flags": [-1], "decrease_axis": [1]},
+        grad=["Input"],
+        name="last_by_tensor",
+    )
+]
 STRIDED = [
     ("plain", [0, 1], [0, 0], [4, 5], [2, 2]),
     ("back", [1], [4], [0], [-1]),

@@ -1,0 +1,273 @@
+"""Parts of tensors by range: slice and strided_slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, WithLod, get, required
+from fluidlite.ops.gradients import emits_once_more
+from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray
+
+_RANGE = {
+    "axes": required(AttrType.INTS),
+    "starts": INTS(),
+    "ends": INTS(),
+    "infer_flags": INTS(),
+    "decrease_axis": INTS(),
+}
+
+
+def bound(size: int, start: int, end: int, step: int = 1) -> slice:
+    """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut.
+
+    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows,
+    -1 to -1 by -2 are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
+    """
+    if step > 0:
+        start, end = (
+            (max(start + size, 0) if start < 0 else min(start, size)),
+            (max(end + size, 0) if end < 0 else min(end, size)),
+        )
+        return slice(start, max(end, start), step)
+    start = max(start + size, -1) if start < 0 else min(start, size - 1)
+    end = max(end + size, -1) if end < -1 else min(end, size - 1)
+    if start <= end:
+        return slice(0, 0)
+    return slice(start - (start - end - 1) % -step, None if end < 0 else end, step)
+
+
+def ranges(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int] = (),
+) -> tuple[slice, ...]:
+    """A slice for each dimension."""
+    found = [slice(None)] * len(shape)
+    for i, axis in enumerate(axes):
+        found[axis] = bound(shape[axis], starts[i], ends[i], steps[i] if steps else 1)
+    return tuple(found)
+
+
+def sliced_shape(
+    spec: Spec,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int],
+    decrease: Sequence[int],
+    flags: Sequence[int],
+) -> tuple[int, ...]:
+    """The shape of a slice; a dimension is -1 where it or its limits are not known."""
+    dims = list(spec.shape)
+    for i, axis in enumerate(axes):
+        if axis >= len(dims):
+            raise ShapeError(f"op 'slice': axis {axis} is outside Input{list(spec.shape)}")
+        unknown = (
+            dims[axis] < 0
+            or i >= len(starts)
+            or i >= len(ends)
+            or (flags and i < len(flags) and flags[i] < 0)
+        )
+        step = steps[i] if i < len(steps) else 1
+        dims[axis] = (
+            -1 if unknown else len(range(*bound(dims[axis], starts[i], ends[i], step).indices(dims[axis])))
+        )
+    kept = [dim for axis, dim in enumerate(dims) if axis not in decrease]
+    return tuple(kept) if kept or not decrease else (1,)
+
+
+def _whole_ends(
+    axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], decrease: Sequence[int]
+) -> list[int]:
+    """`ends`, where one number was taken by a tensor that holds -1: what lies from -1 to 0 is the last."""
+    return [
+        2**31 - 1 if axis in decrease and (start, end) == (-1, 0) else end
+        for axis, start, end in zip(axes, starts, ends, strict=True)
+    ]
+
+
+slice_op = Op(
+    "slice",
+    "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out",
+    attrs=_RANGE,
+    lod=None,
+)
+
+
+@slice_op.shape
+def _(
+    Input: Spec,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+    infer_flags: list[int],
+) -> Spec:
+    if Input.kind == VarType.LOD_TENSOR_ARRAY:
+        return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
+    shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
+    # rows that go take their sequences with them
+    return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)
+
+
+@slice_op.kernel
+def _(
+    xp: Any,
+    Input: Any,
+    Input_lod: Lod,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+) -> Any:
+    starts, ends = (
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+    )
+    ends = _whole_ends(axes, starts, ends, decrease_axis)
+    if isinstance(Input, LoDTensorArray):
+        part = Input[bound(len(Input), starts[0], ends[0])]
+        return WithLod(part[0].array, part[0]._lod) if decrease_axis else LoDTensorArray(part)
+    out = _squeezed(xp, Input[ranges(Input.shape, axes, starts, ends)], decrease_axis)
+    return WithLod(out, Input_lod) if Input_lod and axes[0] != 0 else out
+
+
+def _squeezed(xp: Any, part: Array, decrease: Sequence[int]) -> Array:
+    if decrease:
+        part = part.reshape([dim for axis, dim in enumerate(part.shape) if axis not in decrease] or [1])
+    return xp.ascontiguousarray(part)
+
+
+def _spread(xp: Any, whole: Array, where: tuple[slice, ...], d: Array) -> Array:
+    """Zeros like `whole`, with `d` where the slice was."""
+    out = xp.zeros(whole.shape, d.dtype)
+    out[where] = d.reshape(out[where].shape)
+    return out
+
+
+@slice_op.grad("Input")
+def _(
+    xp: Any,
+    Input: Any,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    dOut: Any,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    decrease_axis: list[int],
+) -> Any:
+    starts, ends = (
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+    )
+    ends = _whole_ends(axes, starts, ends, decrease_axis)
+    if isinstance(Input, LoDTensorArray):
+        return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
+    return _spread(xp, Input, ranges(Input.shape, axes, starts, ends), dOut)
+
+
+emits_once_more(
+    get("slice_grad"),
+    reads={
+        "StartsTensor": "StartsTensor",
+        "EndsTensor": "EndsTensor",
+        "StartsTensorList": "StartsTensorList",
+        "EndsTensorList": "EndsTensorList",
+    },
+    incoming={"Input": "Input@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="slice",
+)
+
+
+def _array_gradient(xp: Any, whole: LoDTensorArray, where: slice, d: Any) -> LoDTensorArray:
+    """Zeros like the tensors of an array, and the gradients of those that the slice took."""
+    out = LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in whole)
+    out[where] = d if isinstance(d, LoDTensorArray) else [LoDTensor(d, whole[where.start]._lod)]
+    return out
+
+
+strided = Op(
+    "strided_slice",
+    "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
+    "StridesTensorList*? -> Out",
+    attrs={**_RANGE, "strides": INTS()},
+)
+
+
+@strided.shape
+def _(
+    Input: Spec,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+    decrease_axis: list[int],
+    infer_flags: list[int],
+) -> Spec:
+    return Input.with_shape(sliced_shape(Input, axes, starts, ends, strides, decrease_axis, infer_flags))
+
+
+@strided.kernel
+def _(
+    xp: Any,
+    Input: Array,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StridesTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    StridesTensorList: list[Any],
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+    decrease_axis: list[int],
+) -> Array:
+    where = ranges(
+        Input.shape,
+        axes,
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+        given_ints(StridesTensor, StridesTensorList, strides),
+    )
+    return _squeezed(xp, Input[where], decrease_axis)
+
+
+@strided.grad("Input")
+def _(
+    xp: Any,
+    Input: Array,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StridesTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    StridesTensorList: list[Any],
+    dOut: Array,
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+    strides: list[int],
+) -> Array:
+    where = ranges(
+        Input.shape,
+        axes,
+        given_ints(StartsTensor, StartsTensorList, starts),
+        given_ints(EndsTensor, EndsTensorList, ends),
+        given_ints(StridesTensor, StridesTensorList, strides),
+    )
+    return _spread(xp, Input, where, dOut)

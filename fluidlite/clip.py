@@ -102,7 +102,10 @@ class GradientClipBase:
         self._need_clip_func = need_clip
 
     def __call__(self, params_grads: ParamsGrads) -> ParamsGrads:
-        """Write the clipping ops; gives the pairs with the clipped gradients."""
+        """Write the clipping ops; gives the pairs with the clipped gradients, without parameters that have
+        none.
+        """
+        params_grads = [(param, grad) for param, grad in params_grads if grad is not None]
         with name_scope("gradient_clip"):
             clipped = self._static_clip(params_grads)
         changed = {
@@ -113,14 +116,14 @@ class GradientClipBase:
         _rename_in_roles(params_grads, changed)
         return clipped
 
-    def _wants(self, param: Any, grad: Any) -> bool:
-        return grad is not None and (self._need_clip_func is None or bool(self._need_clip_func(param)))
+    def _wants(self, param: Any) -> bool:
+        return self._need_clip_func is None or bool(self._need_clip_func(param))
 
     def _static_clip(self, params_grads: ParamsGrads) -> ParamsGrads:
         """The clipping ops, each parameter on its own."""
         pairs: ParamsGrads = []
         for param, grad in params_grads:
-            if not self._wants(param, grad):
+            if not self._wants(param):
                 pairs.append((param, grad))
                 continue
             with param.block.program._optimized_guard([param, grad]):
@@ -190,10 +193,8 @@ class GradientClipByGlobalNorm(GradientClipBase):
     def _static_clip(self, params_grads: ParamsGrads) -> ParamsGrads:
         squares, last = [], None
         for param, grad in params_grads:
-            if grad is None:
-                continue
             last = (param, grad)
-            if self._wants(param, grad):
+            if self._wants(param):
                 with param.block.program._optimized_guard([param, grad]):
                     squares.append(_squared_norm(grad))
         if last is None or not squares:
@@ -204,7 +205,7 @@ class GradientClipByGlobalNorm(GradientClipBase):
             factor = _factor(limit, norm)
         pairs: ParamsGrads = []
         for param, grad in params_grads:
-            if not self._wants(param, grad):
+            if not self._wants(param):
                 pairs.append((param, grad))
                 continue
             with param.block.program._optimized_guard([param, grad]):

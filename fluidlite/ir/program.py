@@ -177,9 +177,11 @@ class Program:
         self.bump_version()
 
     def list_vars(self) -> Iterator[Variable]:
-        """All variables of all blocks."""
+        """All variables of all blocks, as each block has them when its turn comes: they may be renamed, and
+        others declared, meanwhile.
+        """
         for block in self.blocks:
-            yield from block.vars.values()
+            yield from list(block.vars.values())
 
     def all_parameters(self) -> list[Parameter]:
         """All parameters of all blocks, in order of creation."""

@@ -285,3 +285,67 @@ def test_ops_without_kernels_have_no_device():
     devices = {op.type: op.attr("op_device") for op in fluid.default_main_program().global_block().ops}
     assert devices["conditional_block"] == ""
     assert devices["select_input"] == "gpu"
+
+
+# ------------------------------------------------------------------------------------------------ programs
+def test_variables_may_be_renamed_while_they_are_listed():
+    LAYERS.fc(data(2, 3, name="x"), 2)
+    program = fluid.default_main_program()
+    seen = []
+    for var in program.list_vars():
+        seen.append(var.name)
+        if var.name == "fc_0.tmp_0":
+            program.global_block()._rename_var("fc_0.tmp_0", "renamed")
+            program.global_block().create_var(name="another")
+    assert seen == ["x", "fc_0.w_0", "fc_0.tmp_0", "fc_0.b_0", "fc_0.tmp_1"]
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        fluid.clip.GradientClipByValue(1.0),
+        fluid.clip.GradientClipByNorm(1.0),
+        fluid.clip.GradientClipByGlobalNorm(1.0),
+    ],
+)
+def test_clips_drop_parameters_without_a_gradient(clip):
+    x = data(2, 3)
+    used, unused = (LAYERS.fc(x, 1, param_attr=name, bias_attr=False) for name in "ab")
+    pairs = fluid.backward.append_backward(LAYERS.mean(used))
+    without = fluid.default_main_program().global_block().var("b")
+    found = clip([*pairs, (without, None)])
+    assert [param.name for param, _ in found] == ["a"]
+    assert unused.shape == (2, 1)
+
+
+def test_int64_shapes_are_cast_for_fill_constant():
+    LAYERS.fill_constant(data(2, dtype="int64", name="shape"), "float32", 1.0)
+    LAYERS.fill_constant(data(2, dtype="int32", name="short"), "float32", 1.0)
+    LAYERS.fill_constant([data(1, dtype="int64", name="dim"), 2], "float32", 1.0)
+    ops = [(op.type, op.input_arg_names) for op in fluid.default_main_program().global_block().ops]
+    assert ops == [
+        ("cast", ["shape"]),
+        ("fill_constant", ["cast_0.tmp_0"]),
+        ("fill_constant", ["short"]),
+        ("cast", ["dim"]),
+        ("fill_constant", []),
+        ("fill_constant", ["cast_1.tmp_0", "fill_constant_3.tmp_0"]),
+    ]
+
+
+def test_value_of_a_global_variable_may_be_an_array_of_one():
+    LAYERS.create_global_var([1], np.full(1, 3.0), "float32")
+    (op,) = fluid.default_startup_program().global_block().ops
+    assert (op.type, op.attr("value")) == ("fill_constant", 3.0)
+    with pytest.raises(TypeError):
+        LAYERS.create_global_var([2], np.ones(2), "float32")
+
+
+def test_views_are_equal_where_they_show_the_same():
+    LAYERS.fc(data(2, 3, name="x"), 2)
+    program = fluid.default_main_program()
+    copy = program.clone()
+    assert program.desc == program.desc and program.desc != copy.desc
+    assert program.global_block().ops[0].desc == program.desc.block(0).op(0)
+    assert program.global_block().ops[0].desc != copy.global_block().ops[0].desc
+    assert program.desc.serialize_to_string() == copy.desc.serialize_to_string()

@@ -64,14 +64,22 @@ def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str
     if isinstance(shape, Variable):
         check_variable_and_dtype(shape, "shape", _INTS, op_type)
         shape.stop_gradient = True
-        return {"ShapeTensor": shape}, {}
+        return {"ShapeTensor": _as_int32(shape)}, {}
     if len(shape) == 0:
         raise AssertionError(f"The size of 'shape' in {op_type} can't be zero, but received {len(shape)}.")
     for dim in shape:
         if isinstance(dim, Variable):
             check_dtype(dim.dtype, "shape", _INTS, op_type)
-    inputs = {"ShapeTensorList": shape_tensors(shape)} if has_variable(shape) else {}
-    return inputs, {"shape": static_dims(shape)}
+    attrs = {"shape": static_dims(shape)}
+    if not has_variable(shape):
+        return {}, attrs
+    dims = [_as_int32(dim) if isinstance(dim, Variable) else dim for dim in shape]
+    return {"ShapeTensorList": shape_tensors(dims)}, attrs
+
+
+def _as_int32(shape: Variable) -> Variable:
+    """The same in int32, which is what the op's kernels read in Paddle."""
+    return cast(shape, "int32") if convert_dtype(shape.dtype) == "int64" else shape
 
 
 def _as_text(value: Any, dtype: DTypeLike) -> str:

@@ -75,8 +75,13 @@ def create_global_var(
     var = helper.create_global_variable(
         name=name, shape=shape, dtype=dtype, persistable=persistable, stop_gradient=True
     )
-    helper.set_variable_initializer(var, initializer=Constant(value=float(value), force_cpu=force_cpu))
+    helper.set_variable_initializer(var, initializer=Constant(value=_number(value), force_cpu=force_cpu))
     return var
+
+
+def _number(value: Any) -> float:
+    """The number itself, or the only element of an array."""
+    return float(value.item() if isinstance(value, np.ndarray) and value.size == 1 else value)
 
 
 def cast(x: Variable, dtype: DTypeLike) -> Variable:

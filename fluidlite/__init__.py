@@ -35,16 +35,19 @@ _NAMES = {
     "fluidlite.layers.tensors.strict": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
     "fluidlite.base.flags": "get_flags set_flags require_version",
-    "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig memory_optimize release_memory",
+    "fluidlite.trainer_desc": "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
+    "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin "
+    "memory_optimize release_memory",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 # the modules that fluid had, and `distributed` and `errors`
 _DOORS = (
     "annotations average backward clip communicator compiler contrib core data_feed_desc data_feeder "
-    "dataloader dataset debugger default_scope_funcs distribute_lookup_table distributed dygraph errors "
-    "evaluator executor framework graphviz incubate initializer input install_check io layer_helper "
-    "layer_helper_base layers lod_tensor log_helper metrics nets op optimizer parallel_executor "
-    "param_attr profiler proto reader regularizer transpiler unique_name wrapped_decorator"
+    "dataloader dataset debugger default_scope_funcs device_worker distribute_lookup_table distributed "
+    "dygraph errors evaluator executor framework graphviz incubate initializer input install_check io "
+    "layer_helper layer_helper_base layers lod_tensor log_helper metrics net_drawer nets op optimizer parallel_executor "
+    "param_attr profiler proto reader regularizer trainer_desc trainer_factory transpiler unique_name "
+    "wrapped_decorator"
 )
 _MODULES = frozenset(_DOORS.split())
 

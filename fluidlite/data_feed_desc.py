@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.messages import declare_messages, text_format
 
 __all__ = ["DataFeedDesc", "feed_message", "feed_messages", "feed_text"]
@@ -88,3 +89,7 @@ class DataFeedDesc:
     def desc(self) -> str:
         """The description, in protobuf's text format."""
         return feed_text(self.proto_desc)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

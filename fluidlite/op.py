@@ -17,7 +17,7 @@ from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows
 
-__all__ = ["Operator", "ScopeOperator"]
+__all__ = ["OpInfo", "Operator", "ScopeOperator", "is_str"]
 
 
 class ScopeOperator:
@@ -110,6 +110,19 @@ class OperatorFactory:
     def get_op_attr_names(type: str) -> list[str]:
         """The attributes of an op type."""
         return list(registry.get(type).attr_defs)
+
+
+class OpInfo:
+    """An op type: what makes one, and the names of its slots and attributes."""
+
+    def __init__(self, name: str, method: Any, inputs: Any, outputs: Any, attrs: Any) -> None:
+        self.name, self.method = name, method
+        self.inputs, self.outputs, self.attrs = inputs, outputs, attrs
+
+
+def is_str(s: object) -> bool:
+    """True for a text."""
+    return isinstance(s, str)
 
 
 Operator = OperatorFactory()

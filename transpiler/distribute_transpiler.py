@@ -299,5 +299,14 @@ def _count(trainers: Any) -> int:
     return trainers
 
 
+def log(*args: Any) -> None:
+    """Print nothing: a transpiled program says what was done (`fluidlite-transpile --diff`)."""
+
+
+def same_or_split_var(p_name: str, var_name: str) -> bool:
+    """True if `p_name` names a variable or one of its slices, as fluid spells them."""
+    return p_name == var_name or p_name.startswith(f"{var_name}.block")
+
+
 if not TYPE_CHECKING:
     __getattr__ = imported_names(__name__)

@@ -26,6 +26,7 @@ _MODULES = {
     "contextlib": "contextlib",
     "control_flow": "fluidlite.layers.control_flow",
     "copy": "copy",
+    "data_feed_pb2": "fluidlite.proto.data_feed_pb2",
     "detection": "fluidlite.layers.detection",
     "dist_transpiler": "fluidlite.transpiler.distribute_transpiler",
     "errno": "errno",
@@ -70,10 +71,12 @@ _HOMES = {
     "fluidlite.backward": "append_backward",
     "fluidlite.clip": "GradientClipBase GradientClipByNorm append_gradient_clip_ops error_clip_callback",
     "fluidlite.compiler": "CompiledProgram",
+    "fluidlite.contrib.mixed_precision.decorator": "OptimizerWithMixedPrecision",
     "fluidlite.core": "InferAnalysisConfig=AnalysisConfig InferNativeConfig=NativeConfig VarDesc",
     "fluidlite.data_feeder": (
         "DataFeeder DataToLoDTensorConverter check_dtype check_type check_variable_and_dtype convert_dtype"
     ),
+    "fluidlite.dataloader.dataset": "Dataset",
     "fluidlite.dataset": "InMemoryDataset",
     "fluidlite.distribute_lookup_table": "find_distributed_lookup_table",
     "fluidlite.evaluator": "Evaluator",
@@ -83,7 +86,7 @@ _HOMES = {
         "cpu_places cuda_places default_main_program default_startup_program device_guard "
         "dtype_is_floating grad_var_name in_dygraph_mode name_scope program_guard"
     ),
-    "fluidlite.graphviz": "GraphPreviewGenerator",
+    "fluidlite.graphviz": "Graph GraphPreviewGenerator",
     "fluidlite.incubate.fleet.base.role_maker": "MPISymetricRoleMaker UserDefinedRoleMaker",
     "fluidlite.initializer": (
         "Constant=ConstantInitializer Initializer Normal=NormalInitializer NumpyArrayInitializer "
@@ -105,16 +108,16 @@ _HOMES = {
     "fluidlite.parallel_executor": "ParallelExecutor",
     "fluidlite.param_attr": "ParamAttr",
     "fluidlite.regularizer": "append_regularization_ops",
+    "fluidlite.trainer_factory": "FetchHandlerMonitor TrainerFactory",
     "fluidlite.transpiler.details.checkport": "wait_server_ready",
-    "fluidlite.transpiler.details.program_utils": "delete_ops find_op_by_output_arg",
+    "fluidlite.transpiler.details.program_utils": "delete_ops find_op_by_output_arg get_indent_space",
     "fluidlite.transpiler.details.ufind": "UnionFind",
     "fluidlite.transpiler.details.vars_distributed": "VarStruct",
     "fluidlite.transpiler.distribute_transpiler": (
-        "DistributeTranspiler DistributeTranspilerConfig DistributedMode "
-        "OriginTranspiler=DistributeTranspiler ServerRuntimeConfig slice_variable"
+        "DistributedMode OriginTranspiler=DistributeTranspiler ServerRuntimeConfig same_or_split_var "
+        "slice_variable"
     ),
-    "fluidlite.transpiler.memory_optimization_transpiler": "memory_optimize release_memory",
-    "fluidlite.transpiler.ps_dispatcher": "HashName PSDispatcher RoundRobin",
+    "fluidlite.transpiler.ps_dispatcher": "PSDispatcher RoundRobin",
     "fluidlite.unique_name": "UniqueNameGenerator",
     "fluidlite.wrapped_decorator": "wrap_decorator",
     "functools": "partial reduce",
@@ -130,8 +133,13 @@ _READ_OFF = {
     "fluidlite.communicator": "core global_scope",
     "fluidlite.compiler": "InferAnalysisConfig InferNativeConfig core framework multiprocessing os sys",
     "fluidlite.core": "os platform sys warnings",
+    "fluidlite.data_feed_desc": "data_feed_pb2",
     "fluidlite.data_feeder": "core in_dygraph_mode multiprocessing np os warnings",
-    "fluidlite.dataset": "core",
+    "fluidlite.dataloader.batch_sampler": "Dataset np",
+    "fluidlite.dataloader.dataloader_iter": (
+        "core in_dygraph_mode logging multiprocessing np os queue signal sys threading time"
+    ),
+    "fluidlite.dataset": "core data_feed_pb2",
     "fluidlite.debugger": (
         "GraphPreviewGenerator LayerHelper Variable core default_main_program framework_pb2 io os "
         "random re sys unique_name"
@@ -139,9 +147,9 @@ _READ_OFF = {
     "fluidlite.default_scope_funcs": "threading",
     "fluidlite.evaluator": "detection layers np warnings",
     "fluidlite.executor": (
-        "InferAnalysisConfig InferNativeConfig Operator Program Variable compiler convert_dtype "
-        "convert_np_dtype_to_dtype_ copy core default_main_program logging multiprocessing np os sys "
-        "warnings"
+        "FetchHandlerMonitor InferAnalysisConfig InferNativeConfig Operator Program TrainerFactory "
+        "Variable compiler convert_dtype convert_np_dtype_to_dtype_ copy core default_main_program "
+        "logging multiprocessing np os sys warnings"
     ),
     "fluidlite.framework": (
         "Iterable collections contextlib core defaultdict framework_pb2 logging multiprocessing np os "
@@ -149,7 +157,9 @@ _READ_OFF = {
     ),
     "fluidlite.graphviz": "functools logging os random subprocess",
     "fluidlite.incubate.data_generator": "os sys",
-    "fluidlite.incubate.fleet.base.fleet_base": "MPISymetricRoleMaker SGD UserDefinedRoleMaker fluid mode",
+    "fluidlite.incubate.fleet.base.fleet_base": (
+        "MPISymetricRoleMaker OptimizerWithMixedPrecision SGD UserDefinedRoleMaker fluid mode"
+    ),
     "fluidlite.incubate.fleet.base.role_maker": "fluid multiprocessing os sys time",
     "fluidlite.incubate.fleet.collective": (
         "ParallelExecutor compiler dist_transpiler fluid logging os re shutil sys"
@@ -184,6 +194,9 @@ _READ_OFF = {
         "np ops reduce softmax_with_cross_entropy tensor"
     ),
     "fluidlite.layers.device": "deprecated",
+    "fluidlite.layers.distributions": (
+        "check_dtype check_variable_and_dtype control_flow convert_dtype math nn np ops tensor warnings"
+    ),
     "fluidlite.layers.io": (
         "BlockGuard DataFeeder DistributedMode check_dtype check_type convert_np_dtype_to_dtype_ core "
         "global_scope logging multiprocessing os program_guard sys threading"
@@ -221,6 +234,7 @@ _READ_OFF = {
     "fluidlite.lod_tensor": "DataToLoDTensorConverter core np",
     "fluidlite.log_helper": "logging",
     "fluidlite.metrics": "copy detection layers np warnings",
+    "fluidlite.net_drawer": "Graph core defaultdict framework_pb2 get_logger logging",
     "fluidlite.nets": "convert_dtype layers",
     "fluidlite.op": "core framework_pb2 np",
     "fluidlite.optimizer": (
@@ -233,20 +247,19 @@ _READ_OFF = {
     "fluidlite.parallel_executor": "check_type compiler core executor framework sys",
     "fluidlite.param_attr": "sys warnings",
     "fluidlite.profiler": "core os",
+    "fluidlite.proto.data_feed_pb2": "sys",
     "fluidlite.proto.framework_pb2": "sys",
+    "fluidlite.proto.profiler.profiler_pb2": "sys",
     "fluidlite.reader": (
         "InMemoryDataset Program UniqueNameGenerator core cpu_places default_startup_program "
         "double_buffer global_scope in_dygraph_mode logging multiprocessing np os program_guard queue "
         "signal sys threading"
     ),
     "fluidlite.regularizer": "core framework in_dygraph_mode logging",
-    "fluidlite.transpiler": (
-        "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin memory_optimize release_memory"
-    ),
     "fluidlite.transpiler.collective": (
         "collections core logging math np reduce sys unique_name wait_server_ready"
     ),
-    "fluidlite.transpiler.details": "Variable closing core socket sys time",
+    "fluidlite.transpiler.details": "Variable closing core get_indent_space socket sys time",
     "fluidlite.transpiler.details.checkport": "closing socket sys time",
     "fluidlite.transpiler.details.program_utils": "core",
     "fluidlite.transpiler.details.vars_distributed": "Variable",
@@ -257,7 +270,8 @@ _READ_OFF = {
     ),
     "fluidlite.transpiler.geo_sgd_transpiler": (
         "Block DistributedMode PSDispatcher Parameter RoundRobin ServerRuntimeConfig collections core "
-        "delete_ops find_distributed_lookup_table framework np slice_variable sys wait_server_ready"
+        "delete_ops find_distributed_lookup_table framework np same_or_split_var slice_variable sys "
+        "wait_server_ready"
     ),
     "fluidlite.transpiler.memory_optimization_transpiler": "logging",
     "fluidlite.unique_name": "collections sys",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.abstract import abstract
+from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.activations import log
@@ -266,3 +267,7 @@ class MultivariateNormalDiag(Distribution):
         dims = self.scale.shape[0]
         ratio = log(self._det(other.scale)) - log(self._det(self.scale))
         return 0.5 * (trace + distance - dims + ratio)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

@@ -75,3 +75,63 @@ def test_parallel_environment_is_read_from_the_launcher(monkeypatch):
     found = fluid.dygraph.ParallelEnv()
     assert (found.nranks, found.local_rank, found.dev_id) == (2, 1, 3)
     assert (found.current_endpoint, found.trainer_endpoints) == ("b:2", ["a:1", "b:2"])
+
+
+# names of Paddle's own servers and trainers -> how programs use them
+LEFT_OUT = {
+    "fluidlite.trainer_desc": "MultiTrainer",
+    "fluidlite.trainer_factory": "TrainerFactory",
+    "fluidlite.device_worker": "Hogwild",
+    "fluidlite.distributed.fleet": "Fleet",
+    "fluidlite.distributed.helper": "MPIHelper",
+    "fluidlite.distributed.ps_instance": "PaddlePSInstance",
+    "fluidlite.distributed.downpour": "DownpourSGD",
+    "fluidlite.incubate.fleet.utils.fleet_barrier_util": "check_all_trainers_ready",
+    "fluidlite.incubate.fleet.parameter_server.pslib": "PSLib",
+}
+
+
+@pytest.mark.parametrize("module", LEFT_OUT)
+def test_parts_that_are_left_out_say_why(module):
+    with pytest.raises(UnsupportedError, match="here"):
+        getattr(importlib.import_module(module), LEFT_OUT[module])()
+
+
+def test_fleet_of_pslib_is_refused_when_it_is_used():
+    module = importlib.import_module("fluidlite.incubate.fleet.parameter_server.pslib")
+    with pytest.raises(UnsupportedError, match="pslib.fleet.init: "):
+        module.fleet.init()
+
+
+def test_programs_as_code(capsys):
+    code = fluid.transpiler.details.program_utils
+    fluid.layers.fc(fluid.data("x", [2, 3]), 2)
+    program = fluid.default_main_program()
+    code.program_to_code(program)
+    text = capsys.readouterr().out.splitlines()
+    assert text[0] == "{ // block 0" and text[-1] == "}"
+    assert ["mul(" in text[-3], "elementwise_add(" in text[-2]] == [True, True]
+    assert all(line.startswith(code.get_indent_space(1)) for line in text[1:-1] if line)
+    split = fluid.transpiler.distribute_transpiler.same_or_split_var
+    assert split("w.block0", "w") and split("w", "w") and not split("w2", "w")
+
+
+def test_value_of_a_saved_variable(tmp_path):
+    fluid.layers.create_parameter([2, 3], "float32", name="w")
+    executor = fluid.Executor(fluid.CPUPlace())
+    executor.run(fluid.default_startup_program())
+    fluid.io.save_params(executor, str(tmp_path))
+    utils = importlib.import_module("fluidlite.incubate.fleet.utils.utils")
+    held = np.array(fluid.global_scope().find_var("w").get_tensor())
+    np.testing.assert_array_equal(utils.load_var("w", [2, 3], "float32", str(tmp_path)), held)
+    with pytest.raises(ValueError, match="wanted"):
+        utils.load_var("w", [3, 2], "float32", str(tmp_path))
+
+
+def test_graph_of_a_program(tmp_path):
+    fluid.layers.fc(fluid.data("x", [2, 3]), 2)
+    path = tmp_path / "net.dot"
+    drawer = fluid.net_drawer
+    drawer.draw_graph(fluid.default_startup_program(), fluid.default_main_program(), filename=path)
+    assert path.read_text(encoding="utf8").startswith("digraph")
+    assert drawer.unique_id() != drawer.unique_id()

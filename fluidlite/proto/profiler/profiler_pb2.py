@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.base.imported_names import imported_names
 from fluidlite.base.messages import declare_messages
 
 __all__ = ["Event", "MemCopy", "MemEvent", "Profile"]
@@ -19,3 +22,6 @@ _messages = declare_messages(
     {"Event.EventType": "CPU GPUKernel", "MemEvent.Place": "CUDAPlace CPUPlace CUDAPinnedPlace"},
 )
 Event, MemCopy, MemEvent, Profile = (_messages[name] for name in ("Event", "MemCopy", "MemEvent", "Profile"))
+
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

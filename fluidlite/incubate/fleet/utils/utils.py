@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf import text_format
 
+from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.base.errors import FormatError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.ir.program import Program
 from fluidlite.proto import framework_pb2
 from fluidlite.saving.variables import get_program_persistable_vars
+from fluidlite.values.serialize import ValueReader
 
 __all__ = [
     "check_pruned_program_vars",
@@ -21,6 +25,7 @@ __all__ = [
     "load_program",
     "load_program_binary",
     "load_program_text",
+    "load_var",
     "parse_program",
     "program_type_trans",
     "save_program",
@@ -31,6 +36,19 @@ _log = logging.getLogger(__name__)
 persistable_vars_out_fn = "vars_persistable.log"
 all_vars_out_fn = "vars_all.log"
 ops_out_fn = "ops.log"
+
+
+def load_var(var_name: str, shape_list: Sequence[int], dtype: Any, save_path: str) -> Array:
+    """The value in the file `var_name` of the folder `save_path`, as `fluid.io.save_vars` writes it;
+    FormatError where its shape is another one.
+    """
+    with ValueReader.open(os.path.join(save_path, var_name)) as reader:
+        found = np.array(reader.tensor())
+    if list(found.shape) != list(shape_list):
+        raise FormatError(
+            f"{os.path.join(save_path, var_name)}: has shape {list(found.shape)}, wanted {list(shape_list)}"
+        )
+    return found.astype(to_numpy(dtype), copy=False)
 
 
 def load_program_binary(model_filename: str) -> Program:

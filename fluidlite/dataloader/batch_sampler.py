@@ -1,25 +1,15 @@
-"""Data sets with a length and an index, and how their samples are put into batches."""
+"""`fluid.dataloader.batch_sampler`: the indices of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["BatchSampler", "Dataset", "default_collate_fn"]
+from fluidlite.base.imported_names import imported_names
 
-
-class Dataset:
-    """Base of data sets: give `__getitem__(index)`, which returns a sample, a tuple of arrays, and
-    `__len__`.
-    """
-
-    def __getitem__(self, index: int) -> Any:
-        raise TypeError(f"'{type(self).__name__}' must define __getitem__")
-
-    def __len__(self) -> int:
-        raise TypeError(f"'{type(self).__name__}' must define __len__")
+__all__ = ["BatchSampler"]
 
 
 class BatchSampler:
@@ -58,10 +48,5 @@ class BatchSampler:
         return whole + (rest > 0 and not self.drop_last)
 
 
-def default_collate_fn(batch: Sequence[Any]) -> list[Any]:
-    """Samples, each a tuple of fields, as one array a field; samples that are arrays themselves as one
-    array.
-    """
-    if isinstance(batch[0], np.ndarray):
-        return [np.stack(batch)]
-    return [np.stack([np.asarray(value) for value in field]) for field in zip(*batch, strict=True)]
+if not TYPE_CHECKING:
+    __getattr__ = imported_names(__name__)

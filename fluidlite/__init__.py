@@ -45,9 +45,9 @@ _DOORS = (
     "annotations average backward clip communicator compiler contrib core data_feed_desc data_feeder "
     "dataloader dataset debugger default_scope_funcs device_worker distribute_lookup_table distributed "
     "dygraph errors evaluator executor framework graphviz incubate initializer input install_check io "
-    "layer_helper layer_helper_base layers lod_tensor log_helper metrics net_drawer nets op optimizer parallel_executor "
-    "param_attr profiler proto reader regularizer trainer_desc trainer_factory transpiler unique_name "
-    "wrapped_decorator"
+    "layer_helper layer_helper_base layers lod_tensor log_helper metrics net_drawer nets op optimizer "
+    "parallel_executor param_attr profiler proto reader regularizer trainer_desc trainer_factory "
+    "transpiler unique_name wrapped_decorator"
 )
 _MODULES = frozenset(_DOORS.split())
 

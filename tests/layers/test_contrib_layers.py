@@ -9,6 +9,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.contrib import layers as contrib
+from fluidlite.ops.kernels.hashing import in_bloom_filter, murmur3_128, xxh32
 
 layers = fluid.layers
 
@@ -130,6 +131,40 @@ def test_ctr_metric_bundle_adds_up() -> None:
     wanted = [0.05, 0.3, 1.1, float((1 / (1 + np.exp(-predicted))).sum()), 1, 2]
     np.testing.assert_allclose(np.concatenate(first), wanted, rtol=1e-5)
     np.testing.assert_allclose(np.concatenate(second), 2 * np.array(wanted), rtol=1e-5)
+
+
+# ---------------------------------------------------------------------- hashes
+def test_hashes() -> None:
+    """XXH32 of nothing is its specification's; equal keys have equal hashes, whatever stands beside them."""
+    assert xxh32(np.zeros((1, 0), np.uint32), 0)[0] == 0x02CC5D05
+    keys = np.random.RandomState(0).randint(0, 2**31, (50, 5)).astype(np.uint32)
+    keys[7] = keys[31]
+    for hashed in (xxh32(keys, 3), *murmur3_128(keys, 3)):
+        assert hashed[7] == hashed[31] and len(set(hashed.tolist())) == 49
+
+
+def test_pyramid_hash_refuses_a_list_that_is_no_filter() -> None:
+    def build() -> Any:
+        words = layers.data("words", [1], dtype="int32", lod_level=1)
+        return [contrib.search_pyramid_hash(words, 8, 10, 2, 4, 0.0, True, True, 20, 0, 1, 0.1)]
+
+    with pytest.raises(Exception, match="BlackList"):
+        _run(build, {})
+    with pytest.raises(ValueError, match="no Bloom filter"):
+        in_bloom_filter(np.ones((20, 1), "float32"), np.zeros((1, 2), np.uint32))
+
+
+def test_pyramid_hash_leaves_windows_out() -> None:
+    """A quarter of 2000 windows of two words."""
+    words = fluid.create_lod_tensor(np.arange(2001, dtype="int32")[:, None], [[2001]], fluid.CPUPlace())
+
+    def build() -> Any:
+        ids = layers.data("words", [1], dtype="int32", lod_level=1)
+        out = contrib.search_pyramid_hash(ids, 8, 90, 2, 4, 0.25, True, False, 4, 4, 1, 0.1)
+        return [layers.shape(out)]
+
+    (found,) = _run(build, {"words": words})[0]
+    assert abs(found[0] / 2000 - 0.75) < 0.03
 
 
 # ---------------------------------------------------------------------- arguments

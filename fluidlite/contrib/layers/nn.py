@@ -14,7 +14,7 @@ from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.boxes.suppression import multiclass_nms2
-from fluidlite.layers.build import one_op
+from fluidlite.layers.build import one_op, temporaries
 from fluidlite.layers.tensors.indexing import slice
 from fluidlite.layers.tensors.shaping import reshape
 
@@ -228,33 +228,37 @@ def search_pyramid_hash(
     those that the white list (a Bloom filter) does not know, and those that the black list knows.
     """
     helper = LayerHelper("search_pyramid_hash", name=name, param_attr=param_attr)
-    inputs = {"X": input}
+    attrs = [param_attr, param_attr_wl, param_attr_bl]
     sizes = {"W": space_len + rand_len, "WhiteList": white_list_len, "BlackList": black_list_len}
-    attrs = {"W": param_attr, "WhiteList": param_attr_wl, "BlackList": param_attr_bl}
-    for slot, length in sizes.items():
+    options = {
+        "num_emb": num_emb,
+        "space_len": space_len,
+        "pyramid_layer": pyramid_layer,
+        "rand_len": rand_len,
+        "drop_out_percent": drop_out_percent,
+        "is_training": int(is_training),
+        "use_filter": use_filter,
+        "white_list_len": white_list_len,
+        "black_list_len": black_list_len,
+        "seed": seed,
+        "lr": lr,
+        "distribute_update_vars": _updated_elsewhere(distribute_update_vars, attrs),
+    }
+    return _hashed(helper, input, zip(sizes.items(), attrs, strict=True), options, dtype)
+
+
+def _hashed(
+    helper: LayerHelper, input: Variable, tables: Any, options: dict[str, Any], dtype: Any
+) -> Variable:
+    """The op with its tables, ((slot, length), attribute) each, which no optimizer trains."""
+    inputs = {"X": input}
+    for (slot, length), attr in tables:
         if length > 0:
-            inputs[slot] = helper.create_parameter(attr=attrs[slot], shape=[length, 1], dtype=dtype)
+            inputs[slot] = helper.create_parameter(attr=attr, shape=[length, 1], dtype=dtype)
             inputs[slot].stop_gradient = True
     out, kept, windows = (helper.create_variable_for_type_inference(dtype) for _ in range(3))
-    helper.append_op(
-        type="pyramid_hash",
-        inputs=inputs,
-        outputs={"Out": out, "X_Temp_Out": windows, "DropPos": kept},
-        attrs={
-            "num_emb": num_emb,
-            "space_len": space_len,
-            "pyramid_layer": pyramid_layer,
-            "rand_len": rand_len,
-            "drop_out_percent": drop_out_percent,
-            "is_training": int(is_training),
-            "use_filter": use_filter,
-            "white_list_len": white_list_len,
-            "black_list_len": black_list_len,
-            "seed": seed,
-            "lr": lr,
-            "distribute_update_vars": _updated_elsewhere(distribute_update_vars, attrs.values()),
-        },
-    )
+    outputs = {"Out": out, "X_Temp_Out": windows, "DropPos": kept}
+    helper.append_op(type="pyramid_hash", inputs=inputs, outputs=outputs, attrs=options)
     return out
 
 
@@ -354,16 +358,12 @@ def tdm_sampler(
         check_dtype(value, what, ["int32", "int64"], "fluid.contrib.layers.tdm_sampler")
     _check_layers(neg_samples_num_list, layer_node_num_list)
     offsets = np.cumsum([0, *layer_node_num_list]).tolist()
+    shapes = [leaf_node_num, len(layer_node_num_list)], [offsets[-1], 1]
     travel, layer = (
         helper.create_parameter(attr=attr, shape=shape, dtype=tree_dtype, default_initializer=Constant(0))
-        for attr, shape in (
-            (tree_travel_attr, [leaf_node_num, len(layer_node_num_list)]),
-            (tree_layer_attr, [offsets[-1], 1]),
-        )
+        for attr, shape in zip((tree_travel_attr, tree_layer_attr), shapes, strict=True)
     )
-    found = [helper.create_variable_for_type_inference(dtype=dtype) for _ in range(3)]
-    for var in found:
-        var.stop_gradient = True
+    found = temporaries(helper, 3, dtype, stop_gradient=True)
     helper.append_op(
         type="tdm_sampler",
         inputs={"X": x, "Travel": travel, "Layer": layer},

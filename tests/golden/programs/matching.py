@@ -100,3 +100,26 @@ def fused_pairs(fluid: Any) -> Built:
     loss = layers.mean(layers.square(three * pooled + sparse))
     fluid.optimizer.SGD(0.1).minimize(loss)
     return train(fluid, {"x": floats(3, 4), "words": sequences(3, 4, 1, below=10)}, loss, three, pooled)
+
+
+@case
+def pyramid_hash(fluid: Any) -> Built:
+    """Windows of words by their hashes, in a table that the op trains by itself."""
+    layers, contrib = fluid.layers, _layers(fluid)
+    words = layers.data("words", [1], lod_level=1, dtype="int32")
+    words.stop_gradient = False
+    attrs = [fluid.ParamAttr(name=name) for name in ("table", "white", "black")]
+    options = {"is_training": True, "use_filter": False, "white_list_len": 4, "black_list_len": 4}
+    out = contrib.search_pyramid_hash(
+        words, 12, 30, 4, 4, 0.0, seed=1, lr=0.3, param_attr=attrs[0], param_attr_wl=attrs[1],
+        param_attr_bl=attrs[2], **options
+    )  # fmt: skip
+    weight = layers.create_parameter([12], "float32")
+    loss = layers.mean(layers.square(out - 0.5)) + layers.mean(layers.square(weight))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+
+    def ids(rng: Any, step: int, others: Any) -> Any:
+        array, lengths = sequences(3, 5, 1, below=9)(rng, step, others)
+        return array.astype("int32"), lengths
+
+    return train(fluid, {"words": ids}, loss, out)

@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 26
+# what 2.x hands to an op -> the slot of 1.8's op that does as well: X has the sign that Out has
+SLOTS_OF_2X = {"leaky_relu_grad": {"X": "Out"}}
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
@@ -206,14 +208,19 @@ def _read_op(block: Block, desc: Any) -> Operator:
     for attr in desc.attrs:
         name = attr.name.decode()
         if name in attrs:
-            raise FormatError(f"{what} has the attribute {name!r} twice")
+            # 2.x writes some twice, such as mkldnn_data_type of every reshape2
+            if attrs[name] != _read_attr(attr, block.program, f"{what}, attribute {name!r}"):
+                raise FormatError(f"{what} has the attribute {name!r} twice, with different values")
+            continue
         if name == CALLSTACK_ATTR:  # kept as one place, from which the lines are made again
             where = _user_frame(attr.strings)
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
-    return add_operator(
-        block, op_type, _read_slots(desc.inputs, what), _read_slots(desc.outputs, what), attrs, where
-    )
+    inputs = _read_slots(desc.inputs, what)
+    for given, taken in SLOTS_OF_2X.get(op_type, {}).items():
+        if inputs.get(given) and not inputs.get(taken):
+            inputs[taken] = inputs.pop(given)
+    return add_operator(block, op_type, inputs, _read_slots(desc.outputs, what), attrs, where)
 
 
 def _read_slots(slots: Iterable[Any], what: str) -> dict[str, list[str]]:

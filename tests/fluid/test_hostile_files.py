@@ -156,8 +156,8 @@ def test_variables_that_cannot_be() -> None:
 def test_ops_that_cannot_be() -> None:
     program = desc()
     op = program.blocks[0].ops.add(type=b"relu")
-    op.attrs.add(name=b"a", type=0)
-    op.attrs.add(name=b"a", type=0)
+    op.attrs.add(name=b"a", type=0, i=1)
+    op.attrs.add(name=b"a", type=0, i=2)
     refuse_program(program, "attribute 'a' twice")
     program = desc()
     op = program.blocks[0].ops.add(type=b"relu")

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import FLOATS, Op, Spec
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -37,16 +37,21 @@ _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
 
 # ------------------------------------------------------------------ taps
-def taps(method: str, size: int, out: int, align_corners: bool, align_mode: int) -> list[tuple[Array, Array]]:
+def taps(
+    method: str, size: int, out: int, align_corners: bool, align_mode: int, scale: float = 0.0
+) -> list[tuple[Array, Array]]:
     """(index, weight) arrays of length `out` for each tap along a dimension of `size` elements.
 
     With `align_corners` the centres of the first and last elements meet; else with `align_mode` 0 element i
-    covers [i, i + 1), and with 1 it sits at i. Single precision where Paddle has it: it decides which element
-    is next.
+    covers [i, i + 1), and with 1 it sits at i. A `scale`, which ops of 2.x have, says how far elements are
+    apart where the corners are not aligned, instead of the two sizes. Single precision where Paddle has it:
+    it decides which element is next.
     """
     ratio = np.float32(0)
     if out > 1:
         ratio = np.float32(size - align_corners) / np.float32(out - align_corners)
+    if scale > 0 and not align_corners:
+        ratio = np.float32(1 / np.float32(scale))
     at = np.arange(out, dtype=np.float32)
     if method == "nearest":
         index = (ratio * at + 0.5 * align_corners).astype(np.int64)
@@ -158,20 +163,39 @@ def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
 
 # ------------------------------------------------------------------ ops
 def _axes_and_taps(
-    method: str, x: Array, out: Sequence[int], attrs: Mapping[str, Any]
+    method: str, x: Array, out: Sequence[int], scales: Sequence[float], attrs: Mapping[str, Any]
 ) -> list[tuple[int, list[tuple[Array, Array]]]]:
     """Each dimension of `x` (channels first) that gets another size, with the taps along it."""
+    corners, mode = attrs["align_corners"], attrs["align_mode"]
     return [
-        (axis, taps(method, x.shape[axis], size, attrs["align_corners"], attrs["align_mode"]))
-        for axis, size in enumerate(out, start=2)
+        (axis, taps(method, x.shape[axis], size, corners, mode, scale))
+        for axis, (size, scale) in enumerate(zip(out, scales, strict=True), start=2)
         if size != x.shape[axis]
     ]
 
 
-def _declare(type: str, dims: int, method: str) -> None:
-    op = Op(type, _SLOTS, attrs=_ATTRS)
+def _places_v1(
+    spatial: Sequence[int],
+    OutSize: Array | None,
+    SizeTensor: Sequence[Array],
+    Scale: Array | None,
+    attrs: Mapping[str, Any],
+) -> tuple[list[int], list[float]]:
+    """The size that comes out; the scales by which fluid's ops find elements follow from the sizes."""
+    return _out_places(spatial, OutSize, SizeTensor, Scale, attrs), [0.0] * len(spatial)
 
-    op.shape(_shape_rule(type, dims))
+
+def _declare(
+    type: str,
+    dims: int,
+    method: str,
+    attributes: Mapping[str, Any] = _ATTRS,
+    rule: Callable[[str, int], Callable[..., Spec]] = _shape_rule,
+    sizes: Callable[..., tuple[list[int], list[float]]] = _places_v1,
+) -> None:
+    op = Op(type, _SLOTS, attrs=attributes)
+
+    op.shape(rule(type, dims))
 
     @op.kernel
     @with_attrs(_ATTRS)
@@ -184,11 +208,10 @@ def _declare(type: str, dims: int, method: str) -> None:
         attrs: dict[str, Any],
     ) -> Array:
         x = channels_first(xp, X, attrs["data_layout"])
-        out = _out_places(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        exact = x.astype("float32") if X.dtype.kind in "iu" else x  # weights are fractions
-        for axis, found in _axes_and_taps(method, x, out, attrs):
-            exact = _resample(xp, exact, axis, found)
-        return channels_last(xp, exact.astype(X.dtype, copy=False), attrs["data_layout"])
+        out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
+        for axis, found in _axes_and_taps(method, x, out, scales, attrs):
+            x = _resample(xp, x, axis, found)
+        return channels_last(xp, x, attrs["data_layout"])
 
     @op.grad("X")
     @with_attrs(_ATTRS)
@@ -202,7 +225,8 @@ def _declare(type: str, dims: int, method: str) -> None:
         attrs: dict[str, Any],
     ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
-        for axis, found in _axes_and_taps(method, x, d.shape[2:], attrs):
+        _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
+        for axis, found in _axes_and_taps(method, x, d.shape[2:], scales, attrs):
             d = _resample_gradient(xp, d, axis, x.shape[axis], found)
         return channels_last(xp, d, attrs["data_layout"])
 
@@ -211,3 +235,60 @@ _declare("nearest_interp", 2, "nearest")
 _declare("bilinear_interp", 2, "linear")
 _declare("trilinear_interp", 3, "linear")
 _declare("bicubic_interp", 2, "bicubic")
+
+
+# ------------------------------------------------------------------ as 2.x has it: a scale a dimension
+_ATTRS_V2 = {**_ATTRS, "out_d": -1, "out_h": -1, "out_w": -1, "scale": FLOATS()}
+
+
+def _scales(dims: int, Scale: Array | None, attrs: Mapping[str, Any]) -> list[float]:
+    """The scale of each dimension; 0 where the sizes say it."""
+    given = [float(one) for one in (attrs["scale"] if Scale is None else Scale.reshape(-1))]
+    return given * (dims if len(given) == 1 else 1) if given else [0.0] * dims
+
+
+def _places_v2(
+    spatial: Sequence[int],
+    OutSize: Array | None,
+    SizeTensor: Sequence[Array],
+    Scale: Array | None,
+    attrs: Mapping[str, Any],
+) -> tuple[list[int], list[float]]:
+    """The size that comes out, and the scales that it comes from."""
+    none = [0.0] * len(spatial)
+    if SizeTensor:
+        return [int(size.reshape(-1)[0]) for size in SizeTensor], none
+    if OutSize is not None:
+        return [int(size) for size in OutSize.reshape(-1)], none
+    scales = _scales(len(spatial), Scale, attrs)
+    if all(scale > 0 for scale in scales):
+        sizes = zip(spatial, scales, strict=True)
+        return [int(size * np.float32(scale)) for size, scale in sizes], scales
+    return _attr_places(len(spatial), attrs), none
+
+
+def _shape_rule_v2(type: str, dims: int) -> Callable[..., Spec]:
+    @with_attrs(_ATTRS_V2)
+    def rule(
+        X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]
+    ) -> Spec:
+        if len(X.shape) != dims + 2:
+            raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
+        layout, spatial = attrs["data_layout"], places(X.shape, attrs["data_layout"])
+        channels = X.shape[-1 if is_channels_last(layout) else 1]
+        if SizeTensor or OutSize is not None or Scale is not None:
+            found = _attr_places(dims, attrs)
+        else:
+            found, _ = _places_v2(spatial, None, (), None, attrs)
+            found = [-1 if size < 0 else out for size, out in zip(spatial, found, strict=True)]
+        found = [size if size > 0 else -1 for size in found]
+        return X.with_shape(unturned(X.shape[0], channels, found, layout))
+
+    return rule
+
+
+_declare("linear_interp_v2", 1, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
+_declare("nearest_interp_v2", 2, "nearest", _ATTRS_V2, _shape_rule_v2, _places_v2)
+_declare("bilinear_interp_v2", 2, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
+_declare("trilinear_interp_v2", 3, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
+_declare("bicubic_interp_v2", 2, "bicubic", _ATTRS_V2, _shape_rule_v2, _places_v2)

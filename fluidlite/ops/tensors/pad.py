@@ -1,4 +1,4 @@
-"""Padding: pad, pad2d, pad_constant_like."""
+"""Padding: pad, pad2d, pad_constant_like; pad3d of 2.x."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.kernels.numbers import given_ints
 
 Pairs: TypeAlias = "list[tuple[int, int]]"
 
@@ -170,3 +171,65 @@ def _folded(xp: Any, d: Array, axis: int, pair: tuple[int, int], sources: Array)
     for i in (*range(pair[0]), *range(pair[0] + size, len(rows))):
         out[int(sources[i])] += rows[i]
     return xp.ascontiguousarray(xp.moveaxis(out, 0, axis))
+
+
+# ---------------------------------------------------------------------- pad3d, as 2.x has it
+_PAD3D_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+pad3d = Op(
+    "pad3d",
+    "X Paddings? -> Out",
+    attrs={"paddings": INTS(), "value": 0.0, "mode": "constant", "data_format": "NCDHW"},
+    lod=None,
+)
+
+
+def _sides(paddings: Sequence[int], data_format: str) -> dict[int, tuple[int, int]]:
+    """Dimension -> elements in front and behind; the attribute begins with the last spatial dimension."""
+    first = 2 if data_format.startswith("NC") else 1
+    return {first + 2 - i: (paddings[2 * i], paddings[2 * i + 1]) for i in range(3)}
+
+
+@pad3d.shape
+def _(X: Spec, Paddings: Spec | None, paddings: list[int], data_format: str) -> Spec:
+    if len(X.shape) != 5:
+        raise ShapeError(f"op 'pad3d': X must have 5 dimensions, but has shape {list(X.shape)}")
+    if Paddings is not None:
+        return X.with_shape((-1,) * 5)
+    sides = _sides(paddings, data_format)
+    return X.with_shape(dim if dim < 0 else dim + sum(sides.get(i, ())) for i, dim in enumerate(X.shape))
+
+
+def _repeated_places(size: int, sides: tuple[int, int], mode: str) -> Array:
+    """For each element of a padded dimension the one that it repeats."""
+    return np.pad(np.arange(size), sides, mode=_PAD3D_MODES[mode])  # type: ignore[call-overload, no-any-return]
+
+
+@pad3d.kernel
+def _(
+    xp: Any, X: Array, Paddings: Array | None, paddings: list[int], value: float, mode: str, data_format: str
+) -> Array:
+    sides = _sides(given_ints(Paddings, (), paddings), data_format)
+    if mode == "constant":
+        return xp.pad(X, [sides.get(i, (0, 0)) for i in range(5)], constant_values=value)
+    out = X
+    for axis, side in sides.items():
+        if any(side):
+            out = xp.take(out, xp.asarray(_repeated_places(X.shape[axis], side, mode)), axis=axis)
+    return out
+
+
+@pad3d.grad("X")
+def _(
+    xp: Any, X: Array, Paddings: Array | None, dOut: Array, paddings: list[int], mode: str, data_format: str
+) -> Array:
+    sides = _sides(given_ints(Paddings, (), paddings), data_format)
+    d = dOut
+    for axis, side in sides.items():
+        if mode == "constant":
+            d = xp.take(d, xp.arange(side[0], side[0] + X.shape[axis]), axis=axis)
+        elif any(side):
+            rows = xp.zeros((X.shape[axis], *xp.moveaxis(d, axis, 0).shape[1:]), d.dtype)
+            xp.add.at(rows, xp.asarray(_repeated_places(X.shape[axis], side, mode)), xp.moveaxis(d, axis, 0))
+            d = xp.moveaxis(rows, 0, axis)
+    return d

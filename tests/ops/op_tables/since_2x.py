@@ -1,0 +1,86 @@
+"""Ops that came with PaddlePaddle 2.x: picking, repeating, bits, padding, resizing, recurrences, updates."""
+
+from __future__ import annotations
+
+import numpy as np
+from optest import Case
+
+rng = np.random.RandomState(22)
+
+
+def f(*shape: int) -> np.ndarray:
+    return rng.uniform(-1, 1, shape).astype("float32")
+
+
+def _after(shape: tuple[int, ...], index: np.ndarray, axis: int, value: np.ndarray) -> np.ndarray:
+    out = np.zeros(shape, "float32")
+    np.put_along_axis(out, index, value, axis)
+    return out
+
+
+MASK = np.array([[True, False, True], [False, True, True]])
+PLACES = np.array([[0, 2], [1, 0]])
+SIDES = [1, 0, 0, 2, 1, 1]
+PAIRS = ((0, 0), (0, 0), (1, 1), (0, 2), (1, 0))
+CASES = [
+    Case("masked_select", {"X": f(2, 3), "Mask": MASK}, lambda X, Mask: X[Mask], grad=["X"]),
+    Case(
+        "take_along_axis",
+        {"Input": f(2, 3), "Index": PLACES},
+        lambda Input, Index: np.take_along_axis(Input, Index, 1),
+        attrs={"Axis": 1},
+        grad=["Input"],
+    ),
+    Case(
+        "put_along_axis",
+        {"Input": np.zeros((2, 3), "float32"), "Index": PLACES, "Value": f(2, 2)},
+        lambda Input, Index, Value: _after(Input.shape, Index, 1, Value),
+        attrs={"Axis": 1},
+        grad=["Input", "Value"],
+    ),
+    Case(
+        "index_add",
+        {"X": f(3, 2), "Index": np.array([2, 0]), "AddValue": f(2, 2)},
+        lambda X, Index, AddValue: X + np.stack([AddValue[1], 0 * AddValue[0], AddValue[0]]),
+        grad=["X", "AddValue"],
+    ),
+    Case("diag_v2", {"X": f(3)}, lambda X: np.diag(X, 1), attrs={"offset": 1}, grad=["X"]),
+    Case("diag_v2", {"X": f(3, 4)}, lambda X: np.diag(X, 1), attrs={"offset": 1}, grad=["X"], name="taken"),
+    Case("conj", {"X": f(2, 3)}, lambda X: X, grad=["X"]),
+    Case("equal_all", {"X": f(2, 3), "Y": f(2, 3)}, lambda X, Y: np.array(False)),
+    Case("bitwise_and", {"X": PLACES, "Y": PLACES + 1}, lambda X, Y: X & Y),
+    Case("bitwise_or", {"X": PLACES, "Y": PLACES + 1}, lambda X, Y: X | Y),
+    Case("bitwise_xor", {"X": PLACES, "Y": PLACES + 1}, lambda X, Y: X ^ Y),
+    Case("bitwise_not", {"X": MASK}, lambda X: ~X),
+    Case("share_data", {"X": f(2, 3)}, lambda X: X),
+    Case("empty", {}, lambda: np.zeros((2, 3), "float32"), attrs={"shape": [2, 3]}),
+    Case(
+        "pad3d",
+        {"X": f(1, 2, 2, 3, 3)},
+        lambda X: np.pad(X, PAIRS, constant_values=0.5),
+        attrs={"paddings": SIDES, "value": 0.5},
+        grad=["X"],
+    ),
+    Case(
+        "pad3d",
+        {"X": f(1, 2, 3, 3, 3)},
+        lambda X: np.pad(X, PAIRS, mode="reflect"),
+        attrs={"paddings": SIDES, "mode": "reflect"},
+        grad=["X"],
+        name="reflect",
+    ),
+    Case(
+        "nearest_interp_v2",
+        {"X": f(1, 2, 2, 3)},
+        lambda X: X.repeat(2, 2).repeat(2, 3),
+        attrs={"scale": [2.0], "align_corners": False, "interp_method": "nearest"},
+        grad=["X"],
+    ),
+    Case(
+        "bilinear_interp_v2",
+        {"X": f(1, 1, 1, 2)},
+        lambda X: X[..., :1] + (X[..., 1:] - X[..., :1]) * np.array([0, 0.5, 1], "float32"),
+        attrs={"out_h": 1, "out_w": 3},
+        grad=["X"],
+    ),
+]

@@ -29,6 +29,8 @@ FLOORS = {
     "norm_layers": 1e-6,
 }  # the bias before a normalisation: nothing but noise
 
+SHARED = re.compile(r"(lstm|gru|simple_rnn)_\d+\.w_0")
+
 Values = Dict[str, np.ndarray]
 Lengths = List[List[int]]
 
@@ -94,7 +96,8 @@ class Golden:
         self.runs: list[dict[str, Any]] = self.meta["runs"]
         self.step_runs: int = self.meta["step_runs"]
         self.last_run = len(self.runs) - self.meta.get("unrun", 0)
-        self.scalar = [1]  # what a single number is, as in 1.8.5; 2.6.2 gives it no dimensions
+        # what a single number is
+        self.scalar: list[int] = [] if self.meta["paddle"].startswith("2") else [1]
 
     def program(self, index: int | None) -> bytes:
         """The program of one run; without an index, the startup program."""
@@ -134,9 +137,7 @@ def recorded_cases() -> list[str]:
 def check_close(what: str, found: Any, wanted: np.ndarray, rtol: float = RTOL, floor: float = FLOOR) -> None:
     """Numbers within the tolerance, everything else equal; shapes always equal."""
     found = np.asarray(found)
-    numbers = {found.shape, wanted.shape} == {(), (1,)}  # Golden gives every single number one dimension
-    assert found.shape == wanted.shape or numbers, f"{what}: shape {found.shape}, Paddle has {wanted.shape}"
-    found = found.reshape(wanted.shape)
+    assert found.shape == wanted.shape, f"{what}: shape {found.shape}, Paddle has {wanted.shape}"
     assert found.dtype.kind == wanted.dtype.kind, f"{what}: dtype {found.dtype}, Paddle has {wanted.dtype}"
     if wanted.dtype.kind != "f":
         np.testing.assert_array_equal(found, wanted, err_msg=what)
@@ -160,6 +161,9 @@ class Replay:
         self.programs = [
             fluid.Program.parse_from_string(golden.program(index)) for index in range(len(golden.runs))
         ]
+        # 2.x lays the weights of an `rnn` into one variable that no op reads, and writes it with them
+        names = golden.persistables("init") if not golden.scalar else ()
+        self.shared = {name for name in names if SHARED.fullmatch(name)}
         self.floor = FLOORS.get(golden.name, FLOOR)
         self.expected = golden.persistables("init")
         for name, value in self.expected.items():
@@ -187,6 +191,8 @@ class Replay:
     def compare_persistables(self, moment: str) -> None:
         self.expected.update(self.golden.persistables(moment))
         for name, value in self.expected.items():
+            if name in self.shared:
+                continue
             found = self.scope.find_var(name)
             assert found is not None, f"{name} is missing after {moment}"
             check_close(f"{name} ({moment})", np.array(found.get_tensor()), value, floor=self.floor)

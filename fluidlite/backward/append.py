@@ -125,7 +125,7 @@ def _no_grad(program: Program, no_grad_set: Iterable[Variable | str] | None) -> 
 def _fill_loss_gradient(loss: Variable, loss_op: Operator, target: Block) -> None:
     """The gradient of the loss with respect to itself is one."""
     attrs = {
-        "shape": [1],
+        "shape": [1] if loss.shape else [],  # 2.x's losses have the shape []
         "value": 1.0,
         "dtype": int(loss.dtype),
         "force_cpu": False,

@@ -28,7 +28,14 @@ from fluidlite.saving.variables import (
 )
 from fluidlite.values.serialize import write_folder
 
-__all__ = ["append_fetch_ops", "load_inference_model", "prepend_feed_ops", "save_inference_model"]
+__all__ = [
+    "append_fetch_ops",
+    "inference_program",
+    "load_inference_model",
+    "prepend_feed_ops",
+    "save_inference_model",
+    "with_scales",
+]
 
 _SCALED = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
 
@@ -93,10 +100,10 @@ def save_inference_model(
         _check(feeds, targets)
     origin = valid_program(main_program)
     _warn(origin, program_only)
-    program, names = _with_scales(origin, targets)
+    program, names = with_scales(origin, targets)
     model = os.path.basename(model_filename) if model_filename is not None else "__model__"
     if export_for_deployment:
-        program = _inference_program(program, feeds, names)
+        program = inference_program(program, feeds, names)
     else:
         model += ".main_program"
     servers = servers_of(origin)
@@ -143,7 +150,7 @@ def _check(feeds: Sequence[Any], targets: Sequence[Any]) -> None:
         raise ValueError("'target_vars' should be a list of Variable.")
 
 
-def _with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program, list[str]]:
+def with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program, list[str]]:
     """A copy of the program in which each target passes through a `scale` by 1, and the names that come
     out.
     """
@@ -160,7 +167,7 @@ def _with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program,
     return program, names
 
 
-def _inference_program(program: Program, feeds: Sequence[str], targets: Sequence[str]) -> Program:
+def inference_program(program: Program, feeds: Sequence[str], targets: Sequence[str]) -> Program:
     """The part that computes `targets` from `feeds`, in test mode, between feed and fetch ops."""
     block = program.global_block()
     for name in feeds:

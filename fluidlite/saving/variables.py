@@ -37,6 +37,7 @@ from fluidlite.values.serialize import (
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = [
+    "combined_bytes",
     "get_parameter_value",
     "get_parameter_value_by_name",
     "get_program_parameter",
@@ -195,7 +196,7 @@ def save_vars(
         return None
     values = _values(chosen, servers_of(valid_program(main_program)))
     if dirname is None and filename is None:
-        return b"".join(_combined(values))
+        return b"".join(combined_bytes(values))
     if dirname is None:
         raise ValueError("a 'filename' needs the folder 'dirname'")
     if filename is not None:
@@ -204,7 +205,7 @@ def save_vars(
                 f"cannot save variables into {os.path.join(dirname, filename)!r}: 'filename' should name a "
                 f"file"
             )
-        replace_file(os.path.join(dirname, filename), _combined(values))
+        replace_file(os.path.join(dirname, filename), combined_bytes(values))
         return None
     with write_folder(dirname) as files:
         put_files(files, values)
@@ -222,13 +223,13 @@ def put_files(
 ) -> None:
     """Add values to a set of files: one each, or all in `filename`."""
     if filename is not None:
-        files.put(filename, _combined(values))
+        files.put(filename, combined_bytes(values))
         return
     for name, value in values.items():
         files.put(name, [value_bytes(value)])
 
 
-def _combined(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]:
+def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]:
     """The pieces of a combined file."""
     sparse = [name for name, value in values.items() if isinstance(value, SelectedRows)]
     if sparse:

@@ -13,6 +13,17 @@ _NAMES = LazyNames(
         "fluidlite.base.place": "cpu_places cuda_places",
         "fluidlite.values.scope": "Scope global_scope scope_guard",
         "fluidlite.backward": "gradients",
+        "fluidlite.layers": "py_func",
+        "fluidlite.optimizer": "ExponentialMovingAverage",
+        "fluidlite.io": "load_program_state set_program_state",
+        "fluidlite.paddle.static.io": (
+            "deserialize_persistables deserialize_program load load_from_file load_inference_model "
+            "normalize_program save save_inference_model save_to_file serialize_persistables "
+            "serialize_program"
+        ),
+        "fluidlite.paddle.static.variables": (
+            "Print accuracy append_backward auc create_global_var create_parameter xpu_places"
+        ),
         "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy",
         "fluidlite.parallel_executor": "ParallelExecutor",
         "fluidlite.paddle.attributes": "WeightNormParamAttr",

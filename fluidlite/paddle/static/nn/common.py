@@ -1,0 +1,104 @@
+"""Layers of `paddle.static.nn` whose names or defaults differ from fluid's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import DTypeLike
+from fluidlite.ir.variable import Variable
+from fluidlite.layers.arithmetic import activations, products
+from fluidlite.layers.boxes import regions
+from fluidlite.layers.flow import conditional
+from fluidlite.layers.tensors import strict
+from fluidlite.paddle.programs import begin
+
+__all__ = ["cond", "deform_conv2d", "embedding", "fc", "prelu"]
+
+
+def fc(
+    x: Variable | Sequence[Variable],
+    size: int,
+    num_flatten_dims: int = 1,
+    weight_attr: Any = None,
+    bias_attr: Any = None,
+    activation: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """activation(x @ w + b), the sum over several inputs; `num_flatten_dims` dimensions in front are rows."""
+    return products.fc(x, size, num_flatten_dims, weight_attr, bias_attr, activation, name)
+
+
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    is_distributed: bool = False,
+    padding_idx: int | None = None,
+    param_attr: Any = None,
+    dtype: DTypeLike = "float32",
+) -> Variable:
+    """Rows of a table of `size` [rows, columns] for ids of any shape, with a dimension more than these."""
+    begin()
+    return strict.embedding(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
+
+
+def prelu(
+    x: Variable, mode: str, param_attr: Any = None, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """x where it is positive, else alpha * x: one alpha for all, for each channel or for each element."""
+    if data_format not in ("NC", "NCL", "NCHW", "NCDHW"):
+        raise ValueError(
+            f"data_format must be one of 'NC', 'NCL', 'NCHW', 'NCDHW', channels behind the batch, "
+            f"but received {data_format}"
+        )
+    return activations.prelu(x, mode, param_attr, name)
+
+
+def deform_conv2d(
+    x: Variable,
+    offset: Variable,
+    mask: Variable | None,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    deformable_groups: int = 1,
+    im2col_step: int = 1,
+    weight_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """A convolution whose samples are moved by `offset`, and weighted by `mask` where there is one."""
+    return regions.deformable_conv(
+        x,
+        offset,
+        mask,
+        num_filters,
+        filter_size,
+        stride,
+        padding,
+        dilation,
+        groups,
+        deformable_groups,
+        im2col_step,
+        weight_attr,
+        bias_attr,
+        mask is not None,
+        name,
+    )
+
+
+def cond(
+    pred: Variable,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
+    return_names: Any = None,
+) -> Any:
+    """What one of two functions returns, by a truth value of one element; `return_names` names results in
+    2.x's messages.
+    """
+    return conditional.cond(pred, true_fn, false_fn, name)

@@ -1,0 +1,188 @@
+"""`paddle.static`: names, programs, models and states as files, branches, and what the door refuses."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+import fluidlite.paddle as paddle
+from fluidlite import unique_name
+
+NAMES = """
+append_backward BuildStrategy CompiledProgram cpu_places create_global_var create_parameter
+cuda_places data default_main_program default_startup_program deserialize_persistables
+deserialize_program device_guard ExecutionStrategy Executor global_scope gradients InputSpec load
+load_from_file load_inference_model load_program_state name_scope ParallelExecutor Program
+program_guard py_func save save_inference_model save_to_file scope_guard serialize_persistables
+serialize_program set_program_state Variable WeightNormParamAttr
+"""
+FEED = {"x": np.arange(6, dtype="float32").reshape(2, 3) / 10, "label": np.array([[0], [1]])}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with unique_name.guard(), paddle.static.program_guard(main, startup):
+        with paddle.static.scope_guard(paddle.static.Scope()):
+            yield
+
+
+def classifier() -> tuple[Any, Any, list[Any]]:
+    """Two layers: what is fed, and logits, loss and accuracy."""
+    x = paddle.static.data("x", [None, 3])
+    label = paddle.static.data("label", [None, 1], "int64")
+    hidden = paddle.static.nn.fc(x, 4, activation="relu")
+    logits = paddle.static.nn.fc(hidden, 2)
+    loss = paddle.mean(paddle.square(logits - paddle.cast(label, "float32")))
+    return x, label, [logits, loss, paddle.static.accuracy(logits, label)]
+
+
+def started() -> Any:
+    exe = paddle.static.Executor(paddle.CPUPlace())
+    exe.run(paddle.static.default_startup_program())
+    return exe
+
+
+def test_modes() -> None:
+    paddle.enable_static()
+    assert not paddle.in_dynamic_mode()
+    with pytest.raises(RuntimeError, match="static graph"):
+        paddle.disable_static()
+    assert paddle.get_default_dtype() == "float32"
+    with pytest.raises(AttributeError, match=r"Did you mean|did you mean|static"):
+        paddle.statics  # noqa: B018
+
+
+def test_names_of_the_seeds() -> None:
+    names = NAMES.split()
+    assert len(names) == 36
+    assert all(getattr(paddle.static, name) is not None for name in names)
+
+
+def test_door_and_fluid_keep_apart() -> None:
+    """Variables of fluid's programs have fluid's operators, also where both doors are open."""
+    y = paddle.static.data("y", [2, 3])
+    assert [op.type for op in (y[0] + 1).block.ops] == ["slice", "scale"]
+    assert y.reshape([3, 2]).shape == (3, 2)
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = fluid.data("x", [2, 3])
+        assert type(x) is fluid.framework.Variable
+        assert fluid.layers.mean(x).shape == (1,)
+        assert not hasattr(x, "reshape")
+
+
+def test_model_for_inference(tmp_path: pathlib.Path) -> None:
+    x, _, fetched = classifier()
+    exe = started()
+    logits, loss, accuracy = exe.run(feed=FEED, fetch_list=fetched)
+    assert (logits.shape, loss.shape, accuracy.shape) == ((2, 2), (), ())
+    prefix = str(tmp_path / "folder" / "model")
+    paddle.static.save_inference_model(prefix, [x], fetched[:1], exe)
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        program, feeds, targets = paddle.static.load_inference_model(prefix, exe)
+        assert feeds == ["x"]
+        (again,) = exe.run(program, feed={"x": FEED["x"]}, fetch_list=targets)
+    np.testing.assert_array_equal(again, logits)
+
+
+def test_bytes_of_a_model(tmp_path: pathlib.Path) -> None:
+    x, _, fetched = classifier()
+    exe = started()
+    (logits,) = exe.run(feed=FEED, fetch_list=fetched[:1])
+    path = str(tmp_path / "bytes")
+    paddle.static.save_to_file(path, paddle.static.serialize_program([x], fetched[:1]))
+    data = paddle.static.serialize_persistables([x], fetched[:1], exe)
+    with paddle.static.scope_guard(paddle.static.Scope()):
+        program = paddle.static.deserialize_program(paddle.static.load_from_file(path))
+        paddle.static.deserialize_persistables(program, data, exe)
+        names = program.desc.get_fetch_target_names()
+        (again,) = exe.run(program, feed={"x": FEED["x"]}, fetch_list=names)
+    np.testing.assert_array_equal(again, logits)
+
+
+def test_state(tmp_path: pathlib.Path) -> None:
+    _, _, fetched = classifier()
+    paddle.optimizer.Adam(0.1).minimize(fetched[1])
+    exe, main = started(), paddle.static.default_main_program()
+    exe.run(feed=FEED, fetch_list=fetched)
+    path = str(tmp_path / "state")
+    paddle.static.save(main, path)
+    first = exe.run(feed=FEED, fetch_list=fetched)
+    paddle.static.load(main, path, exe)
+    for left, right in zip(first, exe.run(feed=FEED, fetch_list=fetched), strict=True):
+        np.testing.assert_array_equal(left, right)
+    with pytest.raises(ValueError, match="protocol"):
+        paddle.static.save(main, path, protocol=9)
+
+
+def test_written_programs_say_their_version() -> None:
+    classifier()
+    program = paddle.static.default_main_program()
+    data = program.desc.serialize_to_string()
+    again = paddle.static.Program.parse_from_string(data)
+    assert again.file_version == 2006002
+    marked = [op.attrs.get("zero_dim") for op in again.global_block().ops]
+    assert marked == [op.attrs.get("zero_dim") for op in program.global_block().ops]
+    assert ["Out"] in marked and b"zero_dim" not in data and b"of_2x" not in data
+
+
+def test_branch_and_loop_by_single_numbers() -> None:
+    x = paddle.static.data("x", [None, 3])
+    total = paddle.sum(x)
+    branch = paddle.static.nn.cond(total > 1.0, lambda: x * 2.0, lambda: x - 1.0)
+    step, last = paddle.static.nn.while_loop(
+        lambda step, value: step < 3,
+        lambda step, value: [step + 1, value + total],
+        [paddle.full([], 0, "int64"), paddle.full([], 0.5)],
+    )
+    case = paddle.static.nn.switch_case(step - 2, {0: lambda: total, 1: lambda: total * 10.0})
+    exe = paddle.static.Executor()
+    found = exe.run(feed={"x": FEED["x"]}, fetch_list=[branch, step, last, case])
+    np.testing.assert_allclose(found[0], FEED["x"] * 2)
+    assert found[1].shape == found[2].shape == ()
+    np.testing.assert_allclose(found[1:], [3, 5.0, 15.0], rtol=1e-6)
+
+
+def test_other_names() -> None:
+    x, label, (logits, _, _) = classifier()
+    area, *_ = paddle.static.auc(paddle.static.nn.fc(x, 2, activation="softmax"), label)
+    rows = paddle.static.nn.embedding(label, [10, 4])
+    shown = paddle.static.Print(logits, message="logits")
+    weight = paddle.static.create_parameter([3, 2], "float32")
+    counter = paddle.static.create_global_var([1], 2.0, "float32", persistable=True)
+    exe = started()
+    found = exe.run(feed=FEED, fetch_list=[area, rows, shown, weight, counter])
+    assert [value.shape for value in found] == [(), (2, 1, 4), (2, 2), (3, 2), (1,)]
+    spec = paddle.static.InputSpec([None, 3], "float32", "x")
+    assert spec.batch(4).shape == (4, -1, 3) and spec == spec.from_tensor(x, "x").batch(4)
+
+
+def test_refusals() -> None:
+    x = paddle.static.data("x", [2, 3])
+    with pytest.raises(ValueError, match="XPU"):
+        paddle.static.xpu_places()
+    with pytest.raises(ValueError, match="XPU"):
+        paddle.XPUPlace(0)
+    with pytest.raises(IndexError, match="out of range"):
+        x[2]
+    with pytest.raises(TypeError, match="must be Variable"):
+        paddle.add(x, 1.0)
+    with pytest.raises(ValueError, match="length should be equal to 2"):
+        paddle.transpose(x, [0])
+    with pytest.raises(ValueError, match="feed_vars"):
+        paddle.static.normalize_program(paddle.static.default_main_program(), [], [x])
+
+
+def test_seed_repeats() -> None:
+    drawn = []
+    for _ in range(2):
+        with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+            paddle.seed(5)
+            weight = paddle.static.create_parameter([3, 2], "float32", name="w")
+            drawn.append(started().run(fetch_list=[weight])[0])
+    np.testing.assert_array_equal(*drawn)

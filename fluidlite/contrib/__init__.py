@@ -43,6 +43,7 @@ from fluidlite.contrib.memory_usage_calc import memory_usage
 from fluidlite.contrib.op_frequence import op_freq_statistic
 from fluidlite.contrib.quantize import QuantizeTranspiler
 from fluidlite.contrib.reader import distributed_batch_reader
+from fluidlite.contrib.slim import Compressor
 from fluidlite.contrib.utils import (
     HDFSClient,
     convert_dist_to_sparse_program,
@@ -56,6 +57,7 @@ __all__ = [
     "BasicGRUUnit",
     "BasicLSTMUnit",
     "BeamSearchDecoder",
+    "Compressor",
     "HDFSClient",
     "InitState",
     "QuantizeTranspiler",

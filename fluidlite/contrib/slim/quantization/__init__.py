@@ -18,6 +18,7 @@ from fluidlite.contrib.slim.quantization.quantization_pass import (
     QuantizationTransformPass,
     TransformForMobilePass,
 )
+from fluidlite.contrib.slim.quantization.quantization_strategy import QuantizationStrategy
 
 __all__ = [
     "AddQuantDequantPass",
@@ -29,6 +30,7 @@ __all__ = [
     "Qat2Int8MkldnnPass",
     "QatInt8MkldnnPass",
     "QuantizationFreezePass",
+    "QuantizationStrategy",
     "QuantizationTransformPass",
     "TransformForMobilePass",
     "WeightQuantization",

@@ -66,12 +66,7 @@ class PostTrainingQuantization:
         is_use_cache_file: bool = False,
         cache_dir: str = "./temp_post_training",
     ) -> None:
-        assert executor is not None, "The executor cannot be None."
-        assert model_dir is not None, "The model_dir cannot be None."
-        assert batch_generator is not None or sample_generator is not None, (
-            "The batch_generator and sample_generator cannot be None in the same time."
-        )
-        assert batch_size > 0, "The batch_size should be greater than 0."
+        _check_given(executor, model_dir, batch_generator or sample_generator, batch_size)
         _check_kinds(algo, activation_quantize_type, weight_quantize_type)
         supported = _supported_types()
         check_supported(quantizable_op_type, supported)
@@ -79,18 +74,15 @@ class PostTrainingQuantization:
         self._scope = global_scope() if scope is None else scope
         self._model = (model_dir, model_filename, params_filename)
         self._batch_generator, self._sample_generator = batch_generator, sample_generator
-        self._batch_size, self._batch_nums = batch_size, batch_nums
-        self._algo = algo
+        self._batch_size, self._batch_nums, self._algo = batch_size, batch_nums, algo
         self._quantizable_op_type = supported if is_full_quantize else list(quantizable_op_type)
-        self._activation_bits, self._weight_bits = activation_bits, weight_bits
-        self._activation_quantize_type = activation_quantize_type
-        self._weight_quantize_type = weight_quantize_type
+        self._bits = (activation_bits, weight_bits)
+        self._kinds = (activation_quantize_type, weight_quantize_type)
         self._cache = pathlib.Path(cache_dir) if is_use_cache_file else None
         self._program: Any = None
         self._feed_list: list[str] = []
         self._fetch_list: list[Any] = []
-        self._weights: list[str] = []
-        self._values: list[str] = []
+        self._weights, self._values = list[str](), list[str]()
 
     # ------------------------------------------------------------------ steps
     def quantize(self) -> Program:
@@ -210,10 +202,10 @@ class PostTrainingQuantization:
         QuantizationTransformPass(
             scope=self._scope,
             place=self._place,
-            weight_bits=self._weight_bits,
-            activation_bits=self._activation_bits,
-            activation_quantize_type=self._activation_quantize_type,
-            weight_quantize_type=self._weight_quantize_type,
+            activation_bits=self._bits[0],
+            weight_bits=self._bits[1],
+            activation_quantize_type=self._kinds[0],
+            weight_quantize_type=self._kinds[1],
             quantizable_op_type=[kind for kind in self._quantizable_op_type if kind in weighted],
         ).apply(graph)
         unweighted = AddQuantDequantPass._supported_quantizable_op_type
@@ -225,13 +217,9 @@ class PostTrainingQuantization:
         for name, threshold in thresholds.items():
             for scale in (f"{name}.scale", f"{name}.quant_dequant.scale"):
                 store(self._scope, self._place, scale, np.array([threshold], "float32"))
-        QuantizationFreezePass(
-            scope=self._scope,
-            place=self._place,
-            weight_bits=self._weight_bits,
-            activation_bits=self._activation_bits,
-            weight_quantize_type=self._weight_quantize_type,
-        ).apply(graph)
+        QuantizationFreezePass(self._scope, self._place, self._bits[1], self._bits[0], self._kinds[1]).apply(
+            graph
+        )
         self._program = graph.to_program()
 
     def _write_ranges(self, ranges: Arrays) -> None:
@@ -261,6 +249,14 @@ _STATISTICS: dict[str, Callable[[PostTrainingQuantization], Arrays]] = {
     "abs_max": PostTrainingQuantization.largest,
     "min_max": PostTrainingQuantization.ranges,
 }
+
+
+def _check_given(executor: Any, model_dir: Any, generator: Any, batch_size: int) -> None:
+    """AssertionError where something is not given that has to be."""
+    assert executor is not None, "The executor cannot be None."
+    assert model_dir is not None, "The model_dir cannot be None."
+    assert generator is not None, "The batch_generator and sample_generator cannot be None in the same time."
+    assert batch_size > 0, "The batch_size should be greater than 0."
 
 
 def _check_kinds(algo: str, activation: str, weight: str) -> None:

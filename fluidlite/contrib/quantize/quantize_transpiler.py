@@ -7,12 +7,13 @@ from typing import Any
 from fluidlite.compat.graph import ProgramGraph
 from fluidlite.contrib.slim.quantization.edits import GraphEditor
 from fluidlite.contrib.slim.quantization.freeze import ConvertToInt8Pass, QuantizationFreezePass
-from fluidlite.contrib.slim.quantization.transform import QuantizationTransformPass
+from fluidlite.contrib.slim.quantization.transform import COUNTER, QuantizationTransformPass
 from fluidlite.executor.executor import global_scope
 from fluidlite.framework import (
     IrGraph,
     IrOpNode,
     IrVarNode,
+    Parameter,
     Program,
     default_main_program,
     default_startup_program,
@@ -32,10 +33,12 @@ class _StartupEditor(GraphEditor):
         self.startup = startup
 
     def initialise(self, name: str, array: Any) -> None:
-        """Fill a variable with its first value, the same everywhere in it."""
+        """Fill a variable with its first value, the same everywhere in it; scales are parameters."""
         block = self.startup.global_block()
-        var = block.create_var(name=name, shape=array.shape, dtype=str(array.dtype), persistable=True)
-        Constant(float(array.flat[0]))(var, block)
+        facts = {"name": name, "shape": array.shape, "dtype": str(array.dtype)}
+        make = block.create_parameter if name.endswith(".scale") else block.create_var
+        var = make(**facts, persistable=True, trainable=False)
+        Constant(float(array.flat[0]), force_cpu=name == COUNTER)(var, block)
 
 
 class _TransformPass(QuantizationTransformPass):
@@ -102,6 +105,10 @@ class QuantizeTranspiler:
             moving_rate=self.moving_rate,
         )
         _rewrite(program, edit)
+        program._copy_param_info_from(startup)
+        for var in program.global_block().vars.values():
+            if var.name == COUNTER or (isinstance(var, Parameter) and not var.trainable):
+                var.stop_gradient = True
 
     def freeze_program(self, program: Program, place: Any, scope: Any = None) -> None:
         """Make weights whole numbers, in the scope (by default the global one), for inference."""

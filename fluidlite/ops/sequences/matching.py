@@ -6,6 +6,7 @@ after another.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,8 @@ def _(
 class _Images:
     """Where the windows of all images look, as positions in X, and where results go.
 
-    `source` is [windows, channels, kernel height, kernel width], -1 outside of the image; a window is one
-    number of an output image, image by image, row by row.
+    `source` is [windows, channels x kernel], one behind the end of X for what lies outside of the image; a
+    window is one number of an output image, image by image, row by row.
     """
 
     def __init__(
@@ -117,7 +118,6 @@ class _Images:
                 f"op 'var_conv_2d': ROW has {len(high)} sequences and COLUMN {len(wide)}, wanted as many"
             )
         self.sizes = high * wide * channels
-        self.columns_lod = columns
         out_high, out_wide = (
             (size + step - 1) // step for size, step in zip((high, wide), stride, strict=True)
         )
@@ -127,29 +127,35 @@ class _Images:
         centre_y = place // out_wide[image] * stride[0]
         centre_x = place % out_wide[image] * stride[1]
         # even kernels reach further up and left, as PaddlePaddle's
-        y = (centre_y[:, None] + np.arange(kernel[0]) - kernel[0] // 2)[:, None, :, None]
-        x = (centre_x[:, None] + np.arange(kernel[1]) - kernel[1] // 2)[:, None, None, :]
-        high, wide = (size[image][:, None, None, None] for size in (high, wide))
-        start = (np.cumsum(self.sizes) - self.sizes)[image][:, None, None, None]
-        channel = np.arange(channels)[None, :, None, None]
-        inside = (y >= 0) & (y < high) & (x >= 0) & (x < wide)
-        self.source = np.where(inside, start + (channel * high + y) * wide + x, -1)
+        y = (centre_y[:, None] + np.arange(kernel[0]) - kernel[0] // 2)[:, :, None]
+        x = (centre_x[:, None] + np.arange(kernel[1]) - kernel[1] // 2)[:, None, :]
+        tall, broad = high[image][:, None, None], wide[image][:, None, None]
+        start = (np.cumsum(self.sizes) - self.sizes)[image][:, None, None]
+        inside = ((y >= 0) & (y < tall) & (x >= 0) & (x < broad)).reshape(len(image), 1, -1)
+        first = (start + y * broad + x).reshape(len(image), 1, -1)
+        channel = np.arange(channels)[:, None] * (high * wide)[image][:, None, None]
+        source = np.where(inside, first + channel, self.sizes.sum())
+        self.source = source.reshape(len(image), channels * kernel[0] * kernel[1])
+        self._orders: dict[int, Array] = {}
 
     def unfolded(self, xp: Any, X: Array) -> Array:
         """[windows, channels x kernel] numbers of X."""
-        source = xp.asarray(self.source.reshape(len(self.source), -1))
-        return xp.where(source >= 0, X.ravel()[source], X.dtype.type(0))
+        padded = xp.concatenate([X.ravel(), xp.zeros(1, X.dtype)])
+        return padded.take(xp.asarray(self.source))
 
     def order(self, per_window: int) -> Array:
         """Positions, in [windows, per_window] numbers, in the order in which images keep them: all windows of
         an image for the first of its numbers, then for the second.
         """
-        repeated = self.windows.repeat(per_window)
-        first = (np.cumsum(self.windows) - self.windows).repeat(per_window)
-        number = np.tile(np.arange(per_window), len(self.windows))
-        return spans(first, repeated) * per_window + number.repeat(repeated)
+        if per_window not in self._orders:
+            repeated = self.windows.repeat(per_window)
+            first = (np.cumsum(self.windows) - self.windows).repeat(per_window)
+            number = np.tile(np.arange(per_window), len(self.windows))
+            self._orders[per_window] = spans(first, repeated) * per_window + number.repeat(repeated)
+        return self._orders[per_window]
 
 
+@functools.lru_cache(maxsize=4)  # the gradient asks for what the op had; making it takes as long as the rest
 def _images(ROW_lod: Lod, COLUMN_lod: Lod, sizes: tuple[int, int, int, int, int]) -> _Images:
     channels, high, wide, down, right = sizes
     return _Images(ROW_lod, COLUMN_lod, channels, (high, wide), (down, right))
@@ -211,5 +217,5 @@ def _(
     unfolded[xp.asarray(images.order(W.shape[1]))] = Col.ravel()
     d, unfolded = d.reshape(count, -1), unfolded.reshape(count, -1)
     # one number more, for what windows see outside of their image
-    sums = xp.bincount(xp.asarray(images.source.ravel() % (len(X) + 1)), (d @ W).ravel(), len(X) + 1)
+    sums = xp.bincount(xp.asarray(images.source.ravel()), (d @ W).ravel(), len(X) + 1)
     return WithLod(sums[: len(X)].astype(X.dtype).reshape(X.shape), X_lod), d.T @ unfolded

@@ -109,6 +109,10 @@ def test_no_regions_give_no_maps_and_gradients_of_zero(case: Case) -> None:
 
 
 # ------------------------------------------------------------------ mistakes
+def changed_attrs(case: Case, **attrs: Any) -> Case:
+    return Case(case.op, case.inputs, case.expect, {**case.attrs, **attrs})
+
+
 IMAGE, REGIONS = np.zeros((2, 8, 6, 6), "float32"), np.zeros((3, 4), "float32")
 POOLED = {"pooled_height": 2, "pooled_width": 2}
 MISTAKES = {
@@ -116,6 +120,11 @@ MISTAKES = {
     "columns": Case("roi_align", {"X": IMAGE, "ROIs": REGIONS[:, :3]}, {}, POOLED),
     "bins": Case("prroi_pool", {"X": IMAGE, "ROIs": REGIONS}, {}, {**POOLED, "pooled_width": 0}),
     "channels": Case("psroi_pool", {"X": IMAGE, "ROIs": REGIONS}, {}, {**POOLED, "output_channels": 3}),
+    "scale": Case(
+        "psroi_pool", {"X": IMAGE, "ROIs": REGIONS}, {}, {"output_channels": 2, "spatial_scale": 0.0}
+    ),
+    "offsets' size": changed_attrs(regions.moved_row(False), trans_std=1.5),
+    "samples": changed_attrs(regions.moved_row(False), sample_per_part=0),
     "quadrilaterals": Case("roi_perspective_transform", {"X": IMAGE, "ROIs": REGIONS}, {}),
     "offsets": Case(
         "deformable_conv_v1",

@@ -65,7 +65,11 @@ def _(Anchor: Spec, GtBoxes: Spec, ImInfo: Spec) -> dict[str, Spec]:
 
 
 @retinanet_target_assign.shape
-def _(Anchor: Spec, GtBoxes: Spec, ImInfo: Spec) -> dict[str, Spec]:
+def _(Anchor: Spec, GtBoxes: Spec, GtLabels: Spec, ImInfo: Spec) -> dict[str, Spec]:
+    if len(GtLabels.shape) != 2:
+        raise ShapeError(
+            f"op 'retinanet_target_assign': GtLabels has the shape {list(GtLabels.shape)}, wanted [N, 1]"
+        )
     specs = _specs("retinanet_target_assign", Anchor, GtBoxes, ImInfo)
     return {**specs, "ForegroundNumber": Spec((-1, 1), VarType.INT32)}
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, required
-from fluidlite.ops.kernels.regions import check_regions, images_by_offsets, round_half_away
+from fluidlite.ops.kernels.regions import check_positive, check_regions, images_by_offsets, round_half_away
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -36,6 +36,10 @@ deformable_psroi_pooling = Op(
 def _(Input: Spec, ROIs: Spec, Trans: Spec, attrs: Attrs) -> tuple[Spec, Spec]:
     type = "deformable_psroi_pooling"
     check_regions(type, Input, ROIs)
+    positive = ("spatial_scale", "output_dim", "pooled_height", "pooled_width", "sample_per_part")
+    check_positive(type, **{name: attrs[name] for name in positive})
+    if not 0 <= attrs["trans_std"] <= 1:
+        raise ShapeError(f"op {type!r}: trans_std must be from 0 to 1, but is {attrs['trans_std']}")
     groups = attrs["group_size"]
     if Input.shape[1] not in (-1, attrs["output_dim"] * groups[0] * groups[1]):
         raise ShapeError(

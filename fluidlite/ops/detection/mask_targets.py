@@ -28,8 +28,12 @@ generate_mask_labels = Op(
 
 
 @generate_mask_labels.shape
-def _(Rois: Spec, num_classes: int, resolution: int) -> dict[str, Spec]:
+def _(ImInfo: Spec, Rois: Spec, num_classes: int, resolution: int) -> dict[str, Spec]:
     check_boxes("generate_mask_labels", "Rois", Rois)
+    if len(ImInfo.shape) != 2:
+        raise ShapeError(
+            f"op 'generate_mask_labels': ImInfo has the shape {list(ImInfo.shape)}, wanted [N, 3]"
+        )
     level = Rois.lod_level
     return {
         "MaskRois": Spec((-1, 4), Rois.dtype, level),

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, required
-from fluidlite.ops.kernels.regions import images_by_counts, images_by_offsets, pooled_spec, round_half_away
+from fluidlite.ops.kernels.regions import (
+    check_positive,
+    images_by_counts,
+    images_by_offsets,
+    pooled_spec,
+    round_half_away,
+)
 from fluidlite.ops.kernels.sampled_rows import RowSampler, image_of_pixels, pixels_of, region_sampler
 from fluidlite.ops.signatures import with_attrs
 
@@ -37,7 +43,8 @@ roi_align = Op("roi_align", "X ROIs RoisLod? -> Out", attrs=_ALIGN, lod=None)
 
 
 @roi_align.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int) -> Spec:
+def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> Spec:
+    check_positive("roi_align", spatial_scale=spatial_scale)
     return pooled_spec("roi_align", X, ROIs, X.shape[1], pooled_height, pooled_width)
 
 
@@ -92,7 +99,10 @@ psroi_pool = Op("psroi_pool", "X ROIs -> Out", attrs=_PER_POSITION, lod=None)
 
 
 @psroi_pool.shape
-def _(X: Spec, ROIs: Spec, output_channels: int, pooled_height: int, pooled_width: int) -> Spec:
+def _(
+    X: Spec, ROIs: Spec, output_channels: int, pooled_height: int, pooled_width: int, spatial_scale: float
+) -> Spec:
+    check_positive("psroi_pool", spatial_scale=spatial_scale)
     wanted = output_channels * pooled_height * pooled_width
     if len(X.shape) == 4 and X.shape[1] not in (-1, wanted):
         raise ShapeError(
@@ -151,7 +161,8 @@ prroi_pool = Op("prroi_pool", "X ROIs BatchRoINums? -> Out", attrs=_SIZES, lod=N
 
 
 @prroi_pool.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int) -> Spec:
+def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> Spec:
+    check_positive("prroi_pool", spatial_scale=spatial_scale)
     return pooled_spec("prroi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
 
 

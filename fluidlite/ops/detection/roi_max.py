@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Lod, Op, Spec
-from fluidlite.ops.kernels.regions import images_by_offsets, pooled_spec, round_half_away
+from fluidlite.ops.kernels.regions import check_positive, images_by_offsets, pooled_spec, round_half_away
 from fluidlite.ops.kernels.sampled_rows import image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -18,7 +18,8 @@ roi_pool = Op("roi_pool", "X ROIs RoisLod? -> Out Argmax", attrs=_SIZES, lod=Non
 
 
 @roi_pool.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int) -> tuple[Spec, Spec]:
+def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> tuple[Spec, Spec]:
+    check_positive("roi_pool", spatial_scale=spatial_scale)
     out = pooled_spec("roi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
     return out, Spec(out.shape, VarType.INT32)
 

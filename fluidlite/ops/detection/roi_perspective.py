@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Lod, Op, Spec
-from fluidlite.ops.kernels.regions import check_regions, images_by_offsets, round_half_away
+from fluidlite.ops.kernels.regions import check_positive, check_regions, images_by_offsets, round_half_away
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -24,9 +24,11 @@ roi_perspective_transform = Op(
 
 
 @roi_perspective_transform.shape
-def _(X: Spec, ROIs: Spec, transformed_height: int, transformed_width: int) -> dict[str, Spec]:
+@with_attrs(_ATTRS)
+def _(X: Spec, ROIs: Spec, attrs: Attrs) -> dict[str, Spec]:
     check_regions("roi_perspective_transform", X, ROIs, columns=8)
-    regions, size = ROIs.shape[0], (transformed_height, transformed_width)
+    check_positive("roi_perspective_transform", **attrs)
+    regions, size = ROIs.shape[0], (attrs["transformed_height"], attrs["transformed_width"])
     full = (regions, X.shape[1], *size)
     return {
         "Out": Spec(full, X.dtype),

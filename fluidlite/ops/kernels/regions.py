@@ -13,14 +13,15 @@ from fluidlite.base.registry import Lod, Spec, WithLod
 from fluidlite.values.tensor import host
 
 __all__ = [
-    "images_of",
-    "joined",
-    "rows_lod",
+    "check_positive",
     "check_regions",
     "images_by_counts",
     "images_by_offsets",
+    "images_of",
+    "joined",
     "pooled_spec",
     "round_half_away",
+    "rows_lod",
 ]
 
 
@@ -33,11 +34,17 @@ def check_regions(op: str, image: Spec, rois: Spec, columns: int = 4) -> None:
         )
 
 
+def check_positive(op: str, **values: float) -> None:
+    """Raises ShapeError for an attribute that is not above 0."""
+    for name, value in values.items():
+        if value <= 0:
+            raise ShapeError(f"op {op!r}: {name} must be positive, but is {value}")
+
+
 def pooled_spec(op: str, image: Spec, rois: Spec, channels: int, height: int, width: int) -> Spec:
     """(R, channels, height, width) for the regions of an image; ShapeError where they do not fit."""
     check_regions(op, image, rois)
-    if height <= 0 or width <= 0:
-        raise ShapeError(f"op {op!r}: a region must have at least one bin, but has {height} x {width}")
+    check_positive(op, pooled_height=height, pooled_width=width)
     return image.with_shape((rois.shape[0], channels, height, width))
 
 

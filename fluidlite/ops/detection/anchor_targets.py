@@ -74,7 +74,7 @@ def _(Anchor: Spec, GtBoxes: Spec, GtLabels: Spec, ImInfo: Spec) -> dict[str, Sp
     return {**specs, "ForegroundNumber": Spec((-1, 1), VarType.INT32)}
 
 
-class _Chosen(NamedTuple):
+class _LearningAnchors(NamedTuple):
     """The anchors of one image that learn something.
 
     `located` learn a box, with the weights `inside`; `scored` learn a label, `positive` of them that they
@@ -88,7 +88,7 @@ class _Chosen(NamedTuple):
     matches: Array
 
 
-def _choose(anchors: Array, objects: Array, limits: tuple[float, float], sample: Sample) -> _Chosen:
+def _choose(anchors: Array, objects: Array, limits: tuple[float, float], sample: Sample) -> _LearningAnchors:
     """The anchors that overlap an object by at least limits[0], or more than any other anchor does, show it;
     those that overlap all objects by less than limits[1] show none.
 
@@ -110,10 +110,10 @@ def _choose(anchors: Array, objects: Array, limits: tuple[float, float], sample:
     rest = np.setdiff1d(shown, both)
     located = np.concatenate((np.repeat(shown[:1], len(both)), rest))
     inside = np.repeat((0.0, 1.0), (len(both), len(rest))).astype(anchors.dtype)
-    return _Chosen(located, np.concatenate((rest, np.sort(none))), len(rest), inside, matches)
+    return _LearningAnchors(located, np.concatenate((rest, np.sort(none))), len(rest), inside, matches)
 
 
-def _targets(xp: Any, anchors: Array, found: list[tuple[_Chosen, Array, Array]]) -> dict[str, Any]:
+def _targets(xp: Any, anchors: Array, found: list[tuple[_LearningAnchors, Array, Array]]) -> dict[str, Any]:
     """The outputs of both ops, from what was chosen in each image, its objects, and its located anchors'
     labels.
     """

@@ -68,7 +68,7 @@ def _check(type: str, Input: Spec, Offset: Spec, Mask: Spec | None, Filter: Spec
     return Input.with_shape((Input.shape[0], Filter.shape[0], *sizes))
 
 
-class _Samples(NamedTuple):
+class _TapSamples(NamedTuple):
     """Samples of some images, (image, place, deformable group, tap) each, and their derivatives."""
 
     values: RowSampler  # masked
@@ -77,7 +77,7 @@ class _Samples(NamedTuple):
     by_x: RowSampler
 
 
-class _Layer:
+class _DeformableLayer:
     """The sizes of a deformable convolution, and its operands as matrices."""
 
     def __init__(self, xp: Any, Input: Array, Filter: Array, attrs: Attrs) -> None:
@@ -97,7 +97,7 @@ class _Layer:
         """Pixels by (image, deformable group)."""
         return pixels_of(self.xp, images.reshape(-1, self.image[1] // self.parts, *self.image[2:]))
 
-    def samples(self, Offset: Array, Mask: Maybe) -> _Samples:
+    def samples(self, Offset: Array, Mask: Maybe) -> _TapSamples:
         xp, (height, width) = self.xp, self.image[2:]
         n = len(Offset)
         offsets = Offset.reshape(n, self.parts, self.taps, 2, self.places).transpose(3, 0, 4, 1, 2)
@@ -116,7 +116,9 @@ class _Layer:
             flat = (weights * (near * factor)[..., None]).astype(Offset.dtype).reshape(-1)
             return RowSampler(xp, owners, rows, flat, y.size, n * self.parts * height * width)
 
-        return _Samples(sampler(weights, mask), sampler(weights, 1), sampler(by_y, mask), sampler(by_x, mask))
+        return _TapSamples(
+            sampler(weights, mask), sampler(weights, 1), sampler(by_y, mask), sampler(by_x, mask)
+        )
 
     def _regular(self, dtype: Any) -> tuple[Array, Array]:
         """(places, taps) each: the rows and columns that the taps read without offsets."""
@@ -166,7 +168,7 @@ class _Layer:
 
 
 def _forward(xp: Any, Input: Array, Offset: Array, Mask: Maybe, Filter: Array, attrs: Attrs) -> Array:
-    layer = _Layer(xp, Input, Filter, attrs)
+    layer = _DeformableLayer(xp, Input, Filter, attrs)
     filters, out = layer.filters(Filter), []
     for part in layer.chunks():
         samples = layer.samples(Offset[part], None if Mask is None else Mask[part])
@@ -179,7 +181,7 @@ def _backward(
     xp: Any, Input: Array, Offset: Array, Mask: Maybe, Filter: Array, d: Array, attrs: Attrs
 ) -> tuple[Array, Array, Array, Array]:
     """The gradients of Input, Offset, Mask and Filter."""
-    layer = _Layer(xp, Input, Filter, attrs)
+    layer = _DeformableLayer(xp, Input, Filter, attrs)
     filters = layer.filters(Filter)
     dfilters, parts = xp.zeros_like(filters), []
     for part in layer.chunks():
@@ -192,7 +194,9 @@ def _backward(
     return dinput.reshape(Input.shape), doffset, dmask, layer.unfiltered(dfilters)
 
 
-def _part_gradients(layer: _Layer, samples: _Samples, table: Array, dread: Array) -> tuple[Array, ...]:
+def _part_gradients(
+    layer: _DeformableLayer, samples: _TapSamples, table: Array, dread: Array
+) -> tuple[Array, ...]:
     """The gradients of some images, their offsets and masks, from those of what was read."""
     xp, (height, width) = layer.xp, layer.image[2:]
     spread = samples.values.spread(dread)

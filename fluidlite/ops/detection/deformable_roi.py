@@ -60,7 +60,7 @@ def _(Input: Spec, ROIs: Spec, Trans: Spec, attrs: Attrs) -> tuple[Spec, Spec]:
     return Spec(out.shape, VarType.INT32), out
 
 
-class _Samples(NamedTuple):
+class _BinSamples(NamedTuple):
     """The samples of every (region, class, bin down, bin across)."""
 
     mean: RowSampler
@@ -69,7 +69,7 @@ class _Samples(NamedTuple):
     counts: Array  # (R, classes, high, wide): how many samples of a bin lie in the image
 
 
-class _Pool:
+class _MovedBins:
     """The sizes of a pool, and its operands as tables.
 
     A class is a run of output channels that move together. Input channel (d * group height + i) * group width
@@ -132,7 +132,7 @@ class _Pool:
         step = self.xp.arange(count, dtype=size.dtype) * (size / count)[:, None]
         return starts[..., None] + step[:, None, None, None]
 
-    def samples(self) -> _Samples:
+    def samples(self) -> _BinSamples:
         xp, (height, width) = self.xp, self.image[2:]
         shape = (len(self.starts), self.classes, *self.bins, *[self.attrs["sample_per_part"]] * 2)
         y = xp.broadcast_to(self._places(1)[..., None], shape)
@@ -158,9 +158,9 @@ class _Pool:
             )
             for part in parts
         )
-        return _Samples(mean, by_y, by_x, counts)
+        return _BinSamples(mean, by_y, by_x, counts)
 
-    def moved(self, samples: _Samples, table: Array, d: Array) -> Array:
+    def moved(self, samples: _BinSamples, table: Array, d: Array) -> Array:
         """The gradient of Trans: that of every bin's offset, added up where bins share a part."""
         xp, attrs = self.xp, self.attrs
         if attrs["no_trans"]:
@@ -182,7 +182,7 @@ class _Pool:
 @deformable_psroi_pooling.kernel
 @with_attrs(_ATTRS)
 def _(xp: Any, Input: Array, ROIs: Array, ROIs_lod: Lod, Trans: Array, attrs: Attrs) -> tuple[Array, Array]:
-    pool = _Pool(xp, Input, ROIs, ROIs_lod, Trans, attrs)
+    pool = _MovedBins(xp, Input, ROIs, ROIs_lod, Trans, attrs)
     samples = pool.samples()
     counts = xp.repeat(samples.counts, pool.channels, axis=1).astype("int32")
     return counts, pool.maps(samples.mean.read(pool.table(Input)))
@@ -200,7 +200,7 @@ def _(
     dOutput: Array,
     attrs: Attrs,
 ) -> tuple[Array, Array]:
-    pool = _Pool(xp, Input, ROIs, ROIs_lod, Trans, attrs)
+    pool = _MovedBins(xp, Input, ROIs, ROIs_lod, Trans, attrs)
     samples, d = pool.samples(), pool.unmapped(dOutput)
     dinput = pool.untabled(samples.mean.spread(d))
     return dinput, pool.moved(samples, pool.table(Input), d)

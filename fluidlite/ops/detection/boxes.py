@@ -114,41 +114,23 @@ def centers_and_sizes(boxes: Array, normalized: bool) -> tuple[Array, Array]:
     return boxes[..., :2] + sizes / 2, sizes
 
 
-# One coordinate at a time: over an array [N, M, 2] NumPy loops N times M times over two numbers, eight times
-# slower at 512 boxes of 81 classes.
 def _encoded(xp: Any, priors: Array, targets: Array, normalized: bool) -> Array:
     centers, sizes = centers_and_sizes(priors, normalized)
+    target_sizes = targets[:, 2:] - targets[:, :2] + targets.dtype.type(not normalized)
+    # in whole pixels too the target's center is the mean of its corners: so does 1.8.5
+    target_centers = (targets[:, 2:] + targets[:, :2]) / 2
     out = xp.empty((len(targets), len(priors), 4), targets.dtype)
-    for axis in (0, 1):
-        low, high, size = targets[:, axis], targets[:, axis + 2], sizes[:, axis]
-        # in whole pixels too the target's center is the mean of its corners: so does 1.8.5
-        offset = ((low + high) / 2)[:, None] - centers[:, axis]
-        xp.divide(offset, size, out=out[..., axis])
-        ratio = (high - low + targets.dtype.type(not normalized))[:, None] / size
-        out[..., axis + 2] = xp.log(xp.abs(ratio, out=ratio), out=ratio)
+    xp.divide(target_centers[:, None] - centers, sizes, out=out[..., :2])
+    out[..., 2:] = xp.log(xp.abs(target_sizes[:, None] / sizes))
     return out
 
 
-def decoded(
-    xp: Any, priors: Array, codes: Array, scales: Array | None, normalized: bool, limit: float = np.inf
-) -> Array:
-    """Boxes [N, M, 4] of codes times `scales` relative to priors; both broadcast. `limit` is the largest
-    logarithm of a size's ratio.
-    """
+def decoded(xp: Any, priors: Array, codes: Array, normalized: bool) -> Array:
+    """Boxes of codes relative to priors, which broadcast."""
     centers, sizes = centers_and_sizes(priors, normalized)
-    out = xp.empty(codes.shape, codes.dtype)
-    for axis in (0, 1):
-        offset, growth = codes[..., axis], codes[..., axis + 2]
-        if scales is not None:
-            offset, growth = offset * scales[..., axis], growth * scales[..., axis + 2]
-        if limit < np.inf:
-            growth = xp.minimum(growth, codes.dtype.type(limit))
-        middle = offset * sizes[..., axis] + centers[..., axis]
-        half = xp.exp(growth) * (sizes[..., axis] / 2)
-        xp.subtract(middle, half, out=out[..., axis])
-        middle += half
-        xp.subtract(middle, codes.dtype.type(not normalized), out=out[..., axis + 2])
-    return out
+    middles = codes[..., :2] * sizes + centers
+    halves = xp.exp(codes[..., 2:]) * sizes / 2
+    return xp.concatenate((middles - halves, middles + halves - codes.dtype.type(not normalized)), axis=-1)
 
 
 @box_coder.kernel
@@ -171,7 +153,7 @@ def _(
     if axis == 1:
         PriorBox = PriorBox[:, None]
         scales = scales if scales is None or scales.ndim == 1 else scales[:, None]
-    return decoded(xp, PriorBox, TargetBox, scales, box_normalized)
+    return decoded(xp, PriorBox, TargetBox if scales is None else TargetBox * scales, box_normalized)
 
 
 # ---------------------------------------------------------------------- geometry of text lines
@@ -224,8 +206,9 @@ def _(PriorBox: Spec, PriorBoxVar: Spec, TargetBox: Spec, BoxScore: Spec) -> tup
 def _(
     xp: Any, PriorBox: Array, PriorBoxVar: Array, TargetBox: Array, BoxScore: Array, box_clip: float
 ) -> tuple[Array, Array]:
-    codes = TargetBox.reshape(len(TargetBox), -1, 4)
-    boxes = decoded(xp, PriorBox[:, None], codes, PriorBoxVar, False, limit=box_clip)
+    codes = TargetBox.reshape(len(TargetBox), -1, 4) * PriorBoxVar
+    xp.minimum(codes[..., 2:], box_clip, out=codes[..., 2:])
+    boxes = decoded(xp, PriorBox[:, None], codes, normalized=False)
     scores = BoxScore[:, 1:]
     if not scores.size:
         return boxes.reshape(TargetBox.shape), PriorBox.copy()

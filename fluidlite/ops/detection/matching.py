@@ -122,11 +122,14 @@ def _(
             f"sequences"
         )
     matched = MatchIndices >= 0
-    # few priors are matched: only these are looked up
-    where = xp.nonzero(matched)
+    # the object that each prior answers for, among those of its image
     starts = xp.asarray(np.array(X_lod[-1][:-1], np.int64))
-    out = xp.full((count, priors, X.shape[2]), mismatch_value, X.dtype)
-    out[where] = X[starts[where[0]] + MatchIndices[where], where[1] % X.shape[1]]
+    rows = xp.where(matched, MatchIndices + starts[:, None], 0)
+    columns = xp.arange(priors) % X.shape[1]
+    if len(X):
+        out = xp.where(matched[..., None], X[rows, columns], X.dtype.type(mismatch_value))
+    else:
+        out = xp.full((count, priors, X.shape[2]), mismatch_value, X.dtype)
     weights = matched.astype(np.float32)
     if NegIndices is not None and len(NegIndices):
         images = np.repeat(np.arange(count), np.diff(NegIndices_lod[-1]))

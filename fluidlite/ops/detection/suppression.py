@@ -14,8 +14,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.boxes import overlaps, paired_overlaps
-from fluidlite.ops.kernels.polygon_overlaps import paired_polygon_overlaps, polygon_overlaps
+from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.ops.kernels.polygon_overlaps import polygon_overlaps
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
 
@@ -65,44 +65,21 @@ def kept(boxes: Array, threshold: float, eta: float, overlap: Callable[[Array, A
             overlap(boxes[chosen], block).max(axis=0, out=most)
         # the threshold never rises: what is too near now will be later
         open_ = np.flatnonzero(most <= limit)
-        mutual = overlap(block[open_], block[open_])
-        if eta < 1:
-            places, limit = _falling(mutual, most[open_], limit, factor)
-        else:
-            places = _free_of(mutual > limit)
-        chosen += (start + open_[places]).tolist()
+        block, most = block[open_], most[open_]
+        mutual = overlap(block, block)
+        at = 0
+        while at < len(open_):
+            free = most[at:] <= limit
+            step = int(free.argmax())
+            if not free[step]:
+                break
+            at += step
+            chosen.append(start + int(open_[at]))
+            np.maximum(most, mutual[at], out=most)
+            if eta < 1 and limit > 0.5:
+                limit *= factor
+            at += 1
     return chosen
-
-
-def _free_of(conflicts: Array) -> list[int]:
-    """Those that have no conflict with one before them that stays, by the bits of integers: a tenth of the
-    time of array operations on rows of this length.
-    """
-    rows = [int.from_bytes(row, "little") for row in np.packbits(conflicts, axis=1, bitorder="little")]
-    gone, kept_ = 0, []
-    for place, row in enumerate(rows):
-        if not gone >> place & 1:
-            kept_.append(place)
-            gone |= row
-    return kept_
-
-
-def _falling(mutual: Array, most: Array, limit: Any, factor: Any) -> tuple[list[int], Any]:
-    """Those that stay while the threshold falls with each of them, and the threshold behind them."""
-    places: list[int] = []
-    at = 0
-    while at < len(most):
-        free = most[at:] <= limit
-        step = int(free.argmax())
-        if not free[step]:
-            break
-        at += step
-        places.append(at)
-        np.maximum(most, mutual[at], out=most)
-        if limit > 0.5:
-            limit *= factor
-        at += 1
-    return places, limit
 
 
 def _overlap_of(size: int, normalized: bool) -> Callable[[Array, Array], Array]:
@@ -337,49 +314,36 @@ def _(BBoxes: Spec, Scores: Spec) -> Spec:
 
 
 def _merge_neighbours(
-    boxes: Array, scores: Array, threshold: float, paired: Callable[[Array, Array], Array]
+    boxes: Array, scores: Array, threshold: float, overlap: Callable[[Array, Array], Array]
 ) -> Array:
     """Rows, in order, into which their followers were merged as long as these overlap them.
 
-    `boxes` and `scores` change: a merged box is the mean by scores, its score the sum. Only rows that overlap
-    the one before them can begin a merger, and those are found at once; within one each step depends on the
-    one before.
+    `boxes` and `scores` change: a merged box is the mean by scores, its score the sum. Each step depends on
+    the one before, so this goes row by row.
     """
     limit = boxes.dtype.type(threshold)
-    starts = np.flatnonzero(paired(boxes[1:], boxes[:-1]) > limit) + 1
-    is_head = np.ones(len(boxes), bool)
-    row = 0
-    for start in starts.tolist():
-        if start < row:
-            continue  # merged already, or held against the merged box
-        head, row = start - 1, start
-        while row < len(boxes) and paired(boxes[row : row + 1], boxes[head : head + 1])[0] > limit:
+    heads = [0]
+    for row in range(1, len(boxes)):
+        head = heads[-1]
+        if overlap(boxes[row : row + 1], boxes[head : head + 1])[0, 0] > limit:
             total = scores[row] + scores[head]
             boxes[head] = (boxes[row] * scores[row] + boxes[head] * scores[head]) / total
             scores[head] = total
-            is_head[row] = False
-            row += 1
-        row += 1
-    return np.flatnonzero(is_head)
-
-
-def _paired_overlap_of(size: int, normalized: bool) -> Callable[[Array, Array], Array]:
-    """The function that compares pairs of boxes of `size` numbers."""
-    if size != 4:
-        return paired_polygon_overlaps
-    return lambda left, right: paired_overlaps(left, right, normalized)
+        else:
+            heads.append(row)
+    return np.array(heads)
 
 
 @locality_nms.kernel
 @with_attrs(_ATTRS)
 def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
     outputs = []
-    paired = _paired_overlap_of(BBoxes.shape[2], attrs["normalized"])
+    overlap = _overlap_of(BBoxes.shape[2], attrs["normalized"])
     for boxes, scores in zip(host(BBoxes).copy(), host(Scores).copy(), strict=True):
         for label in range(len(scores)):
             if label == attrs["background_label"]:
                 continue
-            heads = _merge_neighbours(boxes, scores[label], attrs["nms_threshold"], paired)
+            heads = _merge_neighbours(boxes, scores[label], attrs["nms_threshold"], overlap)
             others = np.ones(len(boxes), bool)
             others[heads] = False
             scores[label, others] = -np.inf

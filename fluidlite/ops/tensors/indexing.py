@@ -88,12 +88,12 @@ def _(
     return out
 
 
-gather_nd = Op("gather_nd", "X Index -> Out")
+gather_nd = Op("gather_nd", "X Index -> Out", attrs={OF_2X_ATTR: later(False)})
 
 
 @gather_nd.shape
-def _(X: Spec, Index: Spec) -> Spec:
-    if len(Index.shape) < 2:
+def _(X: Spec, Index: Spec, of_2x: bool) -> Spec:
+    if len(Index.shape) < 2 and not of_2x:  # there a vector names one place
         raise ShapeError(
             f"op 'gather_nd': Index must have two dimensions or more, but has {list(Index.shape)}"
         )

@@ -35,6 +35,7 @@ from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.half import computes_in_single
 from fluidlite.executor.run.interpreter import missing, not_fetched
+from fluidlite.executor.run.kernels import check_slots
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
@@ -160,6 +161,7 @@ class PlanBuilder:
     def _lower(self, op: Operator) -> bool:
         if op.sub_blocks():
             return self._lower_blocks(op)
+        check_slots(op)
         rule = None if self.target.on_host and computes_in_single(op) else rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError, UnknownOpError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, SlotError, UnknownOpError
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
 from fluidlite.ir.operator import Operator
 
-__all__ = ["RunContext", "Kernel", "detach", "unpack"]
+__all__ = ["RunContext", "Kernel", "check_slots", "detach", "unpack"]
 
 
 class RunContext:
@@ -48,6 +48,22 @@ class RunContext:
             return session.ring(0).all_gather(value)
 
 
+def check_slots(op: Operator) -> None:
+    """SlotError where an op of 2.x reads something by a slot that is not known here: what it means is lost
+    otherwise.
+
+    Gradient ops may be handed more than theirs read.
+    """
+    if op.definition is None or not op.block.program.is_of_2x or op.type.endswith("_grad"):
+        return
+    for slot, names in op.inputs.items():
+        if names and slot not in op.definition.inputs:
+            raise SlotError(
+                f"op {op.type!r} reads {names} by the slot {slot!r}, which FluidLite's op does not have; it "
+                f"has {sorted(op.definition.inputs)}\n  {op.call_text()}\n  built at {op.where}"
+            )
+
+
 class Kernel:
     """The kernel of one Operator with its attributes bound: `kernel(context, values, lods)` by slot."""
 
@@ -57,6 +73,7 @@ class Kernel:
             raise UnknownOpError(f'Operator "{op.type}" has not been registered.\n  built at {op.where}')
         if definition.compute is None and not definition.communicates:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
+        check_slots(op)
         self.op, self.definition = op, definition
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:

@@ -21,8 +21,8 @@ _NAMES = LazyNames(
         "fluidlite.base.flags": "get_flags set_flags",
         "fluidlite.paddle.device": "XPUPlace get_cuda_rng_state get_cudnn_version get_device "
         "is_compiled_with_cuda is_compiled_with_xpu set_cuda_rng_state set_device",
-        "fluidlite.paddle.framework": "disable_static enable_static get_default_dtype in_dynamic_mode "
-        "no_grad seed set_default_dtype",
+        "fluidlite.paddle.framework": "DataParallel disable_static enable_static get_default_dtype grad "
+        "in_dynamic_mode load no_grad save seed set_default_dtype",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
         **FUNCTIONS,

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.data_feeder import convert_dtype
+from fluidlite.ir import program as ir
+from fluidlite.ir.proto import serialize_program
 from fluidlite.paddle import defaults
-from fluidlite.paddle.programs import begin, default_main_program, default_startup_program
+from fluidlite.paddle.programs import Program, begin, default_main_program, default_startup_program
+from fluidlite.saving.pickles import dump_arrays, load_arrays
+from fluidlite.values.serialize import replace_file
+from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
+    "DataParallel",
     "disable_static",
     "enable_static",
     "get_default_dtype",
+    "grad",
     "in_dynamic_mode",
+    "load",
     "no_grad",
+    "save",
     "seed",
     "set_default_dtype",
 ]
+_ARRAYS = (np.ndarray, np.generic, LoDTensor)
 
 
 def enable_static() -> None:
@@ -81,3 +94,42 @@ class no_grad(contextlib.ContextDecorator):
 
     def __exit__(self, *unused: Any) -> None:
         return None
+
+
+def _of_imperative_mode(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"paddle.{name}() works on values in imperative mode, and FluidLite is the static graph: "
+            "gradients are made by paddle.static.gradients, and processes share work by paddle.distributed"
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "RuntimeError: there are no values before a program runs."
+    return refuse
+
+
+grad, DataParallel = _of_imperative_mode("grad"), _of_imperative_mode("DataParallel")
+
+
+def save(obj: Any, path: str, protocol: int = 4, **configs: Any) -> None:
+    """Write a dict of arrays, such as a state, or a Program to a file; folders are made. TypeError for other
+    objects: files that hold any object at all could run any code when they are read.
+    """
+    if os.path.dirname(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    if isinstance(obj, ir.Program):
+        replace_file(path, [serialize_program(obj)])
+    elif isinstance(obj, Mapping) and all(isinstance(value, _ARRAYS) for value in obj.values()):
+        replace_file(path, dump_arrays({str(name): np.array(value) for name, value in obj.items()}))
+    else:
+        raise TypeError(f"paddle.save() takes a Program or a dict of arrays, but received {type(obj)}")
+
+
+def load(path: str, **configs: Any) -> Any:
+    """The dict of arrays, or the Program, in a file. FormatError where it holds something else."""
+    if not os.path.exists(path):
+        raise ValueError(f"There is no file named {path!r}")
+    with open(path, "rb") as file:
+        data = file.read()
+    # a pickle of protocol 2 or above begins with 0x80, a ProgramDesc with the tag of its first block
+    return load_arrays(data, path) if data[:1] == b"\x80" else Program.parse_from_string(data)

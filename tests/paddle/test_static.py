@@ -12,6 +12,8 @@ import pytest
 import fluidlite as fluid
 import fluidlite.paddle as paddle
 from fluidlite import unique_name
+from fluidlite.errors import SlotError, UnknownOpError
+from fluidlite.ir.framework_pb import ProgramDesc
 
 NAMES = """
 append_backward BuildStrategy CompiledProgram cpu_places create_global_var create_parameter
@@ -186,3 +188,37 @@ def test_seed_repeats() -> None:
             weight = paddle.static.create_parameter([3, 2], "float32", name="w")
             drawn.append(started().run(fetch_list=[weight])[0])
     np.testing.assert_array_equal(*drawn)
+
+
+def test_objects_as_files(tmp_path: pathlib.Path) -> None:
+    state = {"w": np.ones((2, 3), "float32"), "b": np.zeros(3, "float32")}
+    paddle.save(state, str(tmp_path / "folder" / "w.pdparams"))
+    again = paddle.load(str(tmp_path / "folder" / "w.pdparams"))
+    assert sorted(again) == ["b", "w"]
+    np.testing.assert_array_equal(again["w"], state["w"])
+    classifier()
+    paddle.save(paddle.static.default_main_program(), str(tmp_path / "program"))
+    program = paddle.load(str(tmp_path / "program"))
+    types = [op.type for op in paddle.static.default_main_program().global_block().ops]
+    assert [op.type for op in program.global_block().ops] == types
+    with pytest.raises(TypeError, match="dict of arrays"):
+        paddle.save([1, 2], str(tmp_path / "list"))
+    with pytest.raises(RuntimeError, match="imperative"):
+        paddle.grad([], [])
+
+
+def test_what_a_file_has_and_the_house_has_not() -> None:
+    """An op or a slot of a file of 2.x that is not known here is one error, with its name."""
+    x = paddle.static.data("x", [2, 3])
+    out = paddle.tanh(x)
+    desc = ProgramDesc.FromString(paddle.static.default_main_program().desc.serialize_to_string())
+    op = desc.blocks[0].ops[0]
+    op.inputs.add(parameter=b"Wind", arguments=[b"x"])
+    exe = paddle.static.Executor()
+    program = paddle.static.Program.parse_from_string(desc.SerializeToString())
+    with pytest.raises(SlotError, match="op 'tanh' reads .* by the slot 'Wind'"):
+        exe.run(program, feed={"x": FEED["x"]}, fetch_list=[out.name])
+    op.type = b"fold_space"
+    program = paddle.static.Program.parse_from_string(desc.SerializeToString())
+    with pytest.raises(UnknownOpError, match='"fold_space" has not been registered'):
+        exe.run(program, feed={"x": FEED["x"]}, fetch_list=[out.name])

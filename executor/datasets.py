@@ -59,7 +59,9 @@ class _FetchMonitor:
         assert len(self.vars) == len(self.info), (
             f"{len(self.vars)} variables in fetch_list, but {len(self.info)} texts in fetch_info"
         )
-        self.period, self.handler, self.shown = max(1, print_period), handler, time.monotonic()
+        self.period = max(1, print_period)
+        self.handler = handler
+        self.shown = time.monotonic()
 
     def fetches(self, step: int) -> list[Any]:
         """The variables that the step fetches."""

@@ -42,7 +42,8 @@ def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
     persistable = f"{_bytes(params)} of persistable variables, updated in place"
     if plan.layout is None:
         return [*lines, f"memory: buffers are not placed yet, {persistable}"]
-    pool, alone = _bytes(plan.layout.pool_bytes), _bytes(plan.layout.total_bytes)
+    pool = _bytes(plan.layout.pool_bytes)
+    alone = _bytes(plan.layout.total_bytes)
     return [*lines, f"memory: {pool} of buffers (without sharing {alone}), {persistable}"]
 
 

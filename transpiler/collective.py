@@ -72,9 +72,13 @@ class Collective:
         startup = default_startup_program() if startup_program is None else startup_program
         main = default_main_program() if main_program is None else main_program
         self.implementation.rewrite_in_place(startup, main, member, self.nrings, self.bucket_bytes)
-        self.endpoints, self.current_endpoint = list(member.endpoints), current_endpoint
-        self.rank, self.nranks = member.index, member.count
-        self.startup_program, self.main_program, self.wait_port = startup, main, wait_port
+        self.endpoints = list(member.endpoints)
+        self.current_endpoint = current_endpoint
+        self.rank = member.index
+        self.nranks = member.count
+        self.startup_program = startup
+        self.main_program = main
+        self.wait_port = wait_port
 
 
 class GradAllReduce(Collective):

@@ -100,7 +100,9 @@ class DistributeTranspiler:
         main = default_main_program() if program is None else program
         startup = default_startup_program() if startup_program is None else startup_program
         self.origin_program, self.startup_program = main, startup
-        self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, sync_mode
+        self.trainer_id = trainer_id
+        self.trainer_num = trainers
+        self.sync_mode = sync_mode
         self._rewrite(mode_of_config(self.config), pservers, current_endpoint)
 
     # ------------------------------------------------------------------ the modes
@@ -115,7 +117,8 @@ class DistributeTranspiler:
         trainers = self._check_job(pservers)
         if self.config.geo_sgd_mode:
             self.sync_mode = False
-        origin, startup = self.origin_program.clone(), self.startup_program.clone()
+        origin = self.origin_program.clone()
+        startup = self.startup_program.clone()
         placement = place(
             read_training(origin),
             startup,

@@ -56,10 +56,13 @@ class GeoSgdTranspiler(DistributeTranspiler):
         """
         self.origin_program = default_main_program() if program is None else program
         self.startup_program = default_startup_program() if startup_program is None else startup_program
-        self.trainer_id, self.trainer_num, self.sync_mode = trainer_id, trainers, False
+        self.trainer_id = trainer_id
+        self.trainer_num = trainers
+        self.sync_mode = False
         self.__dict__.pop("vars_overview", None)
         count = self._check_job(pservers)
-        origin, startup = self.origin_program.clone(), self.startup_program.clone()
+        origin = self.origin_program.clone()
+        startup = self.startup_program.clone()
         placement = place_for_geo(origin, startup, self.pserver_endpoints, count, self.config.copy())
         made = make_geo_trainer(placement, startup, trainer_id)
         self._placement, self._origin_startup = placement, startup

@@ -62,7 +62,8 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
             f"op {op.type!r} cannot be run by {type(session).__name__}\n  built at {op.where}"
         )
     assert op.definition is not None, "the kernel of an op is that of its definition"
-    inputs, outputs = op.definition.inputs, op.definition.outputs
+    inputs = op.definition.inputs
+    outputs = op.definition.outputs
     values = {slot: value if inputs[slot].many else [value] for slot, value in slots.items()}
     # a server serves until its trainers have left: nobody waits for its turn so long
     takes_turn = op.type in SERVER_OPS and op.type != "listen_and_serv"

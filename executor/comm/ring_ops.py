@@ -88,7 +88,9 @@ def make_ids(session: Session, context: Any, values: SlotValues) -> dict[str, li
     the others by the names of their variables.
     """
     attrs = context.op.attrs
-    trainers, me, count = attrs["trainers"], attrs["trainer_id"], attrs["nccl_comm_num"]
+    trainers = attrs["trainers"]
+    me = attrs["trainer_id"]
+    count = attrs["nccl_comm_num"]
     group = attrs["hierarchical_allreduce_inter_nranks"]
     Session.check_place(0, me, len(trainers))
     # every process agrees on the names in the same order, for a name is asked for by its members alone
@@ -119,7 +121,8 @@ def _agreed_name(session: Session, context: Any, members: list[str], rank: int) 
 @ring_action("c_comm_init_all")
 def join_devices(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Join the ring of the devices of one process, or of all processes that have a device each."""
-    ring_id, devices = context.op.attrs["ring_id"], context.op.attrs["devices"]
+    ring_id = context.op.attrs["ring_id"]
+    devices = context.op.attrs["devices"]
     session.join_devices(ring_id)
     size = session.ring(ring_id).size
     if devices and len(devices) != size:
@@ -159,7 +162,8 @@ def reduce_op_of(op: Operator) -> str:
 @ring_action("c_allreduce_sum", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "allreduce")
 def all_reduce(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Reduce over all ranks, for each of them."""
-    op, value = context.op, values["X"][0]
+    op = context.op
+    value = values["X"][0]
     ring = _ring(session, op)
     if isinstance(value, SelectedRows):
         return {"Out": [_rows_of_all(ring, op, value)]}
@@ -174,14 +178,17 @@ def _rows_of_all(ring: Ring, op: Operator, rows: SelectedRows) -> SelectedRows:
     if reduce_op_of(op) != "sum":
         raise CommunicatorError("rows of a table cannot be reduced in this way: they can only be added")
     # to merge rows of one number is left to those who apply them, which do it anyway
-    ids, parts = ring.all_gather(rows.ids), ring.all_gather(rows.array)
+    ids = ring.all_gather(rows.ids)
+    parts = ring.all_gather(rows.array)
     return SelectedRows(np.concatenate(ids), rows.height(), np.concatenate(parts))
 
 
 @ring_action("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod")
 def reduce(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Reduce for rank `root_id`; the others keep what they have."""
-    op, value, root = context.op, values["X"][0], context.op.attrs["root_id"]
+    op = context.op
+    value = values["X"][0]
+    root = context.op.attrs["root_id"]
     ring = _ring(session, op)
     if isinstance(value, SelectedRows):
         ring.check_rank(root, "root_id")
@@ -200,13 +207,16 @@ def reduce_scatter(session: Session, context: Any, values: SlotValues) -> dict[s
 @ring_action("c_broadcast", "broadcast")
 def broadcast(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Give all ranks the value of rank `root`."""
-    op, value, root = context.op, values["X"][0], context.op.attrs["root"]
+    op = context.op
+    value = values["X"][0]
+    root = context.op.attrs["root"]
     ring = _ring(session, op)
     if isinstance(value, SelectedRows):
         ring.check_rank(root, "root")
         # ranks do not know how many rows the root has: they gather, to which the others give none
         mine = slice(None) if ring.rank == root else slice(0)
-        ids, rows = ring.all_gather(value.ids[mine]), ring.all_gather(value.array[mine])
+        ids = ring.all_gather(value.ids[mine])
+        rows = ring.all_gather(value.array[mine])
         return {"Out": [SelectedRows(ids[root], value.height(), rows[root])]}
     return _output(op, value, ring.broadcast(value, root))
 
@@ -242,7 +252,8 @@ def receive_from_rank(session: Session, context: Any, values: SlotValues) -> dic
     """Receive a value of another rank; CommunicatorError where it is not of the declared shape and type."""
     attrs = context.op.attrs
     found = _ring(session, context.op).receive(attrs["peer"])
-    shape, dtype = tuple(attrs["out_shape"]), to_numpy(VarType(attrs["dtype"]))
+    shape = tuple(attrs["out_shape"])
+    dtype = to_numpy(VarType(attrs["dtype"]))
     is_declared = bool(shape) and not attrs["dynamic_shape"]
     if is_declared and not (found.dtype == dtype and _fits(found.shape, shape)):
         raise CommunicatorError(

@@ -43,7 +43,9 @@ class Ring(ABC):
     on_device: ClassVar[bool] = False  # True if arrays of a device are reduced without the host
 
     def __init__(self, ring_id: int, rank: int, size: int) -> None:
-        self.ring_id, self.rank, self.size = ring_id, rank, size
+        self.ring_id = ring_id
+        self.rank = rank
+        self.size = size
 
     # ------------------------------------------------------------------ reductions
     @abstractmethod

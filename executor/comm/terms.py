@@ -91,7 +91,8 @@ def differences(program: Program, endpoint: str, terms: Terms | None) -> list[st
     """
     if terms is None:
         return []
-    sent, fetched = list(_sent(program, endpoint)), list(_fetched(program, endpoint))
+    sent = list(_sent(program, endpoint))
+    fetched = list(_fetched(program, endpoint))
     found = [text for name, form in sent for text in _wrong_send(name, form, terms)]
     found += [text for name, form in fetched for text in _wrong_fetch(name, form, terms)]
     if sent and terms.takes:

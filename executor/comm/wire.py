@@ -48,7 +48,8 @@ def encode(item: Message | Error | Any) -> list[Any]:
 
 
 def _frames(what: int, trainer: int, name: str, value: Any, kind: int) -> list[Any]:
-    code, name_bytes = what * 16 + kind, name.encode()
+    code = what * 16 + kind
+    name_bytes = name.encode()
     if value is None:
         return [_HEAD.pack(_MAGIC, code, _NOTHING, trainer, 0, 0, 0, len(name_bytes)) + name_bytes]
     is_rows = isinstance(value, SelectedRows)
@@ -112,7 +113,8 @@ class Incoming:
             raise FormatError(f"a message claims to hold a value of {self.dtype}{list(self.shape)}")
         if self._value == _ROWS and (not self.shape or 8 * self.shape[0] > MOST_BYTES):
             raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
-        self.nbytes, self.ids_bytes = size, 8 * self.shape[0] if self._value == _ROWS else 0
+        self.nbytes = size
+        self.ids_bytes = 8 * self.shape[0] if self._value == _ROWS else 0
 
     def fits_declared(self, shape: Sequence[int]) -> bool:
         """True if a variable of this shape can have the value: rows lie within it, and there are not more

@@ -177,7 +177,9 @@ class _WhileGradient:
     """
 
     def __init__(self, builder: PlanBuilder, op: Operator, saved: SavedForBackward) -> None:
-        self.builder, self.op, self.saved = builder, op, saved
+        self.builder = builder
+        self.op = op
+        self.saved = saved
         self.wanted = wanted_gradients(op, "X")
         self.inside = dict(zip(op.attrs["original_output_grad"], op.input("Out@GRAD"), strict=True))
         outer = {name: inner for inner, name in self.inside.items()}

@@ -105,8 +105,11 @@ class Body:
         given: Mapping[str, Value] | None = None,
         saved: SavedForBackward | None = None,
     ) -> None:
-        self.builder, self.op, self.block = builder, op, op.attrs["sub_block"]
-        self.own, self.given = frozenset(own), dict(given or {})
+        self.builder = builder
+        self.op = op
+        self.block = op.attrs["sub_block"]
+        self.own = frozenset(own)
+        self.given = dict(given or {})
         self.past: Block | None = saved.op.attrs["sub_block"] if saved else None
         self.kept = set(saved.values) | set(saved.nested) if saved else set[str]()
         self.before: list[Step] = []  # steps ahead of the loop or branch
@@ -304,7 +307,8 @@ class Body:
 
 def gradient_reads(op: Operator, slot: str) -> list[str]:
     """Names that the gradient blocks of `op` read: those of the ops that read its frames, in `slot`."""
-    frames, names = set(op.output(slot)), dict[str, None]()
+    frames = set(op.output(slot))
+    names = dict[str, None]()
 
     def visit(block: Block) -> None:
         for inner in block.ops:
@@ -343,7 +347,8 @@ def kept_names(
 # ---------------------------------------------------------------------- while
 @block_writer("while")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    condition, facts = op.input("Condition")[0], facts_of(op, "X", "StepScopes")
+    condition = op.input("Condition")[0]
+    facts = facts_of(op, "X", "StepScopes")
     names, old = kept_names(builder, op, facts.carried, "StepScopes") if facts.keeps else ([], [])
     while True:
         body = Body(builder, op)

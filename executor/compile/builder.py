@@ -109,7 +109,9 @@ class PlanBuilder:
         writers: Mapping[str, Writer],
         outside: Mapping[Operator, str],
     ) -> None:
-        self.target, self.scope, self.writers = target, scope, writers
+        self.target = target
+        self.scope = scope
+        self.writers = writers
         self.values = ValueFactory()
         self.outside = dict(outside)
         self._unstable: dict[tuple[Operator, str], bool] = {}
@@ -120,7 +122,8 @@ class PlanBuilder:
         self.depth = 0
         self.feeds = {name: self._feed(name, spec) for name, spec in feeds.items()}
         self.level.env.update(self.feeds)
-        self._ops, self._fetches = list(ops), list(fetches)
+        self._ops = list(ops)
+        self._fetches = list(fetches)
         self._written = {name for op in ops for name in writes(op)}
         self._absent: set[str] = set()
 
@@ -192,7 +195,9 @@ class PlanBuilder:
             self._call(op)
             return True
         # what writing the block may change before it fails; symbols that it made are only names
-        level, mark, env = self.level, len(self.level.steps), dict(self.level.env)
+        level = self.level
+        mark = len(self.level.steps)
+        env = dict(self.level.env)
         try:
             if not writer(self, op):
                 self._call(op)
@@ -378,7 +383,8 @@ class PlanBuilder:
             spec = self._spec_of_output(op, name)
             if spec is None or not spec.static:
                 raise CannotLower(name)
-            shape, dtype = shape or spec.shape, dtype or to_numpy(spec.dtype)
+            shape = shape or spec.shape
+            dtype = dtype or to_numpy(spec.dtype)
         held = self.held(name) if self.is_persistable(name) else None
         # in place only where the op does not read the variable, or says that it may write over what it reads
         fits = held is not None and held.shape == tuple(shape) and held.dtype == dtype

@@ -332,7 +332,8 @@ class Emitter:
         """
         if self.has_no_dims(slot):
             value = self.reshape(value, ())
-        name, root = self.op.outputs[slot][index], value.root
+        name = self.op.outputs[slot][index]
+        root = value.root
         # an op that gives a parameter back under its own name (c_sync_*) writes nothing
         is_itself = value.storage is Storage.PARAM and value.name == name
         if root.storage is Storage.PARAM and self.builder.changes(root.name) and not is_itself:

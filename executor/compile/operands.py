@@ -82,7 +82,8 @@ class Names:
         base = re.sub(r"\W", "_", wanted.replace("@GRAD", "__grad"))
         if not base or base[0].isdigit():
             base = f"v_{base}"
-        name, number = base, self.numbers.get(base, 2)
+        name = base
+        number = self.numbers.get(base, 2)
         while name in self.taken:
             name, number = f"{base}_{number}", number + 1
         self.numbers[base] = number
@@ -209,7 +210,8 @@ class Operands:
     def view(self, value: Value) -> str:
         """The expression of a view."""
         assert value.base is not None
-        base, view = self.text(value.base), value.view
+        base = self.text(value.base)
+        view = value.view
         if isinstance(view, Reshape):
             return f"{base}.reshape({view.shape})"
         if isinstance(view, Transpose):

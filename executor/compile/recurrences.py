@@ -45,7 +45,11 @@ class _StepLoop:
     def __init__(
         self, builder: PlanBuilder, op: Operator, body: Body, position: Value, length: int | None
     ) -> None:
-        self.builder, self.op, self.body, self.position, self.length = builder, op, body, position, length
+        self.builder = builder
+        self.op = op
+        self.body = body
+        self.position = position
+        self.length = length
 
     def slice(self, value: Value) -> Value:
         """A step's part of `value`."""
@@ -104,7 +108,8 @@ def _length(inputs: list[Value]) -> int | None:
 # ---------------------------------------------------------------------- forward
 @block_writer("recurrent")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    inputs, initial = _values(builder, op, "inputs"), _values(builder, op, "initial_states")
+    inputs = _values(builder, op, "inputs")
+    initial = _values(builder, op, "initial_states")
     length = _length(inputs)
     while True:
         loop = _RecurrentForward(builder, op, inputs, initial, length)
@@ -132,7 +137,9 @@ class _RecurrentForward:
     ) -> None:
         keeps = facts_of(op, "inputs", "step_scopes").keeps
         names = gradient_reads(op, "step_scopes") if keeps else []
-        states, ex_states, outputs = op.attrs["states"], op.attrs["ex_states"], op.output("outputs")
+        states = op.attrs["states"]
+        ex_states = op.attrs["ex_states"]
+        outputs = op.output("outputs")
         body = self.body = Body(builder, op, [*outputs, *op.input("inputs"), *ex_states])
         self.position = builder.values.local()
         self.steps = _StepLoop(builder, op, body, self.position, length)
@@ -167,7 +174,9 @@ class _RecurrentGradient:
     """One `recurrent_grad`."""
 
     def __init__(self, builder: PlanBuilder, op: Operator, saved: SavedForBackward) -> None:
-        self.builder, self.op, self.saved = builder, op, saved
+        self.builder = builder
+        self.op = op
+        self.saved = saved
         self.slices = [name for _, name in wanted_gradients(op, "inputs")]
         self.shared = wanted_gradients(op, "parameters")
         self.outputs: dict[str, Value] = {}

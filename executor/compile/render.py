@@ -49,13 +49,17 @@ class _Renderer:
     """The source of one plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.operands, self.result = plan, Operands(), Source()
+        self.plan = plan
+        self.operands = Operands()
+        self.result = Source()
         self.timer = OpTimer() if plan.target.timed else None
         self.part = -1
 
     def source(self) -> Source:
         """The step function, and behind it what it refers to."""
-        source, operands, plan = self.result, self.operands, self.plan
+        source = self.result
+        operands = self.operands
+        plan = self.plan
         source.add("def make(np, buffers, params, constants, bound, load, store):")
         arguments = [
             text
@@ -76,7 +80,9 @@ class _Renderer:
 
     def environment(self) -> None:
         """Definitions of the names that the step refers to."""
-        operands, names, fixed = self.operands, self.operands.names, self._fixed_values()
+        operands = self.operands
+        names = self.operands.names
+        fixed = self._fixed_values()
         # before any section is written: views name their bases, and so find the names that are still missing
         definitions = {value: self.definition(value) for value in fixed}
         if operands.numbers:
@@ -183,7 +189,8 @@ class _Renderer:
         if value.storage not in (Storage.VIEW, Storage.FRESH) or value.fixed or value in defined:
             return
         defined.add(value)
-        op, name = (step.op if step else None), self.operands.text(value)
+        op = step.op if step else None
+        name = self.operands.text(value)
         if value.storage is Storage.FRESH:
             new: Operand = New("empty", value.shape or (), str(value.dtype))
             text = self.operands.text(new if value.maker is None else Call(value.maker))

@@ -125,7 +125,8 @@ def _part_of_tensor(tensor: LoDTensor, index: int, count: int) -> LoDTensor:
             tensor.array[index * len(tensor.array) // count : (index + 1) * len(tensor.array) // count]
         )
     sequences = len(tensor._lod[0]) - 1
-    start, stop = index * sequences // count, (index + 1) * sequences // count
+    start = index * sequences // count
+    stop = (index + 1) * sequences // count
     levels = []
     for level in tensor._lod:
         levels.append(tuple(offset - level[start] for offset in level[start : stop + 1]))

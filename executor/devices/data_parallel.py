@@ -114,7 +114,10 @@ class Runner:
         shared: Runner | None,
     ) -> None:
         self.shared = shared
-        self.program, self.divide, self.options, self.scope = program, divide, options, scope
+        self.program = program
+        self.divide = divide
+        self.options = options
+        self.scope = scope
         scopes = [
             Scope(scope if shared is None else shared.devices.scopes[index]) for index in range(len(places))
         ]

@@ -113,7 +113,8 @@ class Devices:
     def __init__(
         self, places: Sequence[Place], scopes: Sequence[Scope], seconds: float | None = None
     ) -> None:
-        self.places, self.scopes = list(places), list(scopes)
+        self.places = list(places)
+        self.scopes = list(scopes)
         limit = (
             flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0
             if seconds is None

@@ -126,7 +126,9 @@ class DeviceRing(HostRing):
         outer: Ring | None = None,
     ) -> None:
         super().__init__(ring_id, rank, together.count)
-        self.together, self.doing, self.outer = together, doing, outer
+        self.together = together
+        self.doing = doing
+        self.outer = outer
         self.board = together.boards[ring_id]
         self.posted = self.finished = 0
 
@@ -272,7 +274,9 @@ class DeviceSession(Session):
 
     def __init__(self, together: DeviceBarrier, rank: int, outer: Session | None = None) -> None:
         super().__init__(outer.link_or_none if outer is not None else None)
-        self.together, self.rank, self.outer = together, rank, outer
+        self.together = together
+        self.rank = rank
+        self.outer = outer
         self.rings = _Rings(self._make)
 
     @property

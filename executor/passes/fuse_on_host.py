@@ -84,7 +84,8 @@ def _joins(step: Step, first: Step) -> bool:
     """True if a step can run in the same loop as `first`."""
     if step.elementwise is None:
         return False
-    out, like = step.writes[0], first.writes[0]
+    out = step.writes[0]
+    like = first.writes[0]
     if out.shape != like.shape or not out.shape or out.size < LARGE:
         return False
     if out.storage not in (Storage.BUFFER, Storage.PARAM):

@@ -42,7 +42,8 @@ def _shared(step: Step, threads: int, team: Bound) -> Step:
 
 def _pays(product: Product, threads: int) -> bool:
     """True if a product can be cut by rows and is large enough for more than one thread."""
-    left, out = product.left.shape, product.out.shape
+    left = product.left.shape
+    out = product.out.shape
     if left is None or out is None or len(left) < 2 or len(left) != len(out) or out[0] < 2 * threads:
         return False
     return product.work >= LARGE_PRODUCT or product.out.size >= LARGE_RESULT

@@ -123,7 +123,9 @@ class Value:
 
     def move_to(self, target: Value) -> None:
         """Show the memory of `target` instead of an own buffer: whoever writes the value writes there."""
-        self.storage, self.base, self.view = Storage.VIEW, target, Same()
+        self.storage = Storage.VIEW
+        self.base = target
+        self.view = Same()
 
     @property
     def root(self) -> Value:
@@ -194,7 +196,8 @@ class ValueFactory:
 
     def number(self) -> int:
         """A number that no value has."""
-        number, self._next = self._next, self._next + 1
+        number = self._next
+        self._next = self._next + 1
         return number
 
     def make(self, shape: Sequence[int] | None, dtype: Any, storage: Storage, **fields: Any) -> Value:

@@ -154,13 +154,16 @@ def _check_product(step: Step, after: str) -> None:
     """Rows of the first operand by columns of the second."""
     product = product_of(step)
     assert product is not None
-    left, right, out = product.left.shape, product.right.shape, product.out.shape
+    left = product.left.shape
+    right = product.right.shape
+    out = product.out.shape
     if left is None or right is None or out is None:
         _fail(after, step, "a product of values whose shapes are not known")
     inner = right[-2] if len(right) > 1 else right[-1]
     if not left or left[-1] != inner:
         _fail(after, step, f"{_shown(product.left)} times {_shown(product.right)}")
-    rows, columns = left[:-1], right[-1:] if len(right) > 1 else ()
+    rows = left[:-1]
+    columns = right[-1:] if len(right) > 1 else ()
     stack = right[:-2] if len(rows) == 1 else rows[:-1]
     expected = (*stack, *rows[-1:], *columns) if len(right) > 2 or len(rows) > 1 else (*rows, *columns)
     if expected != out:

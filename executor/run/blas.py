@@ -55,6 +55,7 @@ def blas_switch() -> BlasSwitch | None:
                 setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
                 getter = getattr(library, f"{prefix}openblas_get_num_threads{suffix}", None)
                 if setter is not None and getter is not None:
-                    setter.restype, setter.argtypes = None, [ctypes.c_int]
+                    setter.restype = None
+                    setter.argtypes = [ctypes.c_int]
                     return BlasSwitch(setter, int(getter()))
     return None

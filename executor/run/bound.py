@@ -34,7 +34,10 @@ class BoundPlan:
     def __init__(
         self, plan: CompiledPlan, scope: Scope, place: Place, random: Any, switches: bool = True
     ) -> None:
-        self.plan, self.scope, self.place, self.random = plan, scope, place, random
+        self.plan = plan
+        self.scope = scope
+        self.place = place
+        self.random = random
         self.xp = array_module(place)
         objects = plan.bound_objects()
         is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)

@@ -29,12 +29,14 @@ class KernelCall:
     def __init__(
         self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
     ) -> None:
-        self.op, self.kernel = op, Kernel(op)
+        self.op = op
+        self.kernel = Kernel(op)
         self.with_lod = with_lod
         position = {name: index for index, name in enumerate(inputs)}
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
-        self.count, self.outputs = len(inputs), list(outputs)
+        self.count = len(inputs)
+        self.outputs = list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
         self.first = next(iter(self.kernel.definition.outputs), None)
         shared = self.slots.get(self.kernel.definition.lod or "")
@@ -248,7 +250,9 @@ class BlockCall:
     def __init__(
         self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
     ) -> None:
-        self.op, self.inputs, self.outputs = op, list(inputs), list(outputs)
+        self.op = op
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
         self.with_lod = with_lod
         self.interpreter: Any = None
 

@@ -103,7 +103,9 @@ def _index(shape: Sequence[int], out: Sequence[int]) -> str:
     if tuple(shape) == tuple(out):
         return "i"
     padded = (1,) * (len(out) - len(shape)) + tuple(shape)
-    terms, stride, inner = [], 1, 1
+    terms = []
+    stride = 1
+    inner = 1
     for have, want in zip(reversed(padded), reversed(out), strict=True):
         if have != 1:
             position = f"i / {inner}LL" if inner > 1 else "i"
@@ -151,7 +153,8 @@ class FusedKernel:
     """
 
     def __init__(self, name: str, parts: Sequence[Part]) -> None:
-        self.name, self.parts = name, list(parts)
+        self.name = name
+        self.parts = list(parts)
         self.text = kernel_text(name, parts)
         self.blocks = sum(part.blocks for part in parts)
         self.raw: Any = None

@@ -32,8 +32,10 @@ class Signature:
 
     def __init__(self, block: Block, names: Sequence[str], fetches: Sequence[str], xp: Any) -> None:
         known = {name: var for name in names if (var := _variable(block, name)) is not None}
-        self.names, self.variables = list(known), list(known.values())
-        self.fetches, self.xp = list(fetches), xp
+        self.names = list(known)
+        self.variables = list(known.values())
+        self.fetches = list(fetches)
+        self.xp = xp
         self.dtypes = [
             to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
             for var in self.variables

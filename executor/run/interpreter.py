@@ -124,7 +124,9 @@ class Interpreter:
     """Runs blocks op by op on one place."""
 
     def __init__(self, place: Place, scope: Scope, random: Any) -> None:
-        self.place, self.scope, self.random = place, scope, random
+        self.place = place
+        self.scope = scope
+        self.random = random
         self.xp = array_module(place)
         self.kernels: dict[int, Kernel] = {}
         self.check_values = False

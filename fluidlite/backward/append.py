@@ -43,7 +43,8 @@ def append_backward(
     computed again.
     """
     _check_arguments(loss, callbacks)
-    program, loss_op = loss.block.program, _find_loss_op_(loss)
+    program = loss.block.program
+    loss_op = _find_loss_op_(loss)
     # transpilers find the end of the forward pass by this role
     loss_op._set_attr(ROLE_ATTR, int(OpRole.Forward | OpRole.Loss))
     current = program.current_block()
@@ -52,7 +53,8 @@ def append_backward(
     backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
     target, start = current, len(current.ops)
     if current.idx != 0:  # inside a branch the gradient ops get a block beside it
-        target, start = program._create_block(current.parent_idx), 0
+        target = program._create_block(current.parent_idx)
+        start = 0
         target._set_forward_block_idx(current.idx)
     _fill_loss_gradient(loss, loss_op, target)
     # a loss inside a branch may depend on what the blocks around it computed
@@ -261,7 +263,8 @@ def _start_from(
 
 
 def _fill_ones(block: Block, target: Variable) -> set[str]:
-    shape, gradient = target.name + "_shape", grad_name(target.name)
+    shape = target.name + "_shape"
+    gradient = grad_name(target.name)
     like = target.op if target.op is not None else Operator(block, type="shape")
     ops = [
         helper_op(block, like, "shape", {"Input": [target.name]}, {"Out": [shape]}, {}),

@@ -165,7 +165,9 @@ class _GradientOp:
 
 def _lone_part(head: _GradientOp) -> set[_GradientOp]:
     """`head` and all ops that depend on it, if they read nothing else; otherwise an empty set."""
-    ready, part, queue = set(head.inputs), {head}, deque([head])
+    ready = set(head.inputs)
+    part = {head}
+    queue = deque([head])
     while queue:
         node = queue.popleft()
         if not node.inputs or not ready.issuperset(node.inputs):
@@ -235,7 +237,8 @@ def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[
                 op._rename_input(name, copies[key])
     # from the end, so that the positions in front of an insertion stay what they are
     for (index, name), copy in sorted(copies.items(), reverse=True):
-        like, var = block.ops[index], block.vars[name]
+        like = block.ops[index]
+        var = block.vars[name]
         block.create_var(
             name=copy, shape=var.shape, dtype=var.dtype, lod_level=var.lod_level, stop_gradient=True
         )

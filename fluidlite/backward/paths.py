@@ -37,7 +37,8 @@ def names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
         return set()
     names = {target.name for target in targets}
     while inner.idx != block.idx:
-        outer, found = inner.parent, set[str]()
+        outer = inner.parent
+        found = set[str]()
         assert outer is not None
         for op in reversed(inner.ops):
             if not names.isdisjoint(op.output_arg_names):
@@ -98,7 +99,8 @@ def dead_ends(
     """Variables written on the path that the targets do not depend on. What a sub-block writes is never
     among them.
     """
-    needed, found = names_in(block, targets), set()
+    needed = names_in(block, targets)
+    found = set()
     for op in reversed(path):
         if not op.has_attr("sub_block"):
             for name in op.output_arg_names:

@@ -139,7 +139,8 @@ class _SegmentGradients:
         rest = len(self.path)
         for number, (first, stop) in enumerate(reversed(segments)):
             made += self._gradients(self.path[stop:rest])
-            segment, rest = self.path[first:stop], first
+            segment = self.path[first:stop]
+            rest = first
             for op in segment:
                 for name in (*op.input_arg_names, *op.output_arg_names):
                     if not self._stays(name):

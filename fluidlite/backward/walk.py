@@ -148,7 +148,8 @@ def declare_gradients(
 
     `found` receives for each variable the name of its gradient and the block that has it.
     """
-    carried, lost = _carried_by_loop(block), set[str]()
+    carried = _carried_by_loop(block)
+    lost = set[str]()
     for op in block.ops[start:]:
         for sub_block in op.sub_blocks():
             declare_gradients(sub_block, 0, grad_of, found)
@@ -207,7 +208,8 @@ def like_forward(gradient: str, block: Block) -> None:
     """Declare `gradient`, a variable of `block`, with shape and dtype of the variable that it belongs to,
     float32 without one.
     """
-    var, forward = block.vars[gradient], block._find_var_recursive(forward_name(gradient))
+    var = block.vars[gradient]
+    forward = block._find_var_recursive(forward_name(gradient))
     if forward is None:
         var.dtype = VarType.FP32  # as in Paddle
     elif forward is not var:

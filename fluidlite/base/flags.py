@@ -155,7 +155,8 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
             f"The type of 'max_version' in require_version must be {str} or {type(None)}, but received "
             f"{type(max_version)}."
         )
-    low, mine = _parts("min_version", min_version), _parts("version", FLUID_VERSION)
+    low = _parts("min_version", min_version)
+    mine = _parts("version", FLUID_VERSION)
     high = None if max_version is None else _parts("max_version", max_version)
     if mine < low or (high is not None and mine > high):
         wanted = (

@@ -418,7 +418,8 @@ class Op:
         arguments: dict[str, Any] = {}
         for parameter, kind, key in self.arguments["shape"]:
             if kind == "in":
-                slot, specs = self.inputs[key], inputs.get(key) or []
+                slot = self.inputs[key]
+                specs = inputs.get(key) or []
                 if not specs and not slot.optional:
                     raise ShapeError(f"op {self.type!r}: input slot {key} is empty")
                 first = specs[0] if specs else None

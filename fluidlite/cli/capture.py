@@ -243,12 +243,10 @@ class _ProgramCapture:
 
     def note(self, ran: Program, frame: Any) -> None:
         """Remember which programs there are when the script first runs one."""
-        main, startup, names, known = (
-            default_main_program(),
-            default_startup_program(),
-            _names(frame),
-            self._all(),
-        )
+        main = default_main_program()
+        startup = default_startup_program()
+        names = _names(frame)
+        known = self._all()
         self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
 
     def _all(self) -> list[Program]:

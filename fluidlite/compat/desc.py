@@ -218,7 +218,8 @@ class VarDesc(_View):
 
     def set_name(self, name: str | bytes) -> None:
         """Rename the variable, not the ops that use it."""
-        block, old = self.target.block, self.target.name
+        block = self.target.block
+        old = self.target.name
         self.target.name = _text(name)
         # the dict is made anew, so that the variable keeps its position under the new name
         if block.vars.get(old) is self.target:

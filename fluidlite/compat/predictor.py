@@ -169,7 +169,9 @@ class NativeConfig:
 
     def __init__(self) -> None:
         self.model_dir = self.prog_file = self.param_file = ""
-        self.use_gpu, self.device, self.fraction_of_gpu_memory = False, 0, -1.0
+        self.use_gpu = False
+        self.device = 0
+        self.fraction_of_gpu_memory = -1.0
         self.specify_input_name = False
 
     def place(self) -> Place:
@@ -320,7 +322,9 @@ class PaddlePredictor:
     """A loaded model with a scope of its own."""
 
     def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
-        self._config, self._scope, self._executor = config, Scope(), Executor(config.place())
+        self._config = config
+        self._scope = Scope()
+        self._executor = Executor(config.place())
         with scope_guard(self._scope):
             folder, program, params = config.source()
             if folder is not None and not os.path.isdir(folder):

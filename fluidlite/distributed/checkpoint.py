@@ -279,7 +279,8 @@ def load_checkpoint(
     MissingFileError for a damaged file, RuntimeError for a variable of another shape, CommunicatorError where
     a server has loaded something else than this trainer.
     """
-    program, scope = _program_of(main_program), scope or global_scope()
+    program = _program_of(main_program)
+    scope = scope or global_scope()
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):
@@ -326,7 +327,8 @@ class _CheckpointReader:
         if found is None:
             raise self.bad(f"it holds no variable {name!r}")
         try:
-            file, sparse = str(found["file"]), bool(found["rows"])
+            file = str(found["file"])
+            sparse = bool(found["rows"])
         except (KeyError, TypeError) as error:
             raise self.bad(f"of {name!r} it says nothing but {found!r}") from error
         return decode_value(self.checkpoint.read(file), os.path.join(self.checkpoint.path, file), sparse)

@@ -43,7 +43,8 @@ class CheckpointWriter:
     """Writes one checkpoint into `folder`, where nobody else writes; nobody sees it before `finish`."""
 
     def __init__(self, folder: str | os.PathLike[str], step: int) -> None:
-        self.folder, self.step = pathlib.Path(folder), step
+        self.folder = pathlib.Path(folder)
+        self.step = step
         self.folder.mkdir(parents=True, exist_ok=True)
         _sweep(self.folder)
         self.staging = self.folder / f".step_{step:08d}.{uuid.uuid4().hex}.tmp"

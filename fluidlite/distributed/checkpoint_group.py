@@ -65,7 +65,8 @@ class AtServer(CheckpointGroup):
         # the parameters
         servers.trainer = servers.session().trainer(servers.trainer)
         super().__init__(servers.trainer)
-        self.known, self.endpoints = servers, list(servers.program.distribution.servers)
+        self.known = servers
+        self.endpoints = list(servers.program.distribution.servers)
 
     @property
     def servers(self) -> Servers:

@@ -72,7 +72,8 @@ def verify_job(
 ) -> Proof:
     """The same for a job that is there already."""
     shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
-    initial, reference = Initial(job), job.mode.reference
+    initial = Initial(job)
+    reference = job.mode.reference
     network = LocalNetwork(TurnScheduler(seed) if reference.in_order or seed is not None else None)
     case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()

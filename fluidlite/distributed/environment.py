@@ -72,7 +72,8 @@ def roles_from_environment(pservers: int = 0, environ: Mapping[str, str] | None 
 def _role_of_rank(pservers: int) -> ProcessRole:
     from mpi4py import MPI
 
-    rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    rank = MPI.COMM_WORLD.rank
+    size = MPI.COMM_WORLD.size
     trainers = size - pservers
     if trainers < 1:
         raise TranspilerError(
@@ -92,7 +93,8 @@ def _role_of_variables(values: Mapping[str, str]) -> ProcessRole:
         raise TranspilerError(
             f"TRAINING_ROLE is {values['TRAINING_ROLE']!r}, but should be TRAINER or PSERVER"
         )
-    servers, trainers = _servers(values), _number(values, "PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS")
+    servers = _servers(values)
+    trainers = _number(values, "PADDLE_TRAINERS_NUM", "PADDLE_TRAINERS")
     if trainers < 1:
         raise TranspilerError(f"PADDLE_TRAINERS_NUM is {trainers}, but a job has at least one trainer")
     if role == "PSERVER":

@@ -99,7 +99,8 @@ def data_variables(program: Program) -> list[Variable]:
     """Variables that a program is fed: those that it reads before it writes them, and that no startup program
     fills.
     """
-    block, written = program.global_block(), set[str]()
+    block = program.global_block()
+    written = set[str]()
     found: dict[str, Variable] = {}
     for op in block.ops:
         for name in _reads(op):
@@ -124,7 +125,8 @@ def _reads(op: Operator) -> Iterator[str]:
 
 def _value(block: Block, var: Variable, batch: int, sequence: int, random: np.random.RandomState) -> Any:
     """A random value of a variable."""
-    shape, lengths = list(var.shape), list[list[int]]()
+    shape = list(var.shape)
+    lengths = list[list[int]]()
     if var.lod_level:
         count = batch
         for level in range(var.lod_level):

@@ -56,7 +56,8 @@ def one_process(
     """The parameters after all steps of one process on the whole batches, from the initial values or from
     `nudged` ones.
     """
-    scope, exe = initial.scope(), Executor(CPUPlace())
+    scope = initial.scope()
+    exe = Executor(CPUPlace())
     put(scope, nudged or {})
     for feed in feeds:
         exe.run(job.main, feed=feed, scope=scope)
@@ -71,7 +72,8 @@ def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) 
     """
     if any(isinstance(value, LoDTensor) for feed in feeds for value in feed.values()):
         return 0.0
-    wanted, random = one_process(job, initial, feeds), np.random.RandomState(0)
+    wanted = one_process(job, initial, feeds)
+    random = np.random.RandomState(0)
     found = 0.0
     for _ in range(3):
         turned = [_in_another_order(feed, random) for feed in feeds]
@@ -104,7 +106,8 @@ def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Va
     """The parameters after all steps of one process a share, which take the mean of their parameters after
     each step.
     """
-    scopes, exe = [initial.scope() for _ in shares], Executor(CPUPlace())
+    scopes = [initial.scope() for _ in shares]
+    exe = Executor(CPUPlace())
     for step in range(len(shares[0])):
         for scope, share in zip(scopes, shares, strict=True):
             exe.run(job.main, feed=share[step], scope=scope)

@@ -84,7 +84,8 @@ class Replay(SimulatedJob):
             else:  # the steps that it has counted, of which it tells each server
                 self._servers[event.endpoint].count(index, trainer.take((event.name, event.endpoint))[1])
         elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
-            whole, piece = event.kind is not Kind.ROWS, self.by_param[event.name]
+            whole = event.kind is not Kind.ROWS
+            piece = self.by_param[event.name]
             trainer.fetch(piece, self.held[event.name].fetched(index, whole), whole)
 
 
@@ -179,7 +180,8 @@ class _SimulatedServer:
     """State that the slices of one server share: learning rates, and the steps that trainers have counted."""
 
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
-        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+        self.scope = initial.scope()
+        self.exe = Executor(CPUPlace())
         self.exe.naive = True
         counter = job.placement.counter
         self.counter = None if counter is None else counter.name
@@ -212,7 +214,9 @@ class _HeldSlice:
 
     def __init__(self, piece: Slice, training: Training, initial: Initial, server: _SimulatedServer) -> None:
         update = next(update for update in training.updates if update.param == piece.param)
-        self.piece, self.server, self.grad = piece, server, update.grad
+        self.piece = piece
+        self.server = server
+        self.grad = update.grad
         self.scope: Scope = server.scope.new_scope()
         self.program = part_of(training.program, update.ops)
         keep(self.program, {update.grad, *_rates(training)})

@@ -73,7 +73,8 @@ class _GeoTrainer(SimulatedTrainer):
     ) -> None:
         super().__init__(job.main.clone(), initial, feeds)
         keep(self.program, grads.values())
-        self.every, self.trainers = job.mode.steps_between_exchanges(job), job.trainers
+        self.every = job.mode.steps_between_exchanges(job)
+        self.trainers = job.trainers
         self.grads = grads
         self.known = {name: initial.values[name].copy() for name in names}
         self.looked_up: dict[str, set[int]] = {name: set() for name in grads}

@@ -42,11 +42,13 @@ def _share_rows(name: str, value: Any, index: int, count: int) -> Any:
 def _share_sequences(name: str, value: LoDTensor, index: int, count: int) -> LoDTensor:
     lengths = value.recursive_sequence_lengths()
     _check_even(name, len(lengths[0]), count, "sequences")
-    first, last = index * len(lengths[0]) // count, (index + 1) * len(lengths[0]) // count
+    first = index * len(lengths[0]) // count
+    last = (index + 1) * len(lengths[0]) // count
     mine: list[list[int]] = []
     for level in lengths:
         mine.append(list(level[first:last]))
-        first, last = sum(level[:first]), sum(level[:last])
+        first = sum(level[:first])
+        last = sum(level[:last])
     part = LoDTensor(np.array(value)[first:last])
     part.set_recursive_sequence_lengths(mine)
     return part

@@ -32,7 +32,8 @@ class SimulatedTrainer(abc.ABC):
     """
 
     def __init__(self, program: Program, initial: Initial, feeds: Sequence[Values]) -> None:
-        self.scope, self.exe = initial.scope(), Executor(CPUPlace())
+        self.scope = initial.scope()
+        self.exe = Executor(CPUPlace())
         self.exe.naive = True
         self.program, self.feeds = program, feeds
         self.begun = self.done = 0

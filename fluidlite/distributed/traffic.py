@@ -55,7 +55,8 @@ def compare_with_estimate(
     of_servers = job.endpoints if job.has_servers else ()
     found = []
     for link in sorted({*total, *foreseen}, key=lambda link: (link[0] in of_servers, link)):
-        mine, everything = stepping.get(link, 0), total.get(link, 0)
+        mine = stepping.get(link, 0)
+        everything = total.get(link, 0)
         if everything or foreseen.get(link):
             judged = foreseen.get(link) if whole else None
             found.append(LinkCount(*link, everything - mine, mine / max(steps, 1), judged, bound))

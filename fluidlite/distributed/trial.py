@@ -41,7 +41,10 @@ class Trial:
     def __init__(
         self, job: Job, initial: Initial, shares: Sequence[Sequence[Values]], network: LocalNetwork
     ) -> None:
-        self.job, self.initial, self.shares, self.network = job, initial, shares, network
+        self.job = job
+        self.initial = initial
+        self.shares = shares
+        self.network = network
         self.in_steps: dict[tuple[str, str], int] = {}
 
     def run(self) -> Outcome:
@@ -56,7 +59,8 @@ class Trial:
 
     def train(self, role: JobRole) -> Values:
         main, startups = self.job.mode.trainer(self.job, role.index)
-        scope, exe = Scope(), Executor(CPUPlace())
+        scope = Scope()
+        exe = Executor(CPUPlace())
         for startup in startups:
             exe.run(startup, scope=scope)
         if not self.job.has_servers:
@@ -88,7 +92,9 @@ class Trial:
             return {link: size for link, size in self.network.bytes.items() if role.name in link}
 
     def serve(self, role: JobRole) -> Values:
-        programs, scope, exe = self.job.programs(role), Scope(), Executor(CPUPlace())
+        programs = self.job.programs(role)
+        scope = Scope()
+        exe = Executor(CPUPlace())
         exe.run(programs.startup, scope=scope)
         mine = [piece for piece in self.job.slices if piece.endpoint == role.endpoint]
         copies = self.job.mode.copies(self.job, role)

@@ -76,7 +76,8 @@ def join_job(
     if mode not in known:
         raise TranspilerError(f"no mode {mode!r}{did_you_mean(mode, known)} (modes: {', '.join(known)})")
     chosen = known[mode]
-    main, startup = main or default_main_program(), startup or default_startup_program()
+    main = main or default_main_program()
+    startup = startup or default_startup_program()
     if chosen is LOCAL:
         return Worker(make_job(main, startup, chosen, 1), ProcessRole(TRAINER, 0, 1))
     process = roles_from_environment(pservers if chosen.has_servers else 0)
@@ -104,8 +105,11 @@ class Worker:
     """
 
     def __init__(self, job: Job, process: ProcessRole) -> None:
-        self.job, self.process, self.mode = job, process, job.mode.name
-        self.index, self.count = process.index, process.trainers
+        self.job = job
+        self.process = process
+        self.mode = job.mode.name
+        self.index = process.index
+        self.count = process.trainers
         self.communicator: Communicator | None = None  # sends and fetches beside an asynchronous trainer
         self.first: dict[str, Any] = {}  # the parameters that training began with
         self.main, (self.startup, *self.connect) = _programs(job, process)
@@ -172,7 +176,8 @@ class Worker:
         `train(worker, exe)` does what the script did between `start` and `finish`.
         """
         found = self.values()
-        alone, exe = join_job(LOCAL.name, main=self.job.main, startup=self.job.startup), Executor(CPUPlace())
+        alone = join_job(LOCAL.name, main=self.job.main, startup=self.job.startup)
+        exe = Executor(CPUPlace())
         with scope_guard(Scope()):
             alone.start(exe)
             put(global_scope(), self.first)
@@ -198,10 +203,12 @@ def _programs(job: Job, process: ProcessRole) -> tuple[Program, list[Program]]:
 def _pulling(job: Job, tables: list[str], trainer: int) -> Program:
     """A program that receives whole tables."""
     program = Program()
-    block, source = program.global_block(), job.main.global_block()
+    block = program.global_block()
+    source = job.main.global_block()
     with program_guard(program):
         for table in tables:
-            var, pieces = source.var(table), [piece for piece in job.slices if piece.param == table]
+            var = source.var(table)
+            pieces = [piece for piece in job.slices if piece.param == table]
             block.create_var(name=table, shape=var.shape, dtype=var.dtype, persistable=True)
             names = [piece.param_name for piece in pieces]
             for piece in pieces if len(pieces) > 1 else ():

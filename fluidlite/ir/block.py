@@ -349,7 +349,8 @@ class Block(BlockValue):
 
 
 def _check_same_declaration(var: Variable, attrs: Mapping[str, Any]) -> None:
-    shape, dtype = attrs.get("shape"), attrs.get("dtype")
+    shape = attrs.get("shape")
+    dtype = attrs.get("dtype")
     if shape is not None and tuple(shape) != var.shape:
         raise ValueError(
             f"Variable '{var.name}' has been created before. The previous shape is {var.shape}, "

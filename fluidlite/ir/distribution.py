@@ -64,7 +64,8 @@ class VarDistributed:
         vtype: str | None = None,
         endpoint: str | None = None,
     ) -> None:
-        self.origin, self.slice = _struct(origin_var), _struct(slice_var)
+        self.origin = _struct(origin_var)
+        self.slice = _struct(slice_var)
         self.is_slice = not self.equal(self.origin, self.slice) if is_slice is None else is_slice
         self.block_id = 0 if block_id is None else block_id
         self.offset = 0 if offset is None else offset

@@ -112,7 +112,8 @@ class Program:
     @contextlib.contextmanager
     def _with_role(self, role: OpRole, names: Sequence[str] = ()) -> Iterator[None]:
         saved = self._current_role, self._op_role_var
-        self._current_role, self._op_role_var = role, list(names)
+        self._current_role = role
+        self._op_role_var = list(names)
         try:
             yield
         finally:
@@ -218,7 +219,8 @@ class Program:
         """Become `other`, whose blocks are this program's from now on: `adopt` without a copy, for a
         program that nobody else holds.
         """
-        self.blocks, other.blocks = other.blocks, []
+        self.blocks = other.blocks
+        other.blocks = []
         for block in self.blocks:
             block.program = self
         self.current_block_idx = other.current_block_idx
@@ -251,10 +253,8 @@ class Program:
         for source in other.global_block().vars.values():
             var = self.global_block().vars.get(source.name)
             if var is not None:
-                var.is_data, var.need_check_feed = (
-                    var.is_data or source.is_data,
-                    var.need_check_feed or source.need_check_feed,
-                )
+                var.is_data = var.is_data or source.is_data
+                var.need_check_feed = var.need_check_feed or source.need_check_feed
                 var.stop_gradient = var.stop_gradient or source.stop_gradient
 
     def _copy_dist_param_info_from(self, other: Program) -> None:

@@ -109,7 +109,8 @@ def _check_counts(desc: Any) -> None:
 def _read_block(block: Block, desc: Any) -> None:
     if desc.idx != block.idx:
         raise FormatError(f"block {block.idx} calls itself block {desc.idx}")
-    block.parent_idx, block.forward_block_idx = desc.parent_idx, desc.forward_block_idx
+    block.parent_idx = desc.parent_idx
+    block.forward_block_idx = desc.forward_block_idx
     if block.idx == 0 and desc.parent_idx != -1:
         raise FormatError(f"block 0 has block {desc.parent_idx} as its parent")
     for var_desc in desc.vars:
@@ -346,7 +347,8 @@ def _bytes_of(desc: Any, write: Callable[[Any, Any], None], source: Any) -> byte
 
 
 def _write_block(desc: Any, block: Block) -> None:
-    desc.idx, desc.parent_idx = block.idx, block.parent_idx
+    desc.idx = block.idx
+    desc.parent_idx = block.parent_idx
     if block.forward_block_idx >= 0:
         desc.forward_block_idx = block.forward_block_idx
     for var in block.vars.values():
@@ -356,7 +358,8 @@ def _write_block(desc: Any, block: Block) -> None:
 
 
 def _write_variable(desc: Any, var: Variable) -> None:
-    desc.name, desc.persistable = var.name.encode(), var.persistable
+    desc.name = var.name.encode()
+    desc.persistable = var.persistable
     desc.type.type = int(var.type)
     if var.type == VarType.READER:
         for spec in var.reader_specs:

@@ -58,7 +58,8 @@ def target_names(program: Program, targets: Any) -> list[str]:
 
 def needed_ops(ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[str] = ()) -> list[Operator]:
     """The ops that `targets` depend on, given that `feeds` are fed, in order."""
-    wanted, fed = set(targets) - set(feeds), set(feeds)
+    wanted = set(targets) - set(feeds)
+    fed = set(feeds)
     kept: list[Operator] = []
     for op in reversed(ops):
         # feed and fetch ops are put around a program anew for each run or model

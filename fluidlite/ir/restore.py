@@ -76,7 +76,9 @@ def add_operator(
     file lacks get those of the registry.
     """
     op = Operator.__new__(Operator)
-    op.block, op.type, op.where = block, op_type, where
+    op.block = block
+    op.type = op_type
+    op.where = where
     op.inputs, op.outputs = inputs, outputs
     op.attrs = {name: value for name, (_, value) in attrs.items()}
     op.attr_types = {}

@@ -180,7 +180,8 @@ class _TextReader:
     # ------------------------------------------------------------------ variables
     def variable(self, line: _Line, block: Block) -> None:
         """`data img: float32[-1, 784] lod_level=1`."""
-        keyword, name = line.name(), line.name()
+        keyword = line.name()
+        name = line.name()
         line.need(":")
         kind, dtype, shape, specs = self.declared_type(line)
         flags = self.flags(line)

@@ -177,7 +177,8 @@ class Variable:
 
     def set_spec(self, spec: Spec) -> None:
         """Set shape, dtype, level of detail and kind to those that a shape rule found."""
-        self._shape, self._dtype = tuple(spec.shape), spec.dtype
+        self._shape = tuple(spec.shape)
+        self._dtype = spec.dtype
         if spec.lod_level is not None:
             self._lod_level = spec.lod_level
         if self.type == VarType.LOD_TENSOR:
@@ -192,12 +193,12 @@ class Variable:
     def _get_info(self, key: str) -> Any:
         return self._info.get(key)
 
-    numpy, set_value, detach = _dygraph("numpy"), _dygraph("set_value"), _dygraph("detach")
-    backward, gradient, clear_gradient = (
-        _dygraph("backward"),
-        _dygraph("gradient"),
-        _dygraph("clear_gradient"),
-    )
+    numpy = _dygraph("numpy")
+    set_value = _dygraph("set_value")
+    detach = _dygraph("detach")
+    backward = _dygraph("backward")
+    gradient = _dygraph("gradient")
+    clear_gradient = _dygraph("clear_gradient")
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """This variable's declaration, as it stands in the text of a program."""

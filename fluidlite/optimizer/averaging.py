@@ -69,7 +69,8 @@ def _restore_program(pairs: list[tuple[Any, Variable]]) -> Program:
     block = program.global_block()
     with program_guard(main_program=program):
         for param, kept in pairs:
-            source, target = block._clone_variable(kept), block._clone_variable(param)
+            source = block._clone_variable(kept)
+            target = block._clone_variable(param)
             assign(input=source, output=target)
             target.shape = (0,)  # what Paddle finds for an output whose input says no shape
     return program
@@ -123,7 +124,8 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
         )
 
     def _add_average_apply_op(self, block: Block, pair: tuple[Any, Variable]) -> None:
-        param, kept = block._clone_variable(pair[0]), block._clone_variable(pair[1])
+        param = block._clone_variable(pair[0])
+        kept = block._clone_variable(pair[1])
         held = {
             name: block._clone_variable(self._get_accumulator(name, pair[0]))
             for name in ("sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates")
@@ -132,7 +134,8 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
         count = sums([held["num_accumulates"], held["old_num_accumulates"]])
         total = sums([held["sum_1"], held["sum_2"], held["sum_3"]])
         dtype = "float32" if self._dtype is None else self._dtype
-        count, total = cast(x=count, dtype=dtype), cast(x=total, dtype=dtype)
+        count = cast(x=count, dtype=dtype)
+        total = cast(x=total, dtype=dtype)
         block.append_op(type="elementwise_div", inputs={"X": total, "Y": count}, outputs={"Out": param})
 
 
@@ -203,7 +206,8 @@ class ExponentialMovingAverage(_Swap):
         return program
 
     def _write_apply(self, block: Block, pair: tuple[Any, Variable], step: Any, missing: Any) -> None:
-        param, kept = block._clone_variable(pair[0]), block._clone_variable(pair[1])
+        param = block._clone_variable(pair[0])
+        kept = block._clone_variable(pair[1])
         average: Any = block._clone_variable(self._ema_vars[pair[0].name])
         assign(input=param, output=kept)
         with Switch() as switch, switch.case(step > 0):

@@ -46,7 +46,8 @@ class LookaheadOptimizer:
     def minimize(self, loss: Variable, startup_program: Program | None = None) -> Any:
         """The inner optimizer's `minimize`, and the ops of the slow parameters."""
         result = self.inner_optimizer.minimize(loss, startup_program=startup_program)
-        main, startup = loss.block, (startup_program or default_startup_program()).global_block()
+        main = loss.block
+        startup = (startup_program or default_startup_program()).global_block()
         pairs = [(param, _slow(param, main, startup)) for param in main.all_parameters()]
         with program_guard(main.program, startup.program):
             k = create_global_var(

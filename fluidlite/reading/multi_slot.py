@@ -115,7 +115,9 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
     """The samples of a text."""
     lines = _lines(text)
     numbers = _numbers(text, lines, path)
-    first, ends, fields = lines.first, lines.ends, []
+    first = lines.first
+    ends = lines.ends
+    fields = []
     place = first
     for kind in kinds:
         _check(place < ends, lines, path, f"it has fewer than {len(kinds)} fields")

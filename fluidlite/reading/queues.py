@@ -142,7 +142,8 @@ class _Running:
     """The number of threads that still fill a queue."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._lock = count, threading.Lock()
+        self._count = count
+        self._lock = threading.Lock()
 
     def end(self) -> bool:
         """One fewer; whether it was the last."""
@@ -230,7 +231,9 @@ class QueueReader:
     """
 
     def __init__(self, queue: BlockingQueue, specs: Sequence[Spec] = (), checks: Sequence[bool] = ()) -> None:
-        self.queue, self.specs, self.checks = queue, specs, checks
+        self.queue = queue
+        self.specs = specs
+        self.checks = checks
 
     def read_next(self) -> list[LoDTensor]:
         """The next batch; EOFException at the end."""

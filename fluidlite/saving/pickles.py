@@ -219,7 +219,8 @@ class _Machine:
 
     def set_item(self, argument: Any) -> None:
         """Put one key and value into the dict below them."""
-        value, key = self.stack.pop(), self.stack.pop()
+        value = self.stack.pop()
+        key = self.stack.pop()
         self.set_items([key, value])
 
     def dict(self, argument: Any) -> None:
@@ -231,7 +232,8 @@ class _Machine:
     def global_name(self, argument: Any) -> None:
         """A name, here or in two strings on the stack."""
         if argument is None:
-            name, module = _text(self.stack.pop()), _text(self.stack.pop())
+            name = _text(self.stack.pop())
+            module = _text(self.stack.pop())
             argument = f"{module} {name}"
         if argument not in _CALLS and argument != "numpy ndarray":
             raise FormatError(f"it wants {argument[:100].replace(' ', '.')!r}, which is no part of an array")
@@ -239,7 +241,8 @@ class _Machine:
 
     def reduce(self, argument: Any) -> None:
         """A part of an array from its arguments."""
-        arguments, function = self.stack.pop(), self.stack.pop()
+        arguments = self.stack.pop()
+        function = self.stack.pop()
         if (
             not isinstance(function, _Global)
             or not isinstance(arguments, tuple)
@@ -269,7 +272,9 @@ def _nothing(machine: _Machine, argument: Any) -> None:
     """Skip PROTO and FRAME: neither the version nor the frames of the pickle are needed."""
 
 
-_BYTE, _WORD, _LONG = _fixed("<B"), _fixed("<I"), _fixed("<Q")
+_BYTE = _fixed("<B")
+_WORD = _fixed("<I")
+_LONG = _fixed("<Q")
 _OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, Any], None]]] = {
     b"\x80": (_BYTE, _nothing),
     b"\x95": (_LONG, _nothing),

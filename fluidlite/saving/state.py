@@ -33,7 +33,9 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]
 
-_PARAMS, _OPTIMIZER, _MODEL = ".pdparams", ".pdopt", ".pdmodel"
+_PARAMS = ".pdparams"
+_OPTIMIZER = ".pdopt"
+_MODEL = ".pdmodel"
 
 
 def save(program: Program, model_path: str) -> None:
@@ -220,7 +222,8 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
             raise AssertionError(f"Variable [ {var.name} ] Not found, Please make sure run startup program")
         if var.name not in state_dict:
             continue
-        old, new = held.value.array, np.asarray(state_dict[var.name])
+        old = held.value.array
+        new = np.asarray(state_dict[var.name])
         for what, mine, theirs in (
             ("shape", tuple(old.shape), new.shape),
             ("data type", old.dtype, new.dtype),

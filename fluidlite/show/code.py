@@ -63,7 +63,8 @@ def _slots(slots: dict[str, list[str]]) -> str:
 
 
 def _attr(op: Operator, name: str) -> Any:
-    value, kind = op.attr(name), op.attr_type(name)
+    value = op.attr(name)
+    kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block[{value.idx}]"
     return f"blocks[{', '.join(str(block.idx) for block in value)}]" if kind == AttrType.BLOCKS else value

@@ -71,7 +71,9 @@ class Baseline:
         """Position among the role's ops -> position here, and the positions of the ops that are the same
         in everything.
         """
-        new, pairs, exact = _ops(role), dict[int, int](), set[int]()
+        new = _ops(role)
+        pairs = dict[int, int]()
+        exact = set[int]()
         for key, mine in zip(_KEYS, self._keys, strict=True):
             _pair(mine, new, pairs, key, shared=key is _purpose)
             exact = set(pairs) if key is _content else exact
@@ -81,7 +83,9 @@ class Baseline:
         """See `diff`."""
         (pairs, exact), new = self.matches(role), _ops(role)
         ordered = _increasing([pairs[index] for index in sorted(pairs)]) if exact else frozenset()
-        gone, edits, taken = sorted(set(range(len(self.ops))) - set(pairs.values())), list[Edit](), 0
+        gone = sorted(set(range(len(self.ops))) - set(pairs.values()))
+        edits = list[Edit]()
+        taken = 0
         for index, op in enumerate(new):
             before = pairs.get(index)
             if before is not None and before in ordered:
@@ -169,7 +173,8 @@ _KEYS: tuple[Callable[[Operator], Hashable], ...] = (_content, _writes, _reads, 
 
 
 def _plain(op: Operator, name: str) -> Any:
-    value, kind = op.attrs[name], op.attr_type(name)
+    value = op.attrs[name]
+    kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block {value.idx}"
     return [f"block {block.idx}" for block in value] if kind == AttrType.BLOCKS else value
@@ -185,7 +190,8 @@ def _increasing(numbers: Sequence[int]) -> frozenset[int]:
         ends[pile : pile + 1] = [number]
         last[pile : pile + 1] = [position]
         previous.append(last[pile - 1] if pile else -1)
-    found, position = [], last[-1] if last else -1
+    found = []
+    position = last[-1] if last else -1
     while position >= 0:
         found.append(numbers[position])
         position = previous[position]
@@ -199,7 +205,8 @@ def _named(names: Sequence[str]) -> str:
 def _changes(old: Operator, new: Operator) -> Iterator[str]:
     for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
         for slot in sorted({*before, *after}):
-            old_names, new_names = before.get(slot, []), after.get(slot, [])
+            old_names = before.get(slot, [])
+            new_names = after.get(slot, [])
             if old_names != new_names:
                 yield f"{slot}: {_named(old_names)} -> {_named(new_names)}"
     for name in sorted({*old.attrs, *new.attrs} - {CALLSTACK_ATTR}):
@@ -222,7 +229,9 @@ def diff_text(edits: Sequence[Edit], colour: bool = False, context: int | None =
     each (None: all of them).
     """
     near = _near(edits, context)
-    lines, block, skipped = list[str](), None, 0
+    lines = list[str]()
+    block = None
+    skipped = 0
     for index, edit in enumerate(edits):
         if index not in near:
             skipped += 1

@@ -259,7 +259,9 @@ class _Marks:
         endpoint: str = "",
         fixed: frozenset[tuple[int, int, str]] = frozenset(),
     ) -> None:
-        self.index, self.endpoint, self.fixed = None if index is None else str(index), endpoint, fixed
+        self.index = None if index is None else str(index)
+        self.endpoint = endpoint
+        self.fixed = fixed
         self.tail = f".trainer_{index}"
 
     def name(self, name: str) -> str:
@@ -304,7 +306,8 @@ def _category(op: Operator) -> str:
 
 
 def _shown(op: Operator, name: str) -> str:
-    value, kind = op.attrs[name], op.attr_type(name)
+    value = op.attrs[name]
+    kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block {value.idx}"
     return ", ".join(f"block {block.idx}" for block in value) if kind == AttrType.BLOCKS else repr(value)

@@ -186,7 +186,8 @@ def _get(data: Any, key: str, kind: type | tuple[type, ...], default: Any = None
 
 
 def _read_block(block: Block, data: Any) -> None:
-    block.parent_idx, block.forward_block_idx = _get(data, "parent", int), _get(data, "forward", int, -1)
+    block.parent_idx = _get(data, "parent", int)
+    block.forward_block_idx = _get(data, "forward", int, -1)
     for item in _get(data, "vars", list):
         _read_variable(block, item)
     for item in _get(data, "ops", list):

@@ -30,7 +30,9 @@ class RecycledArrays:
     """
 
     def __init__(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> None:
-        self.xp, self.shape, self.dtype = xp, shape, dtype
+        self.xp = xp
+        self.shape = shape
+        self.dtype = dtype
         self.made: list[Any] = []
         self.next = 0
 

@@ -71,7 +71,9 @@ class ValueReader:
     """
 
     def __init__(self, stream: BinaryIO, size: int, name: str) -> None:
-        self.stream, self.left, self.name = stream, size, name
+        self.stream = stream
+        self.left = size
+        self.name = name
 
     @classmethod
     @contextlib.contextmanager

@@ -89,7 +89,9 @@ class _Flow:
         initial: Collection[str],
         fed: Collection[str],
     ) -> None:
-        self.found, self.role, self.label = found, role, label
+        self.found = found
+        self.role = role
+        self.label = label
         self.initial, self.fed = initial, fed
         # Servers of large jobs read a thousand gradients of each parameter: these need no further look
         self.given = set(initial).union(fed).intersection(program.global_block().vars)

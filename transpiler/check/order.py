@@ -131,7 +131,8 @@ def _check_around_barriers(found: Findings, trainer: TrainerFacts) -> None:
     numbers: dict[str, int] = {}
     for site in trainer.barriers:
         numbers.setdefault(site.op.type, site.number)
-    first, last = numbers.get("send_barrier"), numbers.get("fetch_barrier")
+    first = numbers.get("send_barrier")
+    last = numbers.get("fetch_barrier")
     for piece in trainer.sent:
         if first is not None and piece.site.number > first:
             found.add(

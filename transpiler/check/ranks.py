@@ -88,10 +88,12 @@ def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> No
 
 # ---------------------------------------------------------------------- rings
 def _check_communicators(found: Findings, rank: RankReading, count: int) -> None:
-    index, endpoint = rank.role.index, rank.role.endpoint
+    index = rank.role.index
+    endpoint = rank.role.endpoint
     seen: dict[int, Site] = {}
     for site in rank.startup:
-        attrs, kind = site.op.attrs, site.op.type
+        attrs = site.op.attrs
+        kind = site.op.type
         if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
             found.add(
                 "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"
@@ -235,7 +237,8 @@ def _differences(here: Operator, there: Operator) -> Iterator[tuple[str, object,
         if here.attrs.get(name) != there.attrs.get(name):
             yield name, here.attrs.get(name), there.attrs.get(name)
     for one, two in zip(here.input_arg_names, there.input_arg_names, strict=False):
-        var, other = declared(here.block, one), declared(there.block, two)
+        var = declared(here.block, one)
+        other = declared(there.block, two)
         if var is not None and other is not None:
             if var.shape != other.shape:
                 yield f"the shape of {one!r}", list(var.shape), list(other.shape)
@@ -271,7 +274,8 @@ def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
     local = not gradients.keys() & reduced.keys()
     wanted = [param for param in rank.params if not _distributed(rank, param)] if local else list(gradients)
     for name in wanted:
-        sites, times = reduced.get(name, []), 1 if local else rank.passes[name]
+        sites = reduced.get(name, [])
+        times = 1 if local else rank.passes[name]
         if len(sites) != times:
             found.add(
                 "reduce",

@@ -171,8 +171,10 @@ def _sent(site: Site) -> list[LinkedVariable] | None:
     With `sections` the op itself cuts its one variable into rows; one variable and many endpoints means a
     copy to each.
     """
-    op, names = site.op, site.op.inputs["X"]
-    endpoints, sections = _endpoints(op), [int(rows) for rows in op.attrs.get("sections", ())]
+    op = site.op
+    names = site.op.inputs["X"]
+    endpoints = _endpoints(op)
+    sections = [int(rows) for rows in op.attrs.get("sections", ())]
     remote = [str(name) for name in op.attrs.get("send_varnames", ())]
     if len(remote) > 1:
         if not len(remote) == len(endpoints) == len(sections) or len(names) != 1:
@@ -192,7 +194,8 @@ def _received(site: Site) -> list[LinkedVariable] | None:
     """The variables of a recv op, with the servers that have them; with `recv_varnames` the op itself joins
     the pieces into its one variable.
     """
-    op, names = site.op, site.op.outputs.get("Out", [])
+    op = site.op
+    names = site.op.outputs.get("Out", [])
     joined = [str(name) for name in op.attrs.get("recv_varnames", ())]
     if joined and joined != names:
         if len(names) != 1 or len(joined) != len(_endpoints(op)):

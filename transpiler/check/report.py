@@ -114,7 +114,10 @@ class _Check:
     """One run of the check."""
 
     def __init__(self, programs: Mapping[JobRole, Programs], count: int, job: Job | None) -> None:
-        self.found, self.programs, self.count, self.job = Findings(), programs, count, job
+        self.found = Findings()
+        self.programs = programs
+        self.count = count
+        self.job = job
         self.trainers = [read_trainer(role, programs[role]) for role in programs if role.kind == "trainer"]
         self.servers = self.listening()
         self.pieces = 0
@@ -169,7 +172,8 @@ class _Check:
 
     def check_trainer_flow(self, trainer: TrainerFacts) -> None:
         """Definition before use in a trainer's programs."""
-        program, startup = trainer.programs.main, trainer.programs.startup
+        program = trainer.programs.main
+        startup = trainer.programs.startup
         check_flow(self.found, trainer.role, "startup", startup, (), trainer.local)
         # What the original job lacks too (a variable fed, or set through the scope) is the user's to give
         fed = (

@@ -144,7 +144,8 @@ def _check_pairing(cluster: Cluster, trainer: TrainerFacts) -> None:
         back = None if param is None else fetched.get((param, piece.endpoint))
         if server is None or back is None or not (piece.site.op.role_vars and back.site.op.role_vars):
             continue
-        wanted, found = piece.site.op.role_vars[0], back.site.op.role_vars[0]
+        wanted = piece.site.op.role_vars[0]
+        found = back.site.op.role_vars[0]
         if wanted != found:
             cluster.found.add(
                 "pairing",

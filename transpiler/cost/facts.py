@@ -184,14 +184,16 @@ def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
 
 def _mul(op: Operator, sizes: Sizes) -> int:
     """2 x rows x depth x columns of the matrices that X and Y are flattened to."""
-    x, y = _shape(op, "X", sizes), _shape(op, "Y", sizes)
+    x = _shape(op, "X", sizes)
+    y = _shape(op, "Y", sizes)
     columns = math.prod(y[int(op.attrs.get("y_num_col_dims", 1)) :])
     return 2 * math.prod(x) * columns
 
 
 def _matmul(op: Operator, sizes: Sizes) -> int:
     """2 x elements of X x columns of Y, once for each matrix of the larger stack."""
-    x, y = _shape(op, "X", sizes), _shape(op, "Y", sizes)
+    x = _shape(op, "X", sizes)
+    y = _shape(op, "Y", sizes)
     if len(x) < 2 or len(y) < 2:
         return 2 * max(math.prod(x), math.prod(y))
     depth, rows = (x[-2], x[-1]) if op.attrs.get("transpose_X", op.attrs.get("trans_x")) else (x[-1], x[-2])

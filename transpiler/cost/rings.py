@@ -98,6 +98,7 @@ def cost_of_ranks(case: CostCase, main: Program, count: int, load: Load, kept: i
     )
     links: Sequence[Traffic] = ()
     if count > 1:
-        first, second = JobRole(TRAINER, 0).name, JobRole(TRAINER, 1).name
+        first = JobRole(TRAINER, 0).name
+        second = JobRole(TRAINER, 1).name
         links = (Traffic(first, second, load.out, load.messages),)
     return StepCost(case.compute_s + port_s, row.role, tuple(links), (row,))

@@ -92,7 +92,8 @@ class ServerCosts:
     def cost(self, trainer: Program) -> StepCost:
         """The cost of one step; `trainer` is the main program of a trainer."""
         mine = total(self.loads.values())
-        first, servers = self._trainers(trainer, mine), self._servers()
+        first = self._trainers(trainer, mine)
+        servers = self._servers()
         busy_on_links = {row.role: row.seconds for row in servers}
         busy_on_links[first.role] = first.seconds - self.case.compute_s
         order = [first.role, *(row.role for row in servers)]
@@ -123,7 +124,8 @@ class ServerCosts:
     def _links(self) -> Iterable[Traffic]:
         trainer = JobRole(TRAINER, 0).name
         for index, endpoint in enumerate(self.endpoints):
-            load, server = self.loads[endpoint], JobRole(PSERVER, index).name
+            load = self.loads[endpoint]
+            server = JobRole(PSERVER, index).name
             yield Traffic(trainer, server, load.out, load.messages)
             yield Traffic(server, trainer, load.into, load.messages)
 

@@ -411,7 +411,8 @@ def _split_readers(program: Program) -> tuple[Program | None, Program]:
     made = [op for op in program.global_block().ops if _makes_reader(program, op)]
     if not made:
         return None, program
-    makers, rest = program.clone(), program.clone()
+    makers = program.clone()
+    rest = program.clone()
     for new, keep in ((makers, True), (rest, False)):
         block = new.global_block()
         block.remove_ops([op for op in block.ops if _makes_reader(new, op) != keep])

@@ -154,7 +154,9 @@ class Job:
         endpoints: tuple[str, ...],
         config: DistributeTranspilerConfig,
     ) -> None:
-        self.main, self.startup, self.mode = main, startup, mode
+        self.main = main
+        self.startup = startup
+        self.mode = mode
         self.trainers, self.endpoints = trainers, endpoints
         self.config = mode.configured(config)
         self._made: dict[JobRole, Programs] = {}

@@ -42,7 +42,8 @@ class Nccl2(RankMode):
     def programs(self, job: Job, role: JobRole) -> Programs:
         """A copy of the main program that knows the trainers, and the startup program with ids."""
         check_programs(job.main, job.startup)
-        main, rank = job.main.clone(), RingMember(role.index, job.endpoints)
+        main = job.main.clone()
+        rank = RingMember(role.index, job.endpoints)
         _describe(main, rank, _communicators(job.config))
         return Programs(main, self._startup(job.startup, rank, job.config))
 
@@ -57,7 +58,8 @@ class Nccl2(RankMode):
 
     def trainer(self, job: Job, index: int) -> tuple[Program, list[Program]]:
         """The programs with the runtime's reductions as ops, and another one that joins the rings."""
-        made, communicators = job.trainer(index), _communicators(job.config)
+        made = job.trainer(index)
+        communicators = _communicators(job.config)
         group = communicators.group if communicators.hierarchical else 0
         reduced = reduce_over_trainers(made.main, Trainers(index, job.trainers, communicators.count, group))
         return reduced.main, [made.startup, reduced.startup]

@@ -67,7 +67,9 @@ class RankClaim:
         another endpoint than `current`.
         """
         known = parse_endpoints(self.endpoints, endpoints_name)
-        index, current, text = self.index, self.current, ",".join(known)
+        index = self.index
+        current = self.current
+        text = ",".join(known)
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(known):
             raise TranspilerError(
                 f"{index_name} is {index!r}, but must be between 0 and {len(known) - 1} for the {len(known)} "

@@ -59,7 +59,8 @@ def is_distributed(block: Block, name: str) -> bool:
 
 def update_of(op: Operator) -> tuple[str, str] | None:
     """(parameter, gradient) of an optimizer's update op."""
-    param, grad = op.inputs.get("Param"), op.inputs.get("Grad")
+    param = op.inputs.get("Param")
+    grad = op.inputs.get("Grad")
     return (param[0], grad[0]) if param and grad else None
 
 

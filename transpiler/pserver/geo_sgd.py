@@ -135,7 +135,8 @@ def make_geo_trainer(placement: Placement, startup: Program, trainer: int) -> Pr
     """The programs of trainer number `trainer`: the whole step, then the ids of sparse tables for the
     communicator.
     """
-    main, first = placement.training.program.clone(), startup.clone()
+    main = placement.training.program.clone()
+    first = startup.clone()
     _declare_changes(placement, main.global_block())
     for op in main.global_block().ops:
         if op.type == "lookup_table":
@@ -157,7 +158,8 @@ def _declare_changes(placement: Placement, block: Block) -> None:
     slice.
     """
     for param, pieces in placement.by_param.items():
-        whole, gradient = block.var(param), block._var_recursive(placement.updates[param].grad)
+        whole = block.var(param)
+        gradient = block._var_recursive(placement.updates[param].grad)
         declare_like(block, gradient, change_name(param), whole.shape, persistable=False)
         for piece in pieces if len(pieces) > 1 else ():
             declare_like(block, whole, piece.param_name, piece.shape, persistable=False)
@@ -216,8 +218,10 @@ def make_geo_server(
 
 def _add_up(placement: Placement, piece: Slice, program: Program) -> None:
     """Declare a slice and its change, and add the one to the other in a block of its own."""
-    block, origin = program.global_block(), placement.training.program.global_block()
-    name, change = piece.param_name, change_name(piece.param_name)
+    block = program.global_block()
+    origin = placement.training.program.global_block()
+    name = piece.param_name
+    change = change_name(piece.param_name)
     declare_like(block, origin.var(piece.param), name, piece.shape)
     gradient = origin._var_recursive(piece.grad)
     arriving = declare_like(block, gradient, change, piece.shape, persistable=False)

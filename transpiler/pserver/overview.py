@@ -46,7 +46,8 @@ def _accumulators(placement: Placement, param: str) -> list[str]:
     """The persistable variables that the update of a parameter reads and writes, apart from it and its
     gradient.
     """
-    update, block = placement.updates[param], placement.training.program.global_block()
+    update = placement.updates[param]
+    block = placement.training.program.global_block()
     written = {name for op in update.ops for name in op.output_arg_names}
     names = dict.fromkeys(name for slot in sorted(update.step.inputs) for name in update.step.inputs[slot])
     return [
@@ -58,7 +59,8 @@ def _accumulators(placement: Placement, param: str) -> list[str]:
 
 def _add(found: VarsDistributed, placement: Placement, name: str, piece: Slice, kind: str) -> None:
     block = placement.training.program.global_block()
-    var, whole = block._var_recursive(name), block._var_recursive(piece.param).shape
+    var = block._var_recursive(name)
+    whole = block._var_recursive(piece.param).shape
     origin = VarStruct(name, var.shape, var.dtype, var.type, var.lod_level, var.persistable)
     cut = piece.count > 1 and var.shape == whole
     mine = name if name != piece.param else piece.param_name

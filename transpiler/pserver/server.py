@@ -142,7 +142,8 @@ class _Server:
     # ------------------------------------------------------------------ one slice
     def update_block(self, update: ParameterUpdate, parent: int) -> Block:
         """Merge the trainers' gradients, then update."""
-        block, piece = self.new_block(parent), self.held[update.param]
+        block = self.new_block(parent)
+        piece = self.held[update.param]
         if self.placement.sync_mode or self.placement.suffixed:
             self.merge(block, piece, update)
         names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
@@ -287,7 +288,8 @@ def make_server_startup(placement: Placement, endpoint: str, main: Program, star
     """
     program = Program()
     program._seed, program._is_start_up_program_ = startup._seed, True
-    block, held = program.global_block(), placement.by_endpoint[endpoint]
+    block = program.global_block()
+    held = placement.by_endpoint[endpoint]
     source = startup
     if placement.counter is not None:
         source = startup.clone()
@@ -324,7 +326,8 @@ def _keep_rows(op: Operator, piece: Slice) -> None:
     width = 1
     for dim in piece.shape[1:]:
         width *= dim
-    first, last = piece.first_row * width, (piece.first_row + piece.shape[0]) * width
+    first = piece.first_row * width
+    last = (piece.first_row + piece.shape[0]) * width
     for name in ("fp32_values", "int32_values", "int64_values", "bool_values"):
         if op.attrs.get(name):
             op.attrs[name] = op.attrs[name][first:last]

@@ -13,7 +13,9 @@ class VarBlock:
     """One piece as fluid writes it: `name:index:elements`."""
 
     def __init__(self, varname: str, offset: int, size: int) -> None:
-        self.varname, self.offset, self.size = varname, offset, size
+        self.varname = varname
+        self.offset = offset
+        self.size = size
 
     def __str__(self) -> str:
         return f"{self.varname}:{self.offset}:{self.size}"
@@ -25,7 +27,8 @@ def rows_of_pieces(shape: Sequence[int], count: int, min_block_size: int) -> lis
 
     A row is `shape[1:]`; a vector's rows are its elements.
     """
-    size, width = math.prod(shape), math.prod(shape[1:])
+    size = math.prod(shape)
+    width = math.prod(shape[1:])
     wanted = max(1, min(count, size // max(min_block_size, 1)))
     rows = math.ceil(math.ceil(size / wanted) / width) if size else 0
     if not rows:

@@ -32,7 +32,8 @@ __all__ = ["Controls", "make_trainer", "receive_at_start"]
 @without_collector()
 def make_trainer(placement: Placement, startup: Program, trainer: int) -> Programs:
     """The programs of trainer number `trainer`."""
-    main, first = placement.training.program.clone(), startup.clone()
+    main = placement.training.program.clone()
+    first = startup.clone()
     rename_variables(main, placement.renames(trainer))
     editor = _Trainer(placement, main, trainer)
     editor.send_and_receive()
@@ -48,7 +49,8 @@ class Controls:
     """Variables that hold nothing: an op that reads one runs after the op that writes it."""
 
     def __init__(self, block: Block) -> None:
-        self.block, self.numbers = block, itertools.count()
+        self.block = block
+        self.numbers = itertools.count()
 
     def make(self) -> Variable:
         """A new one."""
@@ -128,8 +130,10 @@ class _Trainer:
 
     def send(self, param: str, done: Variable, writers: dict[str, Operator]) -> None:
         """Cut a gradient up, where it has slices, and send it, right after the op that makes it."""
-        pieces, name = self.placement.by_param[param], self.grad_name(param)
-        gradient, anchor = self.block.var(name), writers[name]
+        pieces = self.placement.by_param[param]
+        name = self.grad_name(param)
+        gradient = self.block.var(name)
+        anchor = writers[name]
         names = [self.placement.sent_name(piece, self.trainer) for piece in pieces]
         parts = _declare_slices(
             self.block, pieces, [self.placement.local_name(piece, self.trainer) for piece in pieces], gradient
@@ -268,7 +272,8 @@ def count_at_start(placement: Placement, startup: Program) -> None:
 
 def _drop_updates(placement: Placement, main: Program, startup: Program) -> None:
     """Take the updates, their schedule, and the variables that only they need out of both programs."""
-    block, first = main.global_block(), startup.global_block()
+    block = main.global_block()
+    first = startup.global_block()
     updating = [op for op in block.ops if is_updating(op)]
     spoken_of = {name for op in updating for name in op.role_vars}
     state = {name for op in updating for name in op.input_arg_names if name not in spoken_of}

@@ -82,7 +82,8 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
     edits, rings = Insertions(block), trainers.rings
     flat = [op for op in block.ops if op.type in ALL_REDUCES]
     for op in flat:
-        name, ring = op.input("X")[0], op.attrs["ring_id"]
+        name = op.input("X")[0]
+        ring = op.attrs["ring_id"]
         here: dict[str, Any] = {"inputs": {"X": name}, "outputs": {"Out": name}, "role": OpRole.Backward}
         edits.before(op, "c_reduce_sum", **here, ring_id=rings + ring, root_id=0)
         if trainers.leads:

@@ -118,7 +118,9 @@ class TrainerCommunicator:
     def start(self, session: Session) -> None:
         """Work for `session` from now on; CommunicatorError where another communicator does."""
         session.run_communicator(self)
-        self.session_or_none, self.running, self.pace = session, True, session.pace
+        self.session_or_none = session
+        self.running = True
+        self.pace = session.pace
         if self.pace is Pace.THREADS:
             self.threads = [
                 threading.Thread(
@@ -335,7 +337,8 @@ class AsyncCommunicator(TrainerCommunicator):
         """Write the parameters that came last into the scope, where their `recv` has not taken them over."""
         with self.changed:
             for key in [key for key in self.fetched if self.taken.get(key) != self.version]:
-                names, parts = self.receives[key].output("Out"), self.fetched[key]
+                names = self.receives[key].output("Out")
+                parts = self.fetched[key]
                 values = parts if len(parts) == len(names) else [np.concatenate(parts)]
                 for name, value in zip(names, values, strict=True):
                     _write(scope, name, value)

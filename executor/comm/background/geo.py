@@ -97,7 +97,9 @@ class GeoCommunicator(TrainerCommunicator):
             raise ValueError(
                 f"geo-SGD needs at least one trainer and one step between pushes, not {trainers} and {every}"
             )
-        self.pushed, self.trainers, self.every = list(pushed), trainers, every
+        self.pushed = list(pushed)
+        self.trainers = trainers
+        self.every = every
         self.known: dict[str, Any] = {}
         self.touched: dict[str, list[Any]] = {item.name: [] for item in pushed if item.sparse}
         self.steps = 0
@@ -166,7 +168,8 @@ class GeoCommunicator(TrainerCommunicator):
 
     def change_of(self, item: Pushed) -> Any:
         """(x - o) / n of a parameter, or of the rows of a table that were looked up; o is moved by it."""
-        now, known = self.array(item.name), self.known[item.name]
+        now = self.array(item.name)
+        known = self.known[item.name]
         share = known.dtype.type(self.trainers)
         if not item.sparse:
             change = (now - known) / share
@@ -186,9 +189,11 @@ class GeoCommunicator(TrainerCommunicator):
             found, self.found = self.found, None
         # without the lock: parameters belong to the trainer's thread
         for name, value in (found or {}).items():
-            now, known = self.array(name), self.known[name]
+            now = self.array(name)
+            known = self.known[name]
             if isinstance(value, SelectedRows):
-                ids, rows = where_lies(now, value.ids), where_lies(now, value.array)
+                ids = where_lies(now, value.ids)
+                rows = where_lies(now, value.array)
                 now[ids] += rows - known[ids]
                 known[ids] = rows
             else:

@@ -42,7 +42,8 @@ class Route:
 
 def routes_of(op: Operator) -> list[Route]:
     """The routes of the inputs of a `send`."""
-    inputs, places = op.input("X"), op.attrs["epmap"]
+    inputs = op.input("X")
+    places = op.attrs["epmap"]
     names = op.attrs["send_varnames"] or inputs
     if op.attrs["merge_add"]:
         return [Route(names[0], tuple((names[0], place) for place in places), counts=True)]

@@ -206,7 +206,9 @@ class LocalRole:
     """A thread of the network, under its role's name. `doing` says what it does, such as " in op 'recv'"."""
 
     def __init__(self, network: LocalNetwork, name: str, doing: Callable[[], str]) -> None:
-        self.network, self.name, self._doing = network, name, doing
+        self.network = network
+        self.name = name
+        self._doing = doing
         self.reductions: list[Any] = []  # of all rings, to which this role has not given its share yet
         network.enter(name)
 

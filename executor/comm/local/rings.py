@@ -37,7 +37,9 @@ class LocalRing(HostRing):
 
     def __init__(self, role: LocalRole, key: Hashable, ring_id: int, rank: int, size: int) -> None:
         super().__init__(ring_id, rank, size)
-        self.role, self.network, self.key = role, role.network, key
+        self.role = role
+        self.network = role.network
+        self.key = key
         self._count = 0
 
     # ------------------------------------------------------------------ collective calls
@@ -108,7 +110,10 @@ class _LocalReduction:
     """An all-reduce that this rank has started."""
 
     def __init__(self, ring: LocalRing, rendezvous: _RingRendezvous, reduce_op: str, text: str) -> None:
-        self.ring, self.rendezvous, self.reduce_op, self.text = ring, rendezvous, reduce_op, text
+        self.ring = ring
+        self.rendezvous = rendezvous
+        self.reduce_op = reduce_op
+        self.text = text
         self.shared = False
         ring.role.reductions.append(self)
 
@@ -138,7 +143,8 @@ class _LocalReduction:
         """Return once every element of the target is there. Others may wait for another reduction first:
         they get this rank's share of it meanwhile.
         """
-        ring, started = self.ring, self.ring.role.reductions
+        ring = self.ring
+        started = self.ring.role.reductions
         while not self.is_done():
             for other in [other for other in started if other.is_ready()]:
                 other.share()

@@ -50,7 +50,8 @@ class LocalSession(Session):
     # ------------------------------------------------------------------ rings
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
         """The name of a ring of these members, which rank 0 makes; the others wait for it."""
-        names, key = self.network.ring_names, tuple(members)
+        names = self.network.ring_names
+        key = tuple(members)
         with self.network.changed:
             if rank == 0:
                 name = make()
@@ -120,12 +121,15 @@ class LocalServerLink(ServerLink):
     takes_signals = False
 
     def __init__(self, role: LocalRole, endpoint: str) -> None:
-        self.role, self.network, self.endpoint = role, role.network, endpoint
+        self.role = role
+        self.network = role.network
+        self.endpoint = endpoint
         self._interrupted = ""
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         """The next message to this server; the error of a deadlock where none can come."""
-        inbox, network = self.network.inbox[self.endpoint], self.network
+        inbox = self.network.inbox[self.endpoint]
+        network = self.network
 
         def ready() -> bool:
             return bool(inbox or self._interrupted)

@@ -32,7 +32,9 @@ class MpiChannel:
     """Messages between two processes; `comm` is the communicator that they travel on."""
 
     def __init__(self, mpi: Any, comm: Any, waiter: Waiter) -> None:
-        self.mpi, self.comm, self.waiter = mpi, comm, waiter
+        self.mpi = mpi
+        self.comm = comm
+        self.waiter = waiter
         self.status = mpi.Status()  # of the header that `has_arrived` found
         self._sending = threading.Lock()  # a header and its values follow each other
 
@@ -42,7 +44,8 @@ class MpiChannel:
         arrays = [np.frombuffer(frame, np.uint8) for frame in frames if memoryview(frame).nbytes]
         header = np.frombuffer(head, np.uint8)
         if sum(array.nbytes for array in arrays) <= _SMALL:
-            header, arrays = np.concatenate([header, *arrays]), []
+            header = np.concatenate([header, *arrays])
+            arrays = []
         with self._sending:
             requests = [(self.comm.Isend(header, to, tag), header)]
             requests += [(self.comm.Isend(array, to, tag + 1), array) for array in arrays]

@@ -25,8 +25,12 @@ class PairwiseReduction:
     """
 
     def __init__(self, mpi: Any, comm: Any, source: Any, target: Any, reduce_op: str, tag: int) -> None:
-        self.mpi, self.comm, self.reduce_op, self.tag = mpi, comm, reduce_op, tag
-        self.source, self.target = source.reshape(-1), target.reshape(-1)
+        self.mpi = mpi
+        self.comm = comm
+        self.reduce_op = reduce_op
+        self.tag = tag
+        self.source = source.reshape(-1)
+        self.target = target.reshape(-1)
         self.parts = [part_of(self.source, rank, comm.size) for rank in range(comm.size)]
         self.others = [rank for rank in range(comm.size) if rank != comm.rank]
         self.mine = self.parts[comm.rank]
@@ -45,7 +49,8 @@ class PairwiseReduction:
             return True
         self.is_reduced = True
         self._reduce()
-        tag, mine = self.tag + 1, self.target[self.mine]
+        tag = self.tag + 1
+        mine = self.target[self.mine]
         self.requests = [self.comm.Irecv(self.target[self.parts[rank]], rank, tag) for rank in self.others]
         self.requests += [self.comm.Isend(mine, rank, tag) for rank in self.others]
         return bool(self.mpi.Request.Testall(self.requests))

@@ -34,7 +34,10 @@ class MpiRing(HostRing):
 
     def __init__(self, mpi: Any, comm: Any, ring_id: int, processes: tuple[int, ...], waiter: Waiter) -> None:
         super().__init__(ring_id, comm.rank, comm.size)
-        self.mpi, self.comm, self.waiter, self.processes = mpi, comm, waiter, processes
+        self.mpi = mpi
+        self.comm = comm
+        self.waiter = waiter
+        self.processes = processes
         self._reduce_ops = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN, "prod": mpi.PROD}
         self._calls = 0
         self._open: list[
@@ -165,7 +168,8 @@ class MpiRing(HostRing):
     def receive(self, peer: int) -> Any:
         """The next value from rank `peer`."""
         self.check_peer(peer)
-        comm, process = self.comm, self.processes[peer : peer + 1]
+        comm = self.comm
+        process = self.processes[peer : peer + 1]
 
         def what() -> str:
             return f"rank {peer} of ring {self.ring_id} to send"
@@ -187,7 +191,10 @@ class _MpiReduction:
     """A reduction that was started; the memory that it reads and writes is kept until it is done."""
 
     def __init__(self, ring: MpiRing, request: Any, what: str, memory: tuple[Any, Any]) -> None:
-        self.ring, self.request, self.what, self.memory = ring, request, what, memory
+        self.ring = ring
+        self.request = request
+        self.what = what
+        self.memory = memory
         self.test: Callable[[], bool] = request.Test
 
     def poll(self) -> None:

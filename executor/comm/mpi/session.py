@@ -218,7 +218,8 @@ class MpiSession(Session):
         def what() -> str:
             return f"all of processes {', '.join(map(str, processes))} to join ring {ring_id}"
 
-        mine, theirs = np.array([ring_id, len(processes)], np.int64), np.zeros((len(processes), 2), np.int64)
+        mine = np.array([ring_id, len(processes)], np.int64)
+        theirs = np.zeros((len(processes), 2), np.int64)
         others = [(number, process) for number, process in enumerate(processes) if process != self.world.rank]
         requests = [self.world.Irecv(theirs[number], process, _TOKENS) for number, process in others]
         requests += [self.world.Isend(mine, process, _TOKENS) for _, process in others]
@@ -248,7 +249,8 @@ def _check_entries(found: Any) -> None:
     processes.
     """
     _check_servers(found)
-    size, most = len(found), int(found["ranks"].max())
+    size = len(found)
+    most = int(found["ranks"].max())
     is_one_ring = len(set(found["ring"].tolist())) == 1
     if most > size or (most and is_one_ring and most != size):
         raise CommunicatorError(
@@ -259,7 +261,8 @@ def _check_entries(found: Any) -> None:
 
 def _check_servers(found: Any) -> None:
     """Each server waits for all processes that are none, and no two processes are the same one."""
-    names, trainers = _endpoints(found), found["trainers"].tolist()
+    names = _endpoints(found)
+    trainers = found["trainers"].tolist()
     servers = sum(1 for count in trainers if count)
     for name, wanted in zip(names, trainers, strict=True):
         if wanted and wanted + servers != len(found):

@@ -85,7 +85,9 @@ class Waiter:
     """
 
     def __init__(self, mpi: Any, deadline: float) -> None:
-        self.mpi, self.everybody, self.deadline = mpi, mpi.COMM_WORLD, deadline
+        self.mpi = mpi
+        self.everybody = mpi.COMM_WORLD
+        self.deadline = deadline
         self.rank: int = self.everybody.rank
         self.sent: list[tuple[Any, Any]] = []
         self.wakeup = Wakeup()

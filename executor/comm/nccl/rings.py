@@ -86,7 +86,8 @@ class NcclRing(Ring):
         """Have `call(communicator, stream)` run on the ring's stream, after the work that the current stream
         has been given so far. The memory is kept until the request is waited for.
         """
-        comm, here = self.comm, self.cupy.cuda.get_current_stream()
+        comm = self.comm
+        here = self.cupy.cuda.get_current_stream()
         before, after = (self.cupy.cuda.Event(disable_timing=True) for _ in range(2))
         before.record(here)
         self.stream.wait_event(before)
@@ -135,7 +136,8 @@ class NcclRing(Ring):
         dtype = self.dtype_of(value)
         if not _on_device(value) or dtype is None:
             return self.base.reduce(value, reduce_op, root)
-        source, total = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
+        source = self.cupy.ascontiguousarray(value)
+        total = self.cupy.empty(value.shape, value.dtype)
         self.issue(
             lambda comm, stream: comm.reduce(
                 _pointer(source), _pointer(total), source.size, dtype, self.nccl_op(reduce_op), root, stream
@@ -168,7 +170,8 @@ class NcclRing(Ring):
         self.check_rank(root, "root")
         if not _on_device(value):
             return self.base.broadcast(value, root)
-        source, found = self.cupy.ascontiguousarray(value), self.cupy.empty(value.shape, value.dtype)
+        source = self.cupy.ascontiguousarray(value)
+        found = self.cupy.empty(value.shape, value.dtype)
         self.issue(
             lambda comm, stream: comm.broadcast(
                 _pointer(source), _pointer(found), source.nbytes, self.nccl.NCCL_UINT8, root, stream
@@ -261,7 +264,9 @@ class NcclRequest:
     """Work of the ring's stream; its memory is kept until the plan's stream waits for it."""
 
     def __init__(self, ring: NcclRing, event: Any, memory: tuple[Any, ...]) -> None:
-        self.ring, self.event, self.memory = ring, event, memory
+        self.ring = ring
+        self.event = event
+        self.memory = memory
 
     def poll(self) -> None:
         """Raise NCCL's error where it has failed meanwhile; the device makes progress by itself."""

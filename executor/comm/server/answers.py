@@ -26,7 +26,10 @@ class Answers:
     def __init__(
         self, program: ServerProgram, blocks: BlockRunner, changed: ChangedRows, steps: Callable[[], int]
     ) -> None:
-        self.program, self.blocks, self.changed, self.steps = program, blocks, changed, steps
+        self.program = program
+        self.blocks = blocks
+        self.changed = changed
+        self.steps = steps
         self._by_kind: dict[Kind, Callable[[Message], Any]] = {
             Kind.GET: self._get,
             Kind.WANT: self._value,
@@ -68,7 +71,8 @@ class Answers:
         lookup = self.program.prefetches.get(message.name)
         if lookup is not None:
             return self.blocks.evaluate(lookup, message.name, message.value)
-        table, ids = self._value(message), message.value
+        table = self._value(message)
+        ids = message.value
         if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise CommunicatorError(
                 f"trainer {message.trainer} asks for rows of {message.name!r} without saying which"

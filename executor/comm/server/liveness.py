@@ -47,7 +47,8 @@ class LivenessMonitor:
 
         is_waiting: True if some trainer is at the barrier.
         """
-        now, wait = time.monotonic(), _seconds("FLAGS_rpc_lost_trainer_wait")
+        now = time.monotonic()
+        wait = _seconds("FLAGS_rpc_lost_trainer_wait")
         if not is_waiting or not self.limits_waits:
             self._waiting_since = 0.0
         elif not self._waiting_since:
@@ -62,7 +63,8 @@ class LivenessMonitor:
         return [*self._lost_for_good(), *self._late(missing)]
 
     def _lost_for_good(self) -> Iterator[tuple[int, str]]:
-        now, wait = time.monotonic(), _seconds("FLAGS_rpc_lost_trainer_wait")
+        now = time.monotonic()
+        wait = _seconds("FLAGS_rpc_lost_trainer_wait")
         for trainer, (since, why) in list(self._lost.items()):
             if now - since >= wait:
                 del self._lost[trainer]

@@ -44,7 +44,8 @@ class ServerProgram:
     @classmethod
     def read(cls, op: Operator) -> ServerProgram:
         """From the op's attributes."""
-        attrs, blocks = op.attrs, op.block.program.blocks
+        attrs = op.attrs
+        blocks = op.block.program.blocks
         updates = tuple(attrs["optimize_blocks"])
         of_gradient = _blocks_by_name(attrs["grad_to_block_id"], blocks)
         is_geo = attrs["distributed_mode"] == _GEO

@@ -50,7 +50,9 @@ def decode_state(data: Any) -> tuple[StateValues, dict[str, Any]]:
     try:
         first, *parts = unpack(data)
         head = json.loads(first.tobytes())
-        names, sparse, facts = list(head["names"]), set(head["sparse"]), dict(head["facts"])
+        names = list(head["names"])
+        sparse = set(head["sparse"])
+        facts = dict(head["facts"])
         if len(names) != len(parts):
             raise ValueError(f"{len(names)} names for {len(parts)} variables")
     except (ValueError, KeyError, TypeError, RecursionError, struct.error) as error:

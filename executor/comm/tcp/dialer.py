@@ -51,7 +51,9 @@ class _ServerConnection:
     """
 
     def __init__(self, endpoint: str, stream: Stream, welcome: Welcome) -> None:
-        self.endpoint, self.stream, self.welcome = endpoint, stream, welcome
+        self.endpoint = endpoint
+        self.stream = stream
+        self.welcome = welcome
         self.sending = threading.RLock()
         self.turn = threading.Condition()
         self.is_read = False
@@ -101,7 +103,9 @@ class _ServerConnection:
 
     def resume(self, stream: Stream, welcome: Welcome) -> None:
         """Go on over a new connection: say again what the server has not answered."""
-        self.stream, self.welcome, self.steps_done = stream, welcome, 0
+        self.stream = stream
+        self.welcome = welcome
+        self.steps_done = 0
         for message, question in self.unanswered:
             if question is None or question.answer is None:
                 stream.put(message, own=True)
@@ -117,7 +121,9 @@ class Dialer(TrainerLink):
     """
 
     def __init__(self, deadline: float, key: bytes, patience: float = 0.0) -> None:
-        self.deadline, self.key, self.patience = deadline, key, patience
+        self.deadline = deadline
+        self.key = key
+        self.patience = patience
         self.servers: dict[str, _ServerConnection] = {}
         self._connecting = threading.RLock()
         if hasattr(os, "register_at_fork"):  # not on Windows
@@ -137,7 +143,9 @@ class Dialer(TrainerLink):
 
     def _connect(self, endpoint: str, limit: float) -> tuple[Stream, Welcome]:
         """Reach a server that may not be up yet; CommunicatorError after `limit` seconds."""
-        begin, pause, is_said = time.monotonic(), RETRY[0], False
+        begin = time.monotonic()
+        pause = RETRY[0]
+        is_said = False
         while True:
             try:
                 return self._attempt(endpoint, limit)
@@ -318,7 +326,8 @@ def _cannot_resume(server: _ServerConnection, welcome: Welcome, why: str) -> str
             f"the connection to the server at {endpoint} was cut in the middle of a step ({why}): "
             f"whether it has heard the gradients, nobody knows"
         )
-    before, now = Terms.from_json(server.welcome.terms), Terms.from_json(welcome.terms)
+    before = Terms.from_json(server.welcome.terms)
+    now = Terms.from_json(welcome.terms)
     if before is None or now is None or not now.resumed or not now.synchronous:
         return ""
     done = before.steps + server.steps_done

@@ -35,7 +35,9 @@ _HELLO = struct.Struct(f"<4sH{_NONCE}s")
 _CHALLENGE = struct.Struct(f"<4sH{_NONCE}s{_PROOF_BYTES}s")
 _PROOF = struct.Struct(f"<4s{_PROOF_BYTES}s")
 _VERDICT = struct.Struct("<4s8sI")
-_HELLO_MAGIC, _CHALLENGE_MAGIC, _PROOF_MAGIC = b"FLTH", b"FLTC", b"FLTP"
+_HELLO_MAGIC = b"FLTH"
+_CHALLENGE_MAGIC = b"FLTC"
+_PROOF_MAGIC = b"FLTP"
 _WELCOME_MAGIC, _REFUSED_MAGIC = b"FLTW", b"FLTR"
 _MOST_TERMS = 1 << 26  # bytes
 _KEY_BYTES = 32
@@ -114,7 +116,9 @@ class PendingHandshake:
     """
 
     def __init__(self, sock: socket.socket, key: bytes, welcome: Welcome) -> None:
-        self.sock, self.key, self.welcome = sock, key, welcome
+        self.sock = sock
+        self.key = key
+        self.welcome = welcome
         self.since = time.monotonic()
         self._read = b""  # of the step that comes
         self._theirs = self._mine = b""  # the numbers; no number of ours: nothing has been said

@@ -47,7 +47,10 @@ class Listener(ServerLink):
     def __init__(
         self, endpoint: str, deadline: float, key: bytes, terms: bytes, check: Callable[[Incoming], None]
     ) -> None:
-        self.endpoint, self.deadline, self.key, self.check = endpoint, deadline, key, check
+        self.endpoint = endpoint
+        self.deadline = deadline
+        self.key = key
+        self.check = check
         self.welcome = Welcome(secrets.token_bytes(8), terms)
         self.inbox: deque[tuple[Any, Message]] = deque()
         self.trainers: dict[Stream, int] = {}

@@ -31,7 +31,8 @@ class TcpSession(Session):
     pace = Pace.THREADS
 
     def __init__(self, deadline: float = 180.0, key: bytes | None = None) -> None:
-        self.deadline, self.key = deadline, job_key() if key is None else key
+        self.deadline = deadline
+        self.key = job_key() if key is None else key
         patience = flags.get_flags("FLAGS_rpc_server_wait")["FLAGS_rpc_server_wait"] / 1000.0
         self.dialer = Dialer(deadline, self.key, patience)
         self.listener: Listener | None = None

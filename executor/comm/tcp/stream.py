@@ -72,7 +72,9 @@ class Stream:
     ) -> None:
         prepare(sock, deadline)
         sock.setblocking(False)
-        self.sock, self.deadline, self.check = sock, deadline, check
+        self.sock = sock
+        self.deadline = deadline
+        self.check = check
         self.out: deque[memoryview] = deque()
         self._into: Any = None  # an array that the next value is read into where it fits
         self._stage = memoryview(bytearray(STAGE))
@@ -130,7 +132,8 @@ class Stream:
         if not self._values():
             return None
         incoming, self._incoming = self._incoming, None
-        arrays, self._arrays = self._arrays, (None, None)
+        arrays = self._arrays
+        self._arrays = (None, None)
         assert incoming is not None
         return (incoming.item(*arrays),)
 

@@ -19,7 +19,8 @@ _COMPARISONS = {
 
 @lowering(*_COMPARISONS)
 def _(e: Emitter) -> None:
-    x, y = e.need("X"), e.need("Y")
+    x = e.need("X")
+    y = e.need("Y")
     if x.dtype != y.dtype or len(y.shape or ()) > len(x.shape or ()):
         raise CannotLower("Y is another kind of array")
     right = aligned(e, y, len(x.shape or ()), e.attr("axis"))
@@ -31,7 +32,8 @@ _LOGIC = {"logical_and": "both(x, y)", "logical_or": "either(x, y)", "logical_xo
 
 @lowering(*_LOGIC)
 def _(e: Emitter) -> None:
-    x, y = e.need("X"), e.need("Y")
+    x = e.need("X")
+    y = e.need("Y")
     if x.dtype != np.bool_ or y.dtype != np.bool_ or x.shape != y.shape:
         raise CannotLower("no truth values of one shape")
     e.elementwise(_LOGIC[e.op.type], e.out("Out", x.shape, "bool"), x=x, y=y)

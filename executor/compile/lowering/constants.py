@@ -41,7 +41,9 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if e.op.inputs.get("ScaleTensor"):
         raise CannotLower("ScaleTensor")
-    x, scale, bias = e.need("X"), e.attr("scale"), e.attr("bias")
+    x = e.need("X")
+    scale = e.attr("scale")
+    bias = e.attr("bias")
     if x.dtype is None or x.dtype.kind != "f":
         raise CannotLower("integers")
     out = e.out("Out", x.shape, x.dtype, inplace=True)

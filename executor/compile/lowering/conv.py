@@ -100,7 +100,8 @@ def _shares(e: Emitter, *values: Value) -> int:
 
 @lowering("conv2d", "depthwise_conv2d")
 def _(e: Emitter) -> None:
-    x, w = e.need("Input"), e.need("Filter")
+    x = e.need("Input")
+    w = e.need("Filter")
     geometry = _geometry(e, x, w)
     plan = e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
     e.remember(("conv", x, w, geometry), plan)
@@ -110,7 +111,9 @@ def _(e: Emitter) -> None:
 
 @lowering("conv2d_grad", "depthwise_conv2d_grad")
 def _(e: Emitter) -> None:
-    x, w, d = e.need("Input"), e.need("Filter"), e.need("Output@GRAD")
+    x = e.need("Input")
+    w = e.need("Filter")
+    d = e.need("Output@GRAD")
     geometry = _geometry(e, x, w)
     plan = e.recall(("conv", x, w, geometry))
     reuse = plan is not None
@@ -144,7 +147,9 @@ def _(e: Emitter) -> None:
 
 @lowering("pool2d_grad")
 def _(e: Emitter) -> None:
-    x, pooled, d = e.need("X"), e.need("Out"), e.need("Out@GRAD")
+    x = e.need("X")
+    pooled = e.need("Out")
+    d = e.need("Out@GRAD")
     remembered = e.recall(("pool", x, pooled.name))
     plan = remembered or _pool_plan(e, x)
     out = e.out("X@GRAD", x.shape, x.dtype)

@@ -29,10 +29,13 @@ def _check_fit(left: Value, right: Value) -> None:
 
 @lowering("mul")
 def _(e: Emitter) -> None:
-    x, y = e.need("X"), e.need("Y")
+    x = e.need("X")
+    y = e.need("Y")
     assert x.shape is not None and y.shape is not None
-    rows, cols = e.attr("x_num_col_dims"), e.attr("y_num_col_dims")
-    left, right = matrix(e, x, rows), matrix(e, y, cols)
+    rows = e.attr("x_num_col_dims")
+    cols = e.attr("y_num_col_dims")
+    left = matrix(e, x, rows)
+    right = matrix(e, y, cols)
     _check_fit(left, right)
     out = e.out("Out", x.shape[:rows] + y.shape[cols:], x.dtype)
     e.call("dot", left, right, out=matrix(e, out, rows))
@@ -40,9 +43,13 @@ def _(e: Emitter) -> None:
 
 @lowering("mul_grad")
 def _(e: Emitter) -> None:
-    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
-    rows, cols = e.attr("x_num_col_dims"), e.attr("y_num_col_dims")
-    left, right = matrix(e, x, rows), matrix(e, y, cols)
+    x = e.need("X")
+    y = e.need("Y")
+    d = e.need("Out@GRAD")
+    rows = e.attr("x_num_col_dims")
+    cols = e.attr("y_num_col_dims")
+    left = matrix(e, x, rows)
+    right = matrix(e, y, cols)
     assert left.shape is not None and right.shape is not None
     grad = e.reshape(d, (left.shape[0], right.shape[1]))
     if e.wants("X@GRAD"):
@@ -88,11 +95,15 @@ def _(e: Emitter) -> None:
 
 @lowering("matmul_grad")
 def _(e: Emitter) -> None:
-    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
+    x = e.need("X")
+    y = e.need("Y")
+    d = e.need("Out@GRAD")
     assert x.shape is not None and y.shape is not None and d.shape is not None
     if not _same_batch(x.shape, y.shape) or len(x.shape) < 2:
         raise CannotLower("batches differ")
-    tx, ty, alpha = e.attr("transpose_X"), e.attr("transpose_Y"), e.attr("alpha")
+    tx = e.attr("transpose_X")
+    ty = e.attr("transpose_Y")
+    alpha = e.attr("alpha")
     if e.wants("X@GRAD"):
         out = e.out("X@GRAD", x.shape, x.dtype)
         if tx:

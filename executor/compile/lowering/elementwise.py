@@ -48,7 +48,8 @@ def _expression(e: Emitter) -> str:
 
 @lowering(*BINARY)
 def _(e: Emitter) -> None:
-    x, y = e.need("X"), e.need("Y")
+    x = e.need("X")
+    y = e.need("Y")
     assert x.shape is not None
     if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype or x.dtype is None:
         raise CannotLower("Y has more dimensions")
@@ -74,7 +75,8 @@ def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, 
 
 @lowering("elementwise_add_grad", "elementwise_sub_grad")
 def _(e: Emitter) -> None:
-    d, y = e.need("Out@GRAD"), e.need("Y")
+    d = e.need("Out@GRAD")
+    y = e.need("Y")
     assert d.shape is not None and y.shape is not None
     x = e.x("X") if e.op.inputs.get("X") else None
     if len(y.shape) > len(d.shape) or (x is not None and x.shape != d.shape):
@@ -103,7 +105,9 @@ def _to_y(e: Emitter, d: Value, y: Value, negative: bool = False) -> None:
 
 @lowering("elementwise_mul_grad", "elementwise_div_grad")
 def _(e: Emitter) -> None:
-    x, y, d = e.need("X"), e.need("Y"), e.need("Out@GRAD")
+    x = e.need("X")
+    y = e.need("Y")
+    d = e.need("Out@GRAD")
     assert d.shape is not None and y.shape is not None
     if x.shape != d.shape or len(y.shape) > len(d.shape):
         raise CannotLower("X was broadcast")

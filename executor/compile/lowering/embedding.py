@@ -22,7 +22,8 @@ def _ids(e: Emitter) -> Value:
 
 @lowering("lookup_table", "lookup_table_v2")
 def _(e: Emitter) -> None:
-    table, ids = e.need("W"), e.need("Ids")
+    table = e.need("W")
+    ids = e.need("Ids")
     assert table.shape is not None and ids.shape is not None
     padding = e.attr("padding_idx")
     flat = _ids(e)
@@ -52,7 +53,8 @@ class IdCheck(HostCheck):
 
 @lowering("lookup_table_grad", "lookup_table_v2_grad")
 def _(e: Emitter) -> None:
-    table, d = e.need("W"), e.need("Out@GRAD")
+    table = e.need("W")
+    d = e.need("Out@GRAD")
     assert table.shape is not None
     ids = _ids(e)
     rows = e.reshape(d, (ids.size, table.shape[1]))

@@ -63,7 +63,9 @@ def _is_like(value: Value, other: Value) -> bool:
 
 @lowering("select_output")
 def _(e: Emitter) -> None:
-    x, mask, names = e.need("X"), e.need("Mask"), e.op.outputs["Out"]
+    x = e.need("X")
+    mask = e.need("Mask")
+    names = e.op.outputs["Out"]
     if mask.size != 1 or len(names) != 2 or any(e.builder.newest(name) is not None for name in names):
         raise CannotLower("an output keeps the value that it has")
     outs = tuple(e.local("Out", index, like=x, maybe=True) for index in range(2))

@@ -31,7 +31,8 @@ def _softmax(e: Emitter, x: Value, out: Value) -> Value:
     """out = softmax of the rows of x; returns the row sums of the exponentials (a column)."""
     assert x.shape is not None
     rows, cols = x.shape
-    top, total = e.temp((rows, 1), x.dtype), e.temp((rows, 1), x.dtype)
+    top = e.temp((rows, 1), x.dtype)
+    total = e.temp((rows, 1), x.dtype)
     e.call("maximum.reduce", x, axis=1, keepdims=True, out=top)
     e.call("subtract", x, top, out=out)
     e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
@@ -53,11 +54,14 @@ def _(e: Emitter) -> None:
 
 @lowering("softmax_grad")
 def _(e: Emitter) -> None:
-    out, d = e.need("Out"), e.need("Out@GRAD")
-    y, dy = _rows(e, out, e.attr("axis")), _rows(e, d, e.attr("axis"))
+    out = e.need("Out")
+    d = e.need("Out@GRAD")
+    y = _rows(e, out, e.attr("axis"))
+    dy = _rows(e, d, e.attr("axis"))
     assert y.shape is not None
     rows, cols = y.shape
-    dot, work = e.temp((rows, 1), y.dtype), e.temp(y.shape, y.dtype)
+    dot = e.temp((rows, 1), y.dtype)
+    work = e.temp(y.shape, y.dtype)
     dx = e.reshape(e.out("X@GRAD", out.shape, out.dtype), y.shape)
     e.call("multiply", y, dy, out=work)
     e.call("dot", work, e.constant(np.ones((cols, 1), y.dtype)), out=dot)
@@ -84,11 +88,9 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     found: Labelled | None = e.recall(("labelled", label, cols))
     if found is not None:
         return found
-    index, base, flat = (
-        e.temp((rows,), np.int64),
-        np.arange(rows, dtype=np.int64) * cols,
-        e.reshape(label, (rows,)),
-    )
+    index = e.temp((rows,), np.int64)
+    base = np.arange(rows, dtype=np.int64) * cols
+    flat = e.reshape(label, (rows,))
     if e.on_host:
         left_out = e.unknown()
         find = e.bind("labels", Labels(cols, base, e.attr("ignore_index")))
@@ -117,7 +119,9 @@ class Labels:
     """
 
     def __init__(self, classes: int, base: Array, ignored: int) -> None:
-        self.classes, self.base, self.ignored = classes, base, ignored
+        self.classes = classes
+        self.base = base
+        self.ignored = ignored
 
     def __call__(self, labels: Array, index: Array) -> Array | None:
         rows = None
@@ -152,7 +156,8 @@ def _hard(e: Emitter, label: Value) -> None:
 
 @lowering("softmax_with_cross_entropy")
 def _(e: Emitter) -> None:
-    x, label = e.need("Logits"), e.need("Label")
+    x = e.need("Logits")
+    label = e.need("Label")
     _hard(e, label)
     flat = _rows(e, x, e.attr("axis"))
     assert flat.shape is not None and x.shape is not None
@@ -172,7 +177,9 @@ def _(e: Emitter) -> None:
 
 @lowering("softmax_with_cross_entropy_grad")
 def _(e: Emitter) -> None:
-    softmax, label, d = e.need("Softmax"), e.need("Label"), e.need("Loss@GRAD")
+    softmax = e.need("Softmax")
+    label = e.need("Label")
+    d = e.need("Loss@GRAD")
     _hard(e, label)
     y = _rows(e, softmax, e.attr("axis"))
     assert y.shape is not None
@@ -211,7 +218,8 @@ def _(e: Emitter) -> None:
 
 @lowering("mean_grad")
 def _(e: Emitter) -> None:
-    x, d = e.need("X"), e.need("Out@GRAD")
+    x = e.need("X")
+    d = e.need("Out@GRAD")
     out = e.out("X@GRAD", x.shape, x.dtype)
     if d.uniform is not None:
         e.elementwise("a", out, a=d.uniform / x.size)

@@ -62,7 +62,8 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
             read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
             out = e.out(slot, source.shape, source.dtype, inplace=True)
             if read_later:  # the old value is still needed: compute beside it, move at the end
-                target, out = out, e.temp(source.shape or (), source.dtype)
+                target = out
+                out = e.temp(source.shape or (), source.dtype)
                 late.append((target, out))
         else:
             shape = np.broadcast_shapes(
@@ -81,7 +82,9 @@ class RowUpdate:
     def __init__(
         self, xp: Any, steps: Sequence[tuple[str, str]], attributes: Mapping[str, Any], outputs: Sequence[str]
     ) -> None:
-        self.xp, self.attributes, self.outputs = xp, attributes, outputs
+        self.xp = xp
+        self.attributes = attributes
+        self.outputs = outputs
         self.steps = [(name, update_function(expr), parse(expr).names) for name, expr in steps]
 
     def __call__(self, grad: SelectedRows | Array, state: Mapping[str, Array]) -> None:
@@ -89,7 +92,9 @@ class RowUpdate:
             ids, rows = merge_rows(self.xp, grad.ids, grad.array)
             height = grad.height()
         else:  # a sum with a dense gradient is dense
-            ids, rows, height = slice(None), grad, -1
+            ids = slice(None)
+            rows = grad
+            height = -1
         tall = {
             name for name in state if state[name].shape[:1] == (height,) and state[name].ndim == rows.ndim
         }
@@ -109,7 +114,8 @@ class RowUpdate:
 
 def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
     attributes = _attributes(e, entry)
-    values, written = _state(e, entry), _written(e, entry)
+    values = _state(e, entry)
+    written = _written(e, entry)
     for slot in written:
         if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
             raise CannotLower("outputs are other variables")

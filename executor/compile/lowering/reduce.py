@@ -71,7 +71,8 @@ def _(e: Emitter) -> None:
 
 @lowering("reduce_sum_grad", "reduce_mean_grad")
 def _(e: Emitter) -> None:
-    x, d = e.need("X"), e.need("Out@GRAD")
+    x = e.need("X")
+    d = e.need("Out@GRAD")
     assert x.shape is not None
     axes = _axes(e, len(x.shape))
     out = e.out("X@GRAD", x.shape, x.dtype)

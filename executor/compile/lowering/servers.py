@@ -90,7 +90,8 @@ def _(e: Emitter) -> None:
             e.finals.append((name, targets[-1]))
             start += shape[0]
         e.remember(("pieces", *e.op.outputs["Out"]), whole)
-    receive, op = e.bind("receive", receive_into), e.bind("op", e.op)
+    receive = e.bind("receive", receive_into)
+    op = e.bind("op", e.op)
     e.run(receive, op, *map(Out, targets), effect=True)
 
 

@@ -113,7 +113,8 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
-    parts, d = e.many("X"), e.need("Out@GRAD")
+    parts = e.many("X")
+    d = e.need("Out@GRAD")
     assert d.shape is not None
     axis = e.attr("axis") % len(d.shape)
     start = 0

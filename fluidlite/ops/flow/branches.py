@@ -87,7 +87,8 @@ conditional_block_grad = Op(
 def _(
     ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any
 ) -> dict[str, Any]:
-    op, wanted = ctx.op, wanted_gradients(ctx.op, "Input")
+    op = ctx.op
+    wanted = wanted_gradients(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
     frame = gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
     runs = Scope is not None and _taken(op, Cond, Input)
@@ -132,7 +133,8 @@ def _(context: GradContext) -> None:
 
 @select_output.kernel
 def _(ctx: Any, X: Any, Mask: Array) -> dict[str, list[Any]]:
-    branch, count = number(Mask), len(ctx.op.output("Out"))
+    branch = number(Mask)
+    count = len(ctx.op.output("Out"))
     if not 0 <= branch < count:
         raise EnforceNotMet(f"op 'select_output': Mask says {branch}, but Out has {count} outputs")
     return {"Out": [X if index == branch else None for index in range(count)]}

@@ -14,7 +14,9 @@ from fluidlite.reading.queues import BlockingQueue, QueueReader
 from fluidlite.values.serialize import ValueReader, replace_file, tensor_bytes, value_bytes
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
-_INT, _INTS, _STRING = required(AttrType.INT), required(AttrType.INTS), required(AttrType.STRING)
+_INT = required(AttrType.INT)
+_INTS = required(AttrType.INTS)
+_STRING = required(AttrType.STRING)
 
 # ---------------------------------------------------------------------- feed, fetch
 # `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as

@@ -35,7 +35,9 @@ while_op = Op(
 
 @while_op.kernel
 def _(ctx: Any) -> dict[str, Any]:
-    op, body, facts = ctx.op, ctx.op.attrs["sub_block"], facts_of(ctx.op, "X", "StepScopes")
+    op = ctx.op
+    body = ctx.op.attrs["sub_block"]
+    facts = facts_of(ctx.op, "X", "StepScopes")
     condition = op.input("Condition")[0]
     if facts.keeps:
         own_copies(ctx, facts.carried)
@@ -58,7 +60,8 @@ def _(ctx: Any) -> dict[str, Any]:
 
 @while_op.grad_rule("X")
 def _(context: GradContext) -> None:
-    block, forward = context.grad_block, context.op.attrs["sub_block"]
+    block = context.grad_block
+    forward = context.op.attrs["sub_block"]
     made = {name for op in block.ops for name in op.output_arg_names}
     wanted = [name if name in made else EMPTY_VAR for name in context.in_grad("X")]
     known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
@@ -102,7 +105,8 @@ def _(
     StepScopes: list[Any],
     original_output_grad: list[str],
 ) -> dict[str, Any]:
-    op, wanted = ctx.op, wanted_gradients(ctx.op, "X")
+    op = ctx.op
+    wanted = wanted_gradients(ctx.op, "X")
     results = dict(zip(map(grad_name, op.input("Out")), Out, strict=True))
     incoming = {
         name: value if value is not None else zeros_of(xp, results.get(name))
@@ -140,7 +144,8 @@ class _LoopGradient:
 
     def __init__(self, xp: Any, incoming: dict[str, Any], replaced: set[str]) -> None:
         self.xp, self.replaced = xp, replaced
-        self.incoming, self.first = incoming, dict(incoming)
+        self.incoming = incoming
+        self.first = dict(incoming)
         self.totals: dict[str, Any] = {}
 
     def accumulate(self, frame: Any, names: Iterable[str]) -> None:
@@ -179,7 +184,8 @@ def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | N
     """`value`; an array as the entries that a loop added, and those that came in where it added none."""
     if not isinstance(value, LoDTensorArray):
         return value
-    new, old = new or LoDTensorArray(), old or LoDTensorArray()
+    new = new or LoDTensorArray()
+    old = old or LoDTensorArray()
     return LoDTensorArray(
         new[index] if entry(new, index) is not None or index >= len(old) else old[index]
         for index in range(max(len(new), len(old)))

@@ -35,7 +35,8 @@ def _(
     states: list[str],
     reverse: bool,
 ) -> dict[str, Any]:
-    op, block = ctx.op, ctx.op.attrs["sub_block"]
+    op = ctx.op
+    block = ctx.op.attrs["sub_block"]
     keeps = facts_of(op, "inputs", "step_scopes").keeps
     frames: dict[int, Any] = {}
     collected: dict[int, list[Any]] = {}
@@ -130,7 +131,8 @@ class _BackwardSteps:
 
     def __init__(self, ctx: Any, xp: Any, ex_states: list[str], states: list[str]) -> None:
         self.ctx, self.xp = ctx, xp
-        self.ex_states, self.states = list(map(grad_name, ex_states)), list(map(grad_name, states))
+        self.ex_states = list(map(grad_name, ex_states))
+        self.states = list(map(grad_name, states))
         self.slices = [name for _, name in wanted_gradients(ctx.op, "inputs")]
         self.shared = [name for _, name in wanted_gradients(ctx.op, "parameters")]
         self.memory: list[Any] = [None] * len(states)

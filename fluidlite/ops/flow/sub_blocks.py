@@ -154,7 +154,8 @@ def snapshot(ctx: Any, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
     """Value and level of detail of each variable; arrays are left out, their entries are not replaced."""
     found = {}
     for name in names:
-        value, var = ctx.frame.find(name), ctx.op.block._find_var_recursive(name)
+        value = ctx.frame.find(name)
+        var = ctx.op.block._find_var_recursive(name)
         if value is not None and not isinstance(value, LoDTensorArray):
             found[name] = (
                 _copied(value) if var is not None and var.persistable else value,

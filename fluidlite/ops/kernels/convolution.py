@@ -156,7 +156,8 @@ class Pointwise(ConvPlan):
         self.xp.matmul(w.reshape(w.shape[:2]), self._columns(x), out=out.reshape(*out.shape[:2], -1))
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        matrix, d = w.reshape(w.shape[:2]).T, dout.reshape(*dout.shape[:2], -1)
+        matrix = w.reshape(w.shape[:2]).T
+        d = dout.reshape(*dout.shape[:2], -1)
         if not self._strided:
             self.xp.matmul(matrix, d, out=out.reshape(*out.shape[:2], -1))
             return
@@ -192,7 +193,10 @@ class Depthwise(ConvPlan):
             yield position, padded[(slice(None), slice(None), None, *window)]
 
     def forward(self, x: Array, w: Array, out: Array) -> None:
-        xp, factors, padded, result = self.xp, self._factors(w), self._pad(x), out.reshape(self._out)
+        xp = self.xp
+        factors = self._factors(w)
+        padded = self._pad(x)
+        result = out.reshape(self._out)
         for part in self._parts:
             target = result[part]
             scratch = self._scratch[: len(target)]
@@ -202,7 +206,9 @@ class Depthwise(ConvPlan):
                 xp.add(target, scratch, out=target)
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        xp, factors, d = self.xp, self._factors(w), dout.reshape(self._out)
+        xp = self.xp
+        factors = self._factors(w)
+        d = dout.reshape(self._out)
         padded = self.xp.zeros((*self.geometry.x[:2], *self.geometry.padded), self.dtype)
         for part in self._parts:
             scratch = self._scratch[: len(d[part])]
@@ -216,7 +222,9 @@ class Depthwise(ConvPlan):
         out[...] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        xp, d, padded = self.xp, dout.reshape(self._out), self._pad(x)
+        xp = self.xp
+        d = dout.reshape(self._out)
+        padded = self._pad(x)
         result = out.reshape(*self._out[1:3], *self.geometry.kernel)
         result[...] = 0
         axes = (0, *range(3, d.ndim))
@@ -234,7 +242,8 @@ class Unfolded(ConvPlan):
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
         super().__init__(xp, geometry, dtype)
         g = geometry
-        depth, places = math.prod(g.w[1:]), math.prod(g.spatial)
+        depth = math.prod(g.w[1:])
+        places = math.prod(g.spatial)
         step = max(1, _UNFOLDED_ELEMENTS // max(g.groups * depth * places, math.prod(g.w), 1))
         self._parts = [slice(start, start + step) for start in range(0, g.x[0], step)]
         self._columns_shape = (g.groups, depth, places)
@@ -250,16 +259,15 @@ class Unfolded(ConvPlan):
         return out.reshape(len(padded), *self._columns_shape)
 
     def forward(self, x: Array, w: Array, out: Array) -> None:
-        filters, padded = w.reshape(self._filter_shape), self._pad(x)
+        filters = w.reshape(self._filter_shape)
+        padded = self._pad(x)
         rows = out.reshape(len(out), *self._rows_shape)
         for part in self._parts:
             self.xp.matmul(filters, self._columns(padded[part]), out=rows[part])
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        filters, rows = (
-            w.reshape(self._filter_shape).swapaxes(1, 2),
-            dout.reshape(len(dout), *self._rows_shape),
-        )
+        filters = w.reshape(self._filter_shape).swapaxes(1, 2)
+        rows = dout.reshape(len(dout), *self._rows_shape)
         for part in self._parts:
             windows = self.xp.matmul(filters, rows[part]).reshape(-1, *self._window_shape)
             padded = self.xp.zeros((len(windows), self.geometry.x[1], *self.geometry.padded), self.dtype)
@@ -268,7 +276,8 @@ class Unfolded(ConvPlan):
             out[part] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        rows, padded = dout.reshape(len(dout), *self._rows_shape), self._pad(x)
+        rows = dout.reshape(len(dout), *self._rows_shape)
+        padded = self._pad(x)
         result = out.reshape(self._filter_shape)
         result[...] = 0
         for part in self._parts:
@@ -378,10 +387,12 @@ class WidthUnfolded(ConvPlan):
         filters = w.transpose(2, 3, 1, 0).reshape(-1, len(w)).T
         columns, product = self._folded
         n, c = self.geometry.x[:2]
-        high, step = filters.shape[1], self.geometry.kernel[1] * c
+        high = filters.shape[1]
+        step = self.geometry.kernel[1] * c
         np.matmul(self._product[0], filters, out=columns[:, :high])
         for row in range(1, len(self._product)):
-            begin, new = row * step, row * step + high - step
+            begin = row * step
+            new = row * step + high - step
             np.dot(self._product[row], filters, out=product)
             np.add(columns[:, begin:new], product[:, : high - step], out=columns[:, begin:new])
             columns[:, new : new + step] = product[:, high - step :]
@@ -391,7 +402,8 @@ class WidthUnfolded(ConvPlan):
 
     @functools.cached_property
     def _folded(self) -> tuple[Array, Array]:
-        rows, high = self._product.shape[1], self._rows.shape[2]
+        rows = self._product.shape[1]
+        high = self._rows.shape[2]
         across = self.geometry.padded[0] * self.geometry.kernel[1] * self.geometry.x[1]
         return np.empty((rows, across), self.dtype), np.empty((rows, high), self.dtype)
 

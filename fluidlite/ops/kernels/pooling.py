@@ -53,10 +53,8 @@ class Windows:
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
-        starts, ends = (
-            [i * size // count for i in range(count)],
-            [-(-(i + 1) * size // count) for i in range(count)],
-        )
+        starts = [i * size // count for i in range(count)]
+        ends = [-(-(i + 1) * size // count) for i in range(count)]
         return cls(size, tuple(starts), tuple(ends), 0)
 
     @property
@@ -128,7 +126,9 @@ class PoolPlan:
         exclusive: bool,
         dtype: Any,
     ) -> None:
-        self.xp, self.mode, self.dtype = xp, mode, dtype
+        self.xp = xp
+        self.mode = mode
+        self.dtype = dtype
         self.windows = tuple(windows)
         counts = [len(w.starts) for w in windows]
         # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before
@@ -241,7 +241,8 @@ class PoolPlan:
         xp = self.xp
         if windows.disjoint and windows.kernel == 2:
             (first, _), (second, _) = windows.steps
-            one, other = _at(out, axis, first), _at(out, axis, second)
+            one = _at(out, axis, first)
+            other = _at(out, axis, second)
             xp.multiply(d, _at(source, axis, first) == largest, out=one)
             xp.subtract(d, one, out=other)
             return
@@ -249,7 +250,8 @@ class PoolPlan:
         rest = d.copy()
         out[...] = 0
         for elements, places in windows.steps:
-            left, part = _at(rest, axis, places), _at(out, axis, elements)
+            left = _at(rest, axis, places)
+            part = _at(out, axis, elements)
             taken = xp.where(_at(source, axis, elements) == _at(largest, axis, places), left, 0)
             xp.add(part, taken, out=part)
             xp.subtract(left, taken, out=left)

@@ -52,7 +52,8 @@ def _(
     gates = _activated(xp, X, forget_bias)
     entry, forget, output, candidate = gates.swapaxes(0, 1)
     active = xp.tanh(C)
-    d, dhidden = xp.zeros_like(C) if dC is None else dC, xp.zeros_like(C) if dH is None else dH
+    d = xp.zeros_like(C) if dC is None else dC
+    dhidden = xp.zeros_like(C) if dH is None else dH
     d = d + dhidden * output * _TANH.slope(active)
     parts = (
         d * candidate * _SIGMOID.slope(entry),

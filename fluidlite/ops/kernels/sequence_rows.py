@@ -98,5 +98,6 @@ def sum_onto(xp: Any, d: Array, rows: Array, count: int) -> Array:
     if len(rows) > 1 and (rows[1:] < rows[:-1]).any():
         # in order equal rows are neighbours, and sums over them are sums of runs
         order = np.argsort(rows, kind="stable")
-        d, rows = take_rows(xp, d, order), rows[order]
+        d = take_rows(xp, d, order)
+        rows = rows[order]
     return sum_runs(xp, d, np.searchsorted(rows, np.arange(count + 1)))

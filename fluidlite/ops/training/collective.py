@@ -15,7 +15,9 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, required, same_as
 
-_INT, _STRING, _STRINGS = required(AttrType.INT), required(AttrType.STRING), required(AttrType.STRINGS)
+_INT = required(AttrType.INT)
+_STRING = required(AttrType.STRING)
+_STRINGS = required(AttrType.STRINGS)
 _RING = {"ring_id": 0, "use_calc_stream": False}
 
 # ---------------------------------------------------------------------- making communicators

@@ -230,7 +230,8 @@ merge_ids = Op("merge_ids", "Ids* Rows* X* -> Out*", lod=None, dynamic=True)
 
 @merge_ids.kernel
 def _(xp: Any, Ids: list[Array], Rows: list[Array], X: list[Array]) -> tuple[list[Array]]:
-    known, values = xp.concatenate([rows.reshape(-1) for rows in Rows]), xp.concatenate(X)
+    known = xp.concatenate([rows.reshape(-1) for rows in Rows])
+    values = xp.concatenate(X)
     order = xp.argsort(known)
     return ([values[order[xp.searchsorted(known[order], ids.reshape(-1))]] for ids in Ids],)
 

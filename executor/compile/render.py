@@ -64,6 +64,8 @@ class _Renderer:
         arguments = [
             text
             for value in plan.feeds.values()
+            # a level of detail is an argument of its own, behind its array: `Signature.arguments` passes it
+            # so
             for text in (operands.text(value), *([operands.lod(value)] if value.has_lod else ()))
         ]
         source.add(f"def step({', '.join(arguments)}):", 1)
@@ -112,6 +114,7 @@ class _Renderer:
         ordered: dict[Value, None] = {}
 
         def visit(value: Value) -> None:
+            # what differs from run to run is made inside of the step, where it is first used
             if value in ordered or not value.fixed:
                 return
             if value.base is not None:
@@ -148,12 +151,15 @@ class _Renderer:
                 is_empty = False
                 self.step(step, defined, indent)
             self.tick(group, indent)
+        # a body of which all steps were dropped
         if is_empty:
             self.result.add("pass", indent)
 
     def heading(self, step: Step, indent: int) -> None:
         """A blank line and a comment ahead of the steps of an op; a line where backward or update begins."""
         part = _part(step)
+        # only at the outermost level, and only onwards: passes may move an op of the forward pass behind
+        # others
         if indent == 2 and part > self.part:
             self.part = part
             self.blank()
@@ -180,6 +186,7 @@ class _Renderer:
         for line in self.lines(step):
             self.result.add(line, indent, step.op)
         if step.body is not None:
+            # a copy: what a branch defines does not exist where it was not taken
             self.block(step.body, set(defined), indent + 1)
 
     def define(self, value: Value, step: Step | None, defined: set[Value], indent: int) -> None:
@@ -259,6 +266,7 @@ class _Renderer:
         cut = f"[{action.rows} * t // {action.threads}:{action.rows} * (t + 1) // {action.threads}]"
         second = f"{text(right)}{cut}" if action.batched else text(right)
         product = f"{self.operands.callee(call.callee)}({text(left)}{cut}, {second}, out={text(out)}{cut})"
+        # a closure, made at each run: operands may be arrays of this run alone
         return [f"def {name}(t):", f"{_INDENT}{product}", f"{text(action.team)}({name})"]
 
     def _tiled(self, loop: TiledLoop, name: str) -> list[str]:
@@ -267,9 +275,9 @@ class _Renderer:
         head: list[str] = []
         body: list[str] = []
         registers = [self.operands.names.unique(f"w{number}") for number in range(len(loop.registers))]
-        is_even = walk.extent % walk.chunk == 0
         # the last block may be short; where blocks divide the rows evenly, registers are cut once, outside of
         # the loop
+        is_even = walk.extent % walk.chunk == 0
         rest = f"min({walk.chunk}, {walk.extent} - i)"
         for register, scratch in zip(registers, loop.registers, strict=True):
             piece = f"{text(scratch)}[t]" if is_even else f"{text(scratch)}[t, :{rest}]"
@@ -288,6 +296,7 @@ class _Renderer:
             body.extend(self.operands.elementwise(action, out, local, local))
         if loop.team is None:
             loop_head = f"for i in range(0, {walk.extent}, {walk.chunk}):"
+            # registers have a row for each thread, of which there is one here
             return ["t = 0", *head, loop_head, *(f"{_INDENT}{line}" for line in body)]
         loop_head = f"for i in range(t * {walk.chunk}, {walk.extent}, {walk.chunk * loop.threads}):"
         return [
@@ -338,7 +347,8 @@ def _part(step: Step) -> int:
     """The part of a training step that an op belongs to; -1 for a step without op."""
     if step.op is None:
         return -1
-    if step.op.role & (OpRole.Optimize | OpRole.LRSched):
+    # the schedule of a learning rate stands among the forward ops, its counter ahead of them all
+    if step.op.role & OpRole.Optimize:
         return 2
     return 1 if step.op.role & OpRole.Backward else 0
 

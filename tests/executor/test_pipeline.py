@@ -34,6 +34,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "ftrl": lambda: fluid.optimizer.Ftrl(0.1),
     "lamb": lambda: fluid.optimizer.Lamb(0.1),
     "momentum": lambda: fluid.optimizer.Momentum(0.1, 0.9),
+    "decay": lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.1, 10, 0.5)),
 }
 
 
@@ -168,8 +169,9 @@ def test_updates_need_no_temporary_wider_than_the_parameter(optimizer: str) -> N
 
 
 # ---------------------------------------------------------------------- a plan reads well
-def test_the_source_speaks_of_the_program() -> None:
-    text = render(pipeline.run_passes(trained())).text()
+@pytest.mark.parametrize("optimizer", ["adam", "decay"])
+def test_the_source_speaks_of_the_program(optimizer: str) -> None:
+    text = render(pipeline.run_passes(trained(optimizer))).text()
     assert re.search(r"dot\(x, fc_0_w_0, out=fc_0_tmp_0\)", text) or "dot(x[" in text
     heads = [text.index(f"# ------------ {part} ------------") for part in ("forward", "backward", "update")]
     assert heads == sorted(heads) and text.index("# buffers") > text.index("return (")

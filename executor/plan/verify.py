@@ -162,6 +162,8 @@ def _check_product(step: Step, after: str) -> None:
     inner = right[-2] if len(right) > 1 else right[-1]
     if not left or left[-1] != inner:
         _fail(after, step, f"{_shown(product.left)} times {_shown(product.right)}")
+    # a vector has no rows (on the left) or no columns (on the right); a stack of matrices may come from
+    # either side, and stands in front of the result's rows
     rows = left[:-1]
     columns = right[-1:] if len(right) > 1 else ()
     stack = right[:-2] if len(rows) == 1 else rows[:-1]
@@ -206,6 +208,8 @@ class _Owners:
             for value in (*step.temps, *step.writes):
                 self.write(value)
             if step.body is not None:
+                self.walk(step.body)
+                # what a later step of the loop reads from outside must have survived the step before it
                 self.walk(step.body)
 
     def read(self, value: Value, step: Step | None) -> None:

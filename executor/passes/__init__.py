@@ -24,13 +24,19 @@ __all__ = ["PASSES", "Pass"]
 Pass: TypeAlias = Callable[[Plan], Plan]
 
 PASSES: tuple[Pass, ...] = (
+    # first: it finds old versions by the order of the steps as lowered, and later stages take for granted
+    # that nobody reads one
     copy_stale,
+    # early, so that nothing after it spends time or memory on what nobody reads
     drop_dead,
     give_arrays,
+    # before fusion: a wait is no element-wise step, so no fused loop reaches over one
     overlap_reductions,
     fuse_on_host,
     fuse_on_device,
+    # merges kernels that `fuse_on_device` has made
     merge_updates,
     share_products,
+    # last: fused loops bring buffers of their own, and only now the steps stand in their final order
     place_buffers,
 )

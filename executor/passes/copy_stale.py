@@ -18,8 +18,9 @@ def copy_stale(plan: Plan) -> Plan:
     """Put a copy in place of each view of a persistable variable that is read after the variable has
     changed.
     """
-    found = stale_reads(plan.steps, plan.fetches)
-    stale = dict.fromkeys(alias for value in found if (alias := value.first_alias) is not None)
+    # a view of a stale view is stale as well: the copy is taken where the variable's array was first shown
+    aliases = (value.first_alias for value in stale_reads(plan.steps, plan.fetches))
+    stale = [alias for alias in dict.fromkeys(aliases) if alias is not None]
     if not stale:
         return plan
     copies = {
@@ -53,6 +54,7 @@ def _with_copies(steps: Iterable[Step], copies: dict[Value, Value]) -> Iterator[
 
 
 def _copied(step: Step, view: Value, base: Value, copy: Value) -> Iterator[Step]:
+    # the view itself is replaced everywhere by the copy, so the copy is made from a twin of it
     twin = replace(view, alias=False)
     yield Step(step.op, step.action, (twin,), (base,))
     yield Step(step.op, Call(Function("copyto"), (Out(copy), twin)))

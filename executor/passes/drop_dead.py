@@ -28,6 +28,7 @@ def _remarks(before: Sequence[Step], after: Sequence[Step]) -> list[Remark]:
     stays = {id(step) for step in flat(after)}
     dropped: dict[str, list[str]] = {}
     for step in flat(before):
+        # a loop that stays is another object than before, with a smaller body; and loops are never dropped
         if step.body is None and not step.is_view and id(step) not in stays and step.op is not None:
             names = [value.name for value in step.writes if value.name]
             dropped.setdefault(step.op.type, []).extend(names)
@@ -40,6 +41,7 @@ def _remarks(before: Sequence[Step], after: Sequence[Step]) -> list[Remark]:
 def _sweep(steps: Sequence[Step], needed: set[Value]) -> list[Step]:
     """The steps that `needed` values depend on; the set grows by what those steps read."""
     result: list[Step] = []
+    # backwards: when a step is looked at, everything that may read its results has been
     for step in reversed(steps):
         if step.body is not None:
             for value in step.reads:
@@ -61,6 +63,7 @@ def _stays(step: Step, needed: set[Value]) -> bool:
         return step.writes[0] in needed
     if step.effect:
         return True
+    # by root: what was needed may be another view of the same memory
     return any(value.root in needed or value.root.storage is Storage.PARAM for value in step.writes)
 
 

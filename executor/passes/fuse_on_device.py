@@ -13,6 +13,7 @@ from fluidlite.executor.run.cuda import C_TYPES, FusedKernel, Part
 
 __all__ = ["fuse_on_device", "launch"]
 
+# their CUDA text computes in floating point: integers would be truncated or rounded on the way
 _FLOAT_ONLY = frozenset(("mod", "floordiv", "fmod", "pow"))
 
 
@@ -44,6 +45,7 @@ def _fused(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
     for step in steps:
         if _fusible(step) and (not run or step.writes[0].shape == run[0].writes[0].shape):
             run.append(step)
+        # a view of something older is only a name: it goes ahead and does not end the run
         elif step.is_view and not any(step.reads[0].root is other.writes[0].root for other in run):
             result.append(step)
         else:

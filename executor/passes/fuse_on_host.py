@@ -90,6 +90,7 @@ def _joins(step: Step, first: Step) -> bool:
         return False
     if out.storage not in (Storage.BUFFER, Storage.PARAM):
         return False
+    # what a kernel returned may have any strides: blocks of it could not be cut from a flat view
     return all(value.root.storage is not Storage.LOCAL for value in step.reads)
 
 
@@ -105,6 +106,7 @@ class _Registers:
 
     def take(self, value: Value) -> None:
         """Find a register for a value."""
+        # by dtype: a register is an array, so float32 values cannot take over one of int64
         pool = self.free.setdefault(value.dtype, [])
         if not pool:
             pool.append(len(self.made))
@@ -149,13 +151,16 @@ class _Chain:
     def _walk(self, size: int) -> Walk:
         operands = [item for step in self.run for item in (*step.reads, *step.writes)]
         if all(value.shape == self.shape or value.size == 1 for value in operands):
+            # nothing is broadcast along a dimension, so elements can be counted through, whatever the shape
             return Walk(True, size, BLOCK, self.shape)
+        # whole rows: an operand that is broadcast along the rows is used as it is at every block
         rows = self.shape[0]
         return Walk(False, rows, max(1, BLOCK * rows // size), self.shape)
 
     def steps(self) -> list[Step]:
         """The loop as one step; the steps themselves where blocking would win nothing."""
         is_single = len(self.run) == 1 and self.threads == 1
+        # a loop of fewer than two blocks costs its own slicing and saves no trip to memory
         if is_single or self.walk.chunk * 2 > self.walk.extent:
             return self.run
         reads = [value for step in self.run for value in step.reads if value.root not in self.inner]

@@ -38,6 +38,7 @@ def _side_by_side(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
     for step in steps:
         if _is_update(step):
             updates.append(step)
+        # other views are only names: they do not part the updates around them
         elif step.is_view and not _shows_a_result(step, updates):
             result.append(step)
         else:
@@ -102,6 +103,7 @@ def _independent(first: Step, second: Step) -> bool:
     def memory(values: Sequence[Value]) -> set[Any]:
         return {value.memory for value in values}
 
+    # by memory, since versions of a parameter are several values over one array
     touched = memory([*second.reads, *second.writes])
     return not (memory(first.writes) & touched or memory(second.writes) & memory(first.reads))
 

@@ -31,6 +31,7 @@ def _with_waits(steps: Sequence[Step]) -> list[Step]:
         if step.body is not None:
             step = replace(step, body=tuple(_with_waits(step.body)))
         if pending and not step.is_view:
+            # writes too: the memory is being sent from, so nothing may change it yet
             touched = _memory([*step.all_reads(), *step.all_writes(), *step.temps])
             for reduction, start in list(pending.items()):
                 if touched & _memory([*start.reads, *start.writes]):
@@ -39,6 +40,7 @@ def _with_waits(steps: Sequence[Step]) -> list[Step]:
         if pending:
             product = product_of(step)
             if product is not None and product.work >= LONG:
+                # MPI makes progress only inside its own calls, so a long product would hold the exchange up
                 result += [Step(None, Call(Method(reduction, "poll")), effect=True) for reduction in pending]
         if step.starts is not None:
             pending[step.starts] = step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fluidlite.executor.plan.plan import BufferLayout, Plan
 from fluidlite.executor.plan.steps import Step, flat
@@ -11,7 +12,7 @@ from fluidlite.executor.plan.values import Storage, Value
 
 __all__ = ["layout_of", "place_buffers"]
 
-ALIGN = 64
+ALIGN = 64  # bytes: a line of the cache, which two threads' buffers should not share
 
 
 def place_buffers(plan: Plan) -> Plan:
@@ -27,6 +28,7 @@ class _Pool:
         self.peak = 0
 
     def take(self, nbytes: int) -> int:
+        # an empty buffer gets a place, too: `free` tells places apart by their offsets
         size = -(-max(nbytes, 1) // ALIGN) * ALIGN
         offset = 0
         for index, (start, length) in enumerate(self.live):
@@ -63,26 +65,27 @@ def _reusable(
     step: Step, out: Value, index: int, last: dict[Value, int], placed: dict[Value, int]
 ) -> Value | None:
     """An input that dies in this element-wise step and whose memory the output can take over."""
-    if step.elementwise is None:
+    action = step.elementwise
+    # only element-wise functions read an element before they write the one in its place
+    if action is None:
         return None
-    operands = step.elementwise.operands
-    if (
-        step.elementwise.function == "where"
-    ):  # written as two copies: only the last operand may be overwritten
-        operands = operands[2:]
+    # `where` is written as two copies, the last operand first: the others are still read after that
+    operands = action.operands[2:] if action.function == "where" else action.operands
     for value in operands:
-        if (
-            isinstance(value, Value)
-            and value.root in placed
-            and last.get(value.root) == index
-            and value.shape == out.shape
-            and value.dtype == out.dtype
-            and value.nbytes == value.root.nbytes
-            and sum(isinstance(item, Value) and item.root is value.root for item in step.elementwise.operands)
-            == sum(item is value for item in step.elementwise.operands)
-        ):
+        if not isinstance(value, Value) or value.root not in placed or last.get(value.root) != index:
+            continue
+        is_alike = value.shape == out.shape and value.dtype == out.dtype
+        is_whole = value.nbytes == value.root.nbytes
+        if is_alike and is_whole and _is_only_view(value, action.operands):
             return value.root
     return None
+
+
+def _is_only_view(value: Value, operands: Iterable[Any]) -> bool:
+    """True if no operand shows the memory of `value` in another way."""
+    # through a transposed view an element would be read after another one has been written over it
+    same_memory = [item for item in operands if isinstance(item, Value) and item.root is value.root]
+    return all(item is value for item in same_memory)
 
 
 def layout_of(steps: Sequence[Step], kept: Iterable[Value]) -> BufferLayout:
@@ -107,9 +110,12 @@ def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: d
                 continue
             # in place saves memory and the traffic of one more array
             donor = _reusable(step, root, index, last, placed) if value in step.writes else None
-            placed[root] = offsets[root] = placed.pop(donor) if donor is not None else pool.take(root.nbytes)
+            offset = pool.take(root.nbytes) if donor is None else placed.pop(donor)
+            placed[root] = offset
+            offsets[root] = offset
         if step.body is not None:
             _place(step.body, (), pool, offsets)
+        # all of them first: the scratch buffers of one step are used side by side
         for temp in step.temps:
             offsets[temp] = pool.take(temp.nbytes)
         for temp in step.temps:

@@ -90,6 +90,7 @@ class HostCheck:
     """
 
 
+# compared by identity: the renderer names each of them once, and what they hold need not be hashable
 @dataclass(eq=False)
 class Bound:
     """A Python object that the generated source refers to; `hint` says how its name begins."""
@@ -416,6 +417,7 @@ def as_read(operand: Operand) -> Iterator[Value]:
         yield from as_read(tuple(operand.values()))
     elif isinstance(operand, Action):
         yield from as_read(operand.inputs())
+    # what an `Out` held before is lost anyway, so an earlier write to it may be dropped
     elif isinstance(operand, Expression) and not isinstance(operand, Out):
         yield from as_read(tuple(vars(operand).values()))
 
@@ -442,6 +444,8 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
         return type(item)(replaced(part, change) for part in item)
     if isinstance(item, (dict, Mapping)):
         return {replaced(key, change): replaced(part, change) for key, part in item.items()}
+    # these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's
+    # geometry)
     if dataclasses.is_dataclass(item) and not isinstance(
         item, (type, Bound, Method, Function, ScopeFunction, Fresh, Walk)
     ):

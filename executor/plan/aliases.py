@@ -18,8 +18,11 @@ def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
 
     def is_stale(value: Value) -> bool:
         root = value.root
+        # a value's number tells its version: numbers grow in the order in which values are made
         if root.storage is not Storage.PARAM or newest.get(root.name, -1) <= root.number:
             return False
+        # views that an op makes for itself are meant to see the change; only another variable has to keep
+        # what it was
         return value.first_alias is not None
 
     found: list[Value] = []
@@ -35,5 +38,7 @@ def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
 def _in_order(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps as they run; a loop comes back to its start, so its body counts twice."""
     for step in steps:
+        # twice finds what a step of a loop reads after the step before it has written; a third time finds no
+        # more
         for _ in range(1 if step.body is None else 2):
             yield from flat([step])

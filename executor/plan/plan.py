@@ -16,6 +16,7 @@ from fluidlite.ir.operator import Operator
 
 __all__ = ["BufferLayout", "CompiledPlan", "FeedSpec", "Plan", "Remark", "Source", "Target"]
 
+# linecache and tracebacks know a plan by its file name alone, so no two plans may share one
 _numbers = itertools.count()
 
 
@@ -75,6 +76,7 @@ class Plan:
         """Every value that a step or a fetch touches, and the values that those show."""
         found = {value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)}
         found |= set(self.fetches)
+        # a buffer may be touched through views alone, and needs a place all the same
         return found | {value.root for value in found}
 
 
@@ -91,6 +93,7 @@ class Source:
         """Append a line."""
         self.lines.append(f"{'    ' * indent}{text}" if text else "")
         if op is not None:
+            # counted from 1, as tracebacks count: the length just after the line was added
             self.op_at[len(self.lines)] = op
 
     def text(self) -> str:
@@ -108,6 +111,7 @@ class CompiledPlan:
 
     def __post_init__(self) -> None:
         self.text = self.source.text()
+        # compiled once; each binding executes it anew, when a tensor was given another array
         self.code = compile(self.text, self.filename, "exec")
         # tracebacks through a plan show its lines
         linecache.cache[self.filename] = (

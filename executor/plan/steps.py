@@ -45,6 +45,7 @@ class Step:
 
     def __post_init__(self) -> None:
         # found once: passes ask for reads and writes far more often than they change an action
+        # dicts keep the order; values hash by address, so sets would give another source in every process
         self.reads = tuple(dict.fromkeys(self.reads or as_read(self.action)))
         self.writes = tuple(dict.fromkeys(self.writes or as_written(self.action)))
 
@@ -105,6 +106,7 @@ def product_of(step: Step) -> Product | None:
     call = step.action
     if not isinstance(call, Call) or not isinstance(call.callee, Function):
         return None
+    # the two functions that lowering emits for products; both take (left, right) and a given output
     if call.callee.name not in ("dot", "matmul"):
         return None
     left, right = call.operands
@@ -147,6 +149,7 @@ class _Substitution:
             return self.known[value]
         if value.base is None:
             return value
+        # one new view for each old one: steps that shared a view go on sharing it
         found = self.seen.get(value)
         if found is None:
             # a view of a replaced value must show the new one, however many views lie between

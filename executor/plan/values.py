@@ -72,6 +72,7 @@ class Same:
 View: TypeAlias = "Reshape | Transpose | Slices | Same"
 
 
+# compared by identity: two temporaries of the same shape look alike and are two arrays
 @dataclass(eq=False)
 class Value:
     """One version of a variable, or a temporary. `shape` is None where it is known only when the step
@@ -196,6 +197,7 @@ class ValueFactory:
 
     def number(self) -> int:
         """A number that no value has."""
+        # numbers only grow: of two versions of a variable the one with the higher number is the newer
         number = self._next
         self._next = self._next + 1
         return number

@@ -82,6 +82,7 @@ def zeros(builder: PlanBuilder, op: Operator, like: Value, steps: list[Step]) ->
     """Zeros in the shape of a value of known shape."""
     assert like.dtype is not None
     zero = np.zeros((), like.dtype).item()
+    # `uniform`: ops that meet it compute with the number, and mostly nobody needs the array
     value = builder.values.make(like.shape, like.dtype, Storage.BUFFER, uniform=zero)
     steps.append(Step(op, Elementwise("copy", (zero,)), (value,)))
     return value
@@ -138,6 +139,7 @@ def combined(
     """The sum of two gradients."""
     if a is None or b is None:
         return b if a is None else a
+    # dense arrays of one form add up in a buffer; sums with rows or lists are made when the plan runs
     if a.known and b.known and a.shape == b.shape and a.dtype == b.dtype:
         value = builder.values.make(a.shape, a.dtype, Storage.BUFFER)
         steps.append(Step(op, Elementwise("add", (a, b)), (value,)))
@@ -158,6 +160,7 @@ def total_of(
         return start
     builder = body.builder
     is_alike = value is not None and value.shape == inner.shape and value.dtype == inner.dtype
+    # in place into one array of its own, which outlives the steps of the loop
     if start is None and inner.known and is_alike:
         total = builder.values.local(inner, name=inner.name)
         body.before.append(Step(body.op, Assign((total,), (_new_zeros(inner),))))
@@ -182,9 +185,12 @@ class _WhileGradient:
         self.saved = saved
         self.wanted = wanted_gradients(op, "X")
         self.inside = dict(zip(op.attrs["original_output_grad"], op.input("Out@GRAD"), strict=True))
+        # a variable that the loop replaces has one gradient outside: what comes in for its last value goes
+        # out, under the same name, for the value before the first step
         outer = {name: inner for inner, name in self.inside.items()}
         self.carried = {name for index, name in self.wanted if outer.get(op.output("X@GRAD")[index]) == name}
         self.replaced = replaced_names(op.attrs["sub_block"])
+        # then a gradient loop around this one adds up arrays of its own
         self.nested = builder.level.in_gradient
         self.symbols: dict[str, Value] = {}
 
@@ -193,6 +199,8 @@ class _WhileGradient:
         builder, op = self.builder, self.op
         while True:
             mark = len(builder.level.steps)
+            # gradients belong to the block, although it does not declare them: those outside have the same
+            # names
             body = Body(builder, op, [*(name for _, name in self.wanted), *self.inside], saved=self.saved)
             first = self._entries(body)
             body.carry()
@@ -236,6 +244,7 @@ class _WhileGradient:
                 totals[name] = self._step_back_any(body, name, symbol, inner)
             elif name in self.carried:
                 body.move(name, symbol, inner)
+            # the forward step wrote the variable anew, so the value before it has no part in the result
             elif name in self.replaced:
                 body.move(name, symbol, zeros(self.builder, self.op, symbol, body.steps))
         return totals
@@ -274,6 +283,7 @@ class _WhileGradient:
         will add itself.
         """
         symbol = self.symbols[name]
+        # only arrays of tensors have a total: entries written by this loop
         if not self.nested or total is None:
             return symbol
         found = self.builder.values.local(maybe=symbol.maybe)

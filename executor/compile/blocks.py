@@ -84,6 +84,7 @@ def assignment(builder: PlanBuilder, op: Operator, target: Value, source: Value 
 
 def truth(value: Value) -> Operand:
     """The truth of a condition."""
+    # the usual case without a call: `.item()` of an array that is known to be there
     if value.known and value.size == 1:
         return Item(value)
     return Call(Bound("is_true", is_true), (value,))
@@ -112,9 +113,12 @@ class Body:
         self.given = dict(given or {})
         self.past: Block | None = saved.op.attrs["sub_block"] if saved else None
         self.kept = set(saved.values) | set(saved.nested) if saved else set[str]()
-        self.before: list[Step] = []  # steps ahead of the loop or branch
+        # steps ahead of the loop or branch
+        self.before: list[Step] = []
         self.carried: dict[str, Value] = {}
         self.moves: list[tuple[Value, Value | None]] = []
+        # False as soon as a step leaves something else than the symbols stand for: then the body is lowered
+        # again
         self.stable = True
         self.level = Level(self.block)
         self.replaced = self._replaced()
@@ -142,10 +146,12 @@ class Body:
         """True if `name` is another variable inside than outside."""
         if name in self.own or name in self.given:
             return True
+        # a persistable variable lives in the scope, whatever block declares it
         return name in self.block.vars and not self.block.vars[name].persistable
 
     def local(self, name: str) -> bool:
         """True if what the block writes to `name` stays in it."""
+        # a gradient block writes over variables of its forward block, such as a counter that it rewinds
         if self.hides(name) or name in self.kept or (self.past is not None and name in self.past.vars):
             return True
         return self.builder.newest(name) is None and self.builder.block._find_var_recursive(name) is None
@@ -170,6 +176,7 @@ class Body:
             entry if is_known else None,
             name=name,
             maybe=entry is None or entry.maybe or bool(leaves_none),
+            # a value of unknown shape may come with a level of detail in any step
             has_lod=lod and (not is_known or (entry is not None and entry.has_lod)),
         )
         self.before.append(assignment(self.builder, self.op, value, entry))
@@ -185,6 +192,7 @@ class Body:
         """
         if new is symbol:
             return
+        # the body may leave the variable empty although the symbol was taken to hold something always
         is_lost = (new is None or new.maybe) and not symbol.maybe
         if is_lost or self._looks_different(symbol, new):
             self.builder.note_change_of_shape(self.op, name, is_lost)
@@ -197,6 +205,7 @@ class Body:
             return False
         if new is None or new.shape != symbol.shape or new.dtype != symbol.dtype:
             return True
+        # a level of detail would be lost on the way to the next step; the other way round () will do
         return new.has_lod and not symbol.has_lod
 
     def finish_moves(self) -> None:
@@ -216,6 +225,7 @@ class Body:
     def entered(self, needed: Iterable[str] = (), gradient: bool = False) -> AbstractContextManager[None]:
         """Lower inside the block; `needed` are variables of it that something outside reads."""
         outer = self.builder.level
+        # what hides an outer variable starts without a value in every step, as in a fresh frame
         env = {name: value for name, value in outer.env.items() if not self.hides(name)}
         env.update(self.given)
         env.update(self.carried)
@@ -226,6 +236,7 @@ class Body:
     def write(self, head: WhileLoop | Loop | Branch) -> None:
         """Append the loop or branch to the plan; after it, outer variables are what the symbols hold."""
         level = self.builder.level
+        # an effect: whether a condition ever turns false cannot be told from who reads the results
         level.steps += [*self.before, Step(self.op, head, effect=True, body=tuple(self.steps))]
         # after the loop its variables are what the symbols hold, whether it ran a step or not
         level.env.update(self.carried)
@@ -235,6 +246,7 @@ class Body:
         """Persistable variables that the block changes in place: what was known of their content holds no
         more.
         """
+        # sorted, so that the numbers of values do not depend on the order of a set of names
         for name in sorted(writes(self.op)):
             held = self.builder.held(name) if self.builder.is_persistable(name) else None
             if held is not None:
@@ -253,6 +265,7 @@ class Body:
         """A list that gets `value` in every step."""
         found = self.start([], entry=value)
         kept = keep(self.builder, value)
+        # `holds`: the list refers to the array after the step, so a later pass gives it memory of its own
         self.add(Append(found, (kept, LodOf(value)) if value.has_lod else kept), holds=(value,))
         return found
 
@@ -313,6 +326,7 @@ def gradient_reads(op: Operator, slot: str) -> list[str]:
     def visit(block: Block) -> None:
         for inner in block.ops:
             updates = inner.definition.updates if inner.definition else ()
+            # an op that writes one entry of an array reads the others
             updated = [name for one in updates for name in inner.output(one)]
             names.update(dict.fromkeys([*inner.input_arg_names, *updated]))
             for deeper in inner.sub_blocks():
@@ -350,11 +364,14 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     condition = op.input("Condition")[0]
     facts = facts_of(op, "X", "StepScopes")
     names, old = kept_names(builder, op, facts.carried, "StepScopes") if facts.keeps else ([], [])
+    # each attempt that does not settle notes a variable that changes its shape, so this ends
     while True:
         body = Body(builder, op)
         body.carry()
+        # `while` of the source reads the symbol of the condition, which only a carried variable has
         if condition not in body.carried or builder.newest(condition) is None:
             raise CannotInline("its condition is not written by its body, has no value, or is persistable")
+        # what the gradient reads is needed, even where no op of the loop reads it later
         with body.entered(names):
             builder.lower(body.block.ops)
             if facts.keeps:
@@ -380,6 +397,7 @@ def taken(builder: PlanBuilder, op: Operator) -> Operand:
         if not values or values[0] is None:
             raise CannotInline("its condition has no value")
         return truth(values[0])
+    # such a branch runs if all its inputs have elements, and what has no value has none
     if any(value is None for value in values):
         return False
     return Call(Bound("has_elements", has_elements), (values,))
@@ -387,8 +405,10 @@ def taken(builder: PlanBuilder, op: Operator) -> Operand:
 
 def merge(body: Body, name: str, old: Value | None, new: Value | None) -> Value | None:
     """A symbol that holds `new` where the branch ran, else `old`."""
+    # the branch did not write it
     if new is old:
         return old
+    # where both sides look alike, ops after the branch may go on knowing shape and dtype
     is_alike = old is None or new is None or (old.shape == new.shape and old.dtype == new.dtype)
     like = new if new is not None else old
     assert like is not None
@@ -434,7 +454,8 @@ def _saved_of_branch(body: Body, names: Iterable[str], old: Iterable[str]) -> Sa
     before = {name: body.builder.newest(name) for name in old}
 
     def held(value: Value) -> Value:
-        symbol = body.alike(value)  # None where the branch did not run, but then it is not read
+        # None where the branch did not run; then its gradient does not run either
+        symbol = body.alike(value)
         body.before.append(assignment(body.builder, body.op, symbol, None))
         body.steps.append(assignment(body.builder, body.op, symbol, value))
         return symbol

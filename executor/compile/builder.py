@@ -19,6 +19,7 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.plan.actions import (
+    Action,
     Assign,
     Bound,
     Call,
@@ -124,6 +125,7 @@ class PlanBuilder:
         self.level.env.update(self.feeds)
         self._ops = list(ops)
         self._fetches = list(fetches)
+        # by later ops, too: a view that is made now must not show what they will write
         self._written = {name for op in ops for name in writes(op)}
         self._absent: set[str] = set()
 
@@ -157,6 +159,7 @@ class PlanBuilder:
         level.begin(ops)
         for index, op in enumerate(ops):
             level.index = index
+            # arguments and result of the step function do what these ops of saved models did
             if op.type not in ("feed", "fetch") and not self._lower(op):
                 return False
         return True
@@ -187,6 +190,7 @@ class PlanBuilder:
         before, and keeps no frames for the interpreter, so the plan is made again with that loop outside.
         """
         writer = self.writers.get(op.type)
+        # the interpreter cannot run a part of a loop that is otherwise source: all of it, or nothing
         if self.depth:
             if writer is None or not writer(self, op):
                 raise CannotInline(f"op {op.type!r} inside of it runs in the interpreter")
@@ -201,10 +205,8 @@ class PlanBuilder:
         try:
             if not writer(self, op):
                 self._call(op)
-        except (
-            CannotInline,
-            FluidError,
-        ) as reason:  # a mistake in a branch never taken must not stop the rest
+        # FluidError: a mistake in a branch that is never taken must not stop the rest
+        except (CannotInline, FluidError) as reason:
             forward = self.forward_of(op)
             self.outside[forward] = str(reason).split("\n", 1)[0]
             # the loop has been written without frames, which is what the interpreter's gradient would read
@@ -305,9 +307,12 @@ class PlanBuilder:
             return found
         held = self.held(name)
         if held is not None:
+            # kept in the level, so that ops which read the same version get the same value (rules remember by
+            # value)
             found = self.level.env[name] = self.param(name, held)
             return found
         if self._holds_other(name) or _optional(op, name):
+            # rules know arrays alone: lists, rows, and what is absent are for the portable kernel
             raise CannotLower(name)
         raise missing(op, slot, name, self.block)
 
@@ -324,6 +329,8 @@ class PlanBuilder:
             return self._loaded(op, name)
         if op.sub_blocks() or _optional(op, name):
             if self.is_persistable(name):
+                # the op behaves as if it had no such input; once somebody gives it a value, this plan is
+                # wrong
                 self._absent.add(name)
             return None
         slot = next(slot for slot, names in op.inputs.items() if name in names)
@@ -335,6 +342,8 @@ class PlanBuilder:
         """
         held = self.scope.find_var(name)
         tensor = held.value if held is not None and isinstance(held.value, LoDTensor) else None
+        # the lengths of sequences differ from run to run, so an array that falls into some is no part of a
+        # plan
         return None if tensor is None or self._in_sequences(name, tensor) else tensor.array
 
     def _in_sequences(self, name: str, tensor: LoDTensor) -> bool:
@@ -351,6 +360,7 @@ class PlanBuilder:
 
     def param(self, name: str, array: Any) -> Value:
         """A new version of a persistable variable in its own array."""
+        # a new value each time, over the same array: passes tell versions apart by the numbers of the values
         return self.values.make(array.shape, array.dtype, Storage.PARAM, name=name)
 
     def _loaded(self, op: Operator | None, name: str) -> Value:
@@ -404,6 +414,8 @@ class PlanBuilder:
         held = self.held(name)
         if held is not None and value.known and held.shape == value.shape and held.dtype == value.dtype:
             target = env[name] = self.param(name, held)
+            # the number itself, where all elements are one: the array that held it then has no reader and is
+            # dropped
             source = value if value.uniform is None else value.uniform
             self.add(op, Call(Function("copyto"), (Out(target), source)), effect=True)
             return
@@ -462,6 +474,7 @@ class PlanBuilder:
             name: self._call_output(op, name, known, is_block) for name in self._outputs_of(op, is_block)
         }
         self._check_given(op, known)
+        # most calls have no level of detail anywhere: those are not even passed an argument for them
         has_lod = any(value.has_lod for value in (*known.values(), *outputs.values()))
         call: KernelCall | BlockCall
         if is_block:
@@ -475,13 +488,13 @@ class PlanBuilder:
         if any(like is not None for like in likes.values()):
             operands.append([() if like is None else LodOf(like) for like in likes.values()])
         bound = Bound("block" if is_block else "kernel", call)
-        made = Call(bound, tuple(operands))
+        made: Action = Call(bound, tuple(operands))
         targets: list[Any] = [*outputs.values()]
         if has_lod:
             targets += [LodOf(value) if value.has_lod else None for value in outputs.values()]
-        self.add(
-            op, Assign(tuple(targets), (made,), unpack=True) if targets else made, effect=_has_effect(op)
-        )
+        if targets:
+            made = Assign(tuple(targets), (made,), unpack=True)
+        self.add(op, made, effect=_has_effect(op))
         for name, value in outputs.items():
             if is_block and self.is_persistable(name):
                 self.level.env[name] = value  # the interpreter has written the scope itself
@@ -490,6 +503,7 @@ class PlanBuilder:
 
     def _inputs_of(self, op: Operator, is_block: bool) -> dict[str, Value]:
         if is_block:
+            # sorted: sets of names come in another order in every process, and plans are compared as text
             names: Iterable[str] = sorted(reads(op))
         else:
             # a kernel that does not compute an output leaves its variable as it was, so it is given the old
@@ -528,6 +542,7 @@ class PlanBuilder:
     def _call_output(self, op: Operator, name: str, arguments: Mapping[str, Value], is_block: bool) -> Value:
         spec = None if is_block else self._spec_of_output(op, name)
         var = self.block._find_var_recursive(name)
+        # the shape rule of a list or of rows describes the dense array that they stand for
         is_dense = var is None or var.type == VarType.LOD_TENSOR
         is_known = spec is not None and spec.static and is_dense and not _data_dependent(op)
         has_lod = (
@@ -536,6 +551,7 @@ class PlanBuilder:
             or (var is not None and var.lod_level > 0)
             or self._forward_value(name) is not None
         )
+        # the plan finds out when the kernel returns: a rule that takes such a value has to be left out
         if not is_known or spec is None:
             return self.values.local(name=name, has_lod=has_lod)
         return self.values.local(shape=spec.shape, dtype=to_numpy(spec.dtype), name=name, has_lod=has_lod)

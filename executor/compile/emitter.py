@@ -80,6 +80,7 @@ def expression_rule(expr: str) -> Rule:
 
     def rule(e: Emitter) -> None:
         operands = {name: _operand_of(e, name) for name in scalar.parse(expr).names}
+        # any operand will do: an expression without broadcasting has one shape for all of them
         template = next((value for value in operands.values() if isinstance(value, Value)), None)
         template = template or e.need("X")
         if template.dtype is not None and template.dtype.kind in "iu":
@@ -181,6 +182,7 @@ class Emitter:
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:
         """An attribute of the op, its default where it is not set."""
+        # a program that was loaded may lack attributes, which then have their defaults
         definition = self.op.definition
         if name in self.op.attrs or definition is None:
             return self.op.attrs[name]
@@ -400,6 +402,7 @@ class Emitter:
             is_last = isinstance(parsed.result, scalar.Ref) and parsed.result.index == index
             results.append(self._node(node.function, arguments, target if is_last else None))
         if not isinstance(parsed.result, scalar.Ref):
+            # the expression is a bare name or number, so no node of it writes the target
             self._node("copy", (operand(parsed.result),), target)
 
     def fill(self, slot: str, number: Any, shape: Sequence[int], dtype: Any) -> None:
@@ -418,6 +421,8 @@ class Emitter:
             assert out.dtype is not None
             number = number_of(function, plain, out.dtype)
             out.fill(number)
+            # the step stays in case somebody needs the array; where all readers take the number, it is
+            # dropped
             plain, function = (number,), "copy"
         if out is None:
             shapes = [value.shape for value in plain if isinstance(value, Value) and value.shape is not None]
@@ -436,6 +441,7 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
     if function in scalar.PREDICATES:
         return np.dtype(bool)
     if function == "where":
+        # the condition chooses, and has no say in the dtype
         operands = operands[1:]
     arrays = [item.dtype for item in operands if isinstance(item, Value)]
     numbers = [item for item in operands if not isinstance(item, Value)]
@@ -449,11 +455,13 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
 def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
     """An array function of numbers alone, as a number (of `dtype`)."""
     if function == "copy":
+        # rounded as the array would have rounded it: 0.1 in float32 is another number than in float64
         return np.asarray(numbers[0], dtype).item()
     if function == "where":
         return numbers[1] if numbers[0] else numbers[2]
     if function == "erf":
         return math.erf(numbers[0])
+    # 1 / 0 is an infinity in a program, as it is when arrays compute it
     with np.errstate(all="ignore"):
         return np.asarray(getattr(np, scalar.FUNCTIONS[function][0])(*numbers), dtype).item()
 

@@ -36,41 +36,21 @@ from fluidlite.ops.kernels.scalar import FUNCTIONS
 __all__ = ["Names", "Operands"]
 
 
+# names that the source itself uses: arguments, built-in functions, the variables of its loops
+_OWN_NAMES = ("np", "buffers", "params", "constants", "bound", "load", "store", "make", "step", "tick")
+_OWN_NAMES += ("range", "len", "float", "t", "i")
+# functions that rules call by name, beside those of scalar expressions
+_ARRAY_FUNCTIONS = ("add", "array", "concatenate", "copyto", "dot", "empty", "matmul", "maximum", "minimum")
+_ARRAY_FUNCTIONS += ("multiply", "reciprocal", "subtract", "take", "zeros")
+
+
 class Names:
     """An identifier for each value, bound object and number, close to the name that it has in the program."""
 
     def __init__(self) -> None:
-        self.taken = {
-            "np",
-            "buffers",
-            "params",
-            "constants",
-            "bound",
-            "load",
-            "store",
-            "make",
-            "step",
-            "tick",
-        }
-        self.taken |= {"range", "len", "float", "t", "i", *keyword.kwlist}
+        self.taken = {*_OWN_NAMES, *_ARRAY_FUNCTIONS, *keyword.kwlist}
         # a variable named like a function of NumPy must not hide it in the step
         self.taken |= {function.partition(".")[0] for function, _ in FUNCTIONS.values()}
-        self.taken |= set(
-            [
-                "add",
-                "array",
-                "concatenate",
-                "copyto",
-                "dot",
-                "empty",
-                "matmul",
-                "maximum",
-                "minimum",
-                "multiply",
-                "reciprocal",
-            ]
-        )
-        self.taken |= set(["subtract", "take", "zeros"])
         self.numbers: dict[str, int] = {}
         """The next number to try behind each base: plans of thousands of temporaries are common."""
         self.values: dict[Value, str] = {}
@@ -79,7 +59,9 @@ class Names:
 
     def unique(self, wanted: str) -> str:
         """`wanted` as an identifier that nothing else has."""
+        # Paddle's names hold dots and at signs; that of a gradient stays recognisable
         base = re.sub(r"\W", "_", wanted.replace("@GRAD", "__grad"))
+        # a program may call a variable "0"
         if not base or base[0].isdigit():
             base = f"v_{base}"
         name = base
@@ -99,6 +81,7 @@ class Names:
             # one array, one name, however many versions the passes tell apart
             found = self.params.get(value.name) or self.unique(value.name)
             self.params[value.name] = found
+        # no line makes such a view: it is the array of its base, under the name of that
         elif isinstance(value.view, Same) and value.base is not None:
             found = self.of(value.base)
         else:
@@ -157,6 +140,7 @@ class Operands:
         if isinstance(number, bool):
             kind = "bool"
         elif isinstance(number, float) and kind[:3] in ("int", "uin", "boo") and number != int(number):
+            # a fraction beside integers makes them floating point, as in NumPy
             kind = "float64"
         key = (_literal(number), kind)
         if key not in self.numbers:
@@ -170,6 +154,7 @@ class Operands:
         if isinstance(operand, Bound):
             return self.names.bound_to(operand)
         if isinstance(operand, tuple):
+            # a comma behind each entry, as a tuple of one needs it
             return f"({''.join(f'{self.text(item)}, ' for item in operand).rstrip()})"
         if isinstance(operand, list):
             return f"[{', '.join(map(self.text, operand))}]"
@@ -239,6 +224,7 @@ class Operands:
             text = items[0] if isinstance(source, Value) else self.number(source, out.dtype)
             return [f"{self.function('copyto')}({target}, {text})"]
         if action.function == "where":
+            # the last operand goes first: the target may lie in its memory, but not in that of the others
             copyto = self.function("copyto")
             return [f"{copyto}({target}, {items[2]})", f"{copyto}({target}, {items[1]}, where={items[0]})"]
         function = self.function(FUNCTIONS[action.function][0])

@@ -68,12 +68,14 @@ class _StepLoop:
         """Collects what each step leaves; gives the array, or rows by step (True) where its shape is not
         known.
         """
+        # with the shape known ahead, each step writes its row into the result: nothing is stacked afterwards
         if inner.known and inner.shape is not None and self.length is not None:
             shape = (self.length, *inner.shape)
             whole = self.builder.values.local(shape=shape, dtype=inner.dtype)
             self.body.before.append(Step(self.op, Assign((whole,), (New("empty", shape, str(inner.dtype)),))))
             self.body.add(SetItem(whole, self.position, inner))
             return whole, False
+        # by position in a dict, because a reversed loop fills the rows from the end
         whole = self.body.start({})
         self.body.add(SetItem(whole, self.position, keep(self.builder, inner)), holds=(inner,))
         return whole, True
@@ -89,6 +91,7 @@ class _StepLoop:
 
 def _values(builder: PlanBuilder, op: Operator, slot: str) -> list[Value]:
     found = [builder.argument(op, name) for name in op.input(slot)]
+    # a slice of None would fail with an error that does not name the op
     values = [value for value in found if value is not None and not value.maybe]
     if len(values) < len(found):
         raise CannotInline(f"a variable in its slot {slot} may have no value")
@@ -101,6 +104,7 @@ def _length(inputs: list[Value]) -> int | None:
         raise CannotInline("it has no inputs to run over")
     length = inputs[0].shape[0] if inputs[0].known and inputs[0].shape else None
     if length == 0:
+        # the outputs would have no row to take their shape from
         raise CannotInline("it runs no step")
     return length
 
@@ -136,6 +140,7 @@ class _RecurrentForward:
         length: int | None,
     ) -> None:
         keeps = facts_of(op, "inputs", "step_scopes").keeps
+        # without a gradient no step keeps anything
         names = gradient_reads(op, "step_scopes") if keeps else []
         states = op.attrs["states"]
         ex_states = op.attrs["ex_states"]
@@ -243,10 +248,13 @@ class _RecurrentGradient:
         """
         body.given.update((name, steps.slice(value)) for name, value in self.outputs.items())
         memory: dict[str, Value] = {}
+        # a state's gradient has two sources: the step's own output, and the memory of the step that ran after
+        # it
         for ex, state, name in self.pairs:
             kept = self.saved.values.get(name)
             start = None
             if kept is not None and kept.entry is not None and kept.entry.known:
+                # the last step has none after it: its memory's gradient starts from zeros
                 start = self.builder.values.local(kept.entry)
                 assert start.shape is not None
                 zeros = New("zeros", start.shape, str(start.dtype))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from fluidlite.executor.compile.emitter import Lowered
 from fluidlite.executor.plan.actions import Copy, Operand
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.operator import Operator
@@ -13,9 +13,10 @@ from fluidlite.ir.operator import Operator
 __all__ = ["SavedForBackward", "keep"]
 
 
-def keep(builder: Any, value: Value) -> Operand:
+def keep(builder: Lowered, value: Value) -> Operand:
     """A value that outlives its step: the array of a parameter that the program changes is copied."""
     root = value.root
+    # every other value is written once, so a reference to it is as good as a copy
     if root.storage is Storage.PARAM and builder.changes(root.name):
         return Copy(value)
     return value

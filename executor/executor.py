@@ -72,12 +72,10 @@ class Executor:
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
         self.naive = False  # run op by op in the interpreter: slow, and what a plan is held against
-        self.companions: WeakSet[Any] = (
-            WeakSet()
-        )  # what ends with this executor: the devices of data parallel programs
-        self.threads: int | None = (
-            None  # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
-        )
+        # what ends with this executor: the devices of data parallel programs
+        self.companions: WeakSet[Any] = WeakSet()
+        # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
+        self.threads: int | None = None
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
@@ -121,10 +119,12 @@ class Executor:
         if not isinstance(program, Program):
             return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
         names, targets = split_fetches(fetch_list)
-        if use_prune or targets:
-            targets = targets or [op for op in program.global_block().ops if op.role & OpRole.Optimize]
-            return self._run(program, feed, names, scope, return_numpy, targets if names or targets else None)
-        return self._run(program, feed, names, scope, return_numpy, None)
+        if not (use_prune or targets):
+            return self._run(program, feed, names, scope, return_numpy, None)
+        targets = targets or [op for op in program.global_block().ops if op.role & OpRole.Optimize]
+        # with nothing fetched and nothing to update there is nothing to prune to
+        prune_to = targets if names or targets else None
+        return self._run(program, feed, names, scope, return_numpy, prune_to)
 
     def _run_compiled(
         self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool
@@ -187,6 +187,7 @@ class Executor:
             feed = merge_feed_list(feed)
         scope.runs += 1
         before_run()
+        # a startup program runs once: making a plan would cost more than running op by op
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)
             return []
@@ -203,6 +204,7 @@ class Executor:
         if key in self._seen:
             return False
         if len(self._seen) > 4096:
+            # a program that is forgotten is interpreted once more, which costs time and nothing else
             self._seen.clear()
         self._seen.add(key)
         return True
@@ -223,20 +225,23 @@ class Executor:
             program.version,
             signature,
             form,
+            # may be that of a scope which is gone: `_acquire` looks at the scope itself
             id(scope),
             None if prune_to is None else tuple(map(id, prune_to)),
+            # a profiled plan has the calls of the clock in its source
             recorder.active,
         )
         while True:
             bound = self._acquire(key, program, feed, form, signature, scope, prune_to)
             try:
                 if bound.current():
-                    with np.errstate(
-                        all="ignore"
-                    ):  # the next run, of another thread perhaps, writes over what is fetched
-                        return [present(value, lod, return_numpy) for value, lod in bound.run(arguments)]
+                    with np.errstate(all="ignore"):
+                        fetched = bound.run(arguments)
+                        # copied under the lock: the next run, of another thread perhaps, writes over it
+                        return [present(value, lod, return_numpy) for value, lod in fetched]
             finally:
                 bound.lock.release()
+            # the scope holds arrays of other shapes than when the plan was made
             self._plans.pop(key, None)
 
     def _signature(self, program: Program, feed: Mapping[str, Any], names: list[str]) -> feeding.Signature:
@@ -269,6 +274,7 @@ class Executor:
         for bound in found:
             if bound.scope is scope and bound.lock.acquire(blocking=False):
                 return bound
+        # another thread runs this plan: the source is shared, and only its buffers are made once more
         if found and found[0].scope is scope:
             plan = found[0].plan
         else:

@@ -91,6 +91,7 @@ class PlannedBlocks:
     def run(self, block: Block) -> None:
         """Run one of the blocks."""
         with np.errstate(all="ignore"):
+            # the check looks at the output of every single op, which a plan may never write to memory
             if flags.check_nan_inf() or not self._run_plan(block):
                 self.interpreter.run_block(block, self.frame.child(block))
 
@@ -104,6 +105,7 @@ class PlannedBlocks:
     # ------------------------------------------------------------------ plans
     def _run_plan(self, block: Block) -> bool:
         """Run a block by its plan; False where it has to be interpreted."""
+        # gradients arrive in memory of the host
         if self.interpreter.xp is not np or any(op.sub_blocks() for op in block.ops):
             return False
         use = self._use_of(block)
@@ -163,6 +165,7 @@ class PlannedBlocks:
 
 def _feed_spec(value: Any) -> FeedSpec:
     if isinstance(value, SelectedRows):
+        # as many rows as the batch had ids: another number at each step
         return FeedSpec(None, None)
     return FeedSpec(value.shape, value.dtype)
 

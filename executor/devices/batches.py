@@ -129,6 +129,8 @@ def _part_of_tensor(tensor: LoDTensor, index: int, count: int) -> LoDTensor:
     stop = (index + 1) * sequences // count
     levels = []
     for level in tensor._lod:
+        # offsets of a part start from 0 again; the entries themselves say where the level below begins and
+        # ends
         levels.append(tuple(offset - level[start] for offset in level[start : stop + 1]))
         start, stop = level[start], level[stop]
     return LoDTensor(tensor.array[start:stop], tuple(levels))
@@ -172,6 +174,7 @@ def _joined(lods: Sequence[Lod]) -> Lod:
     for parts in zip(*lods, strict=True):
         level = [0]
         for part in parts:
+            # each part's offsets start from 0: they go on where the part before ended
             level += [level[-1] + offset for offset in part[1:]]
         levels.append(tuple(level))
     return tuple(levels)

@@ -218,6 +218,7 @@ class Runner:
                 raise UninitializedError(
                     f"reader {name!r} is not there: run the startup program, which makes it"
                 )
+            # a batch for each device that takes part, and none for the others: it would be lost
             for index, batch in enumerate(batches[:count]):
                 try:
                     batch.batch = held.value.read_next()
@@ -265,6 +266,7 @@ class Runner:
         return index > 0 and self.shared is not None and name in self.shared.own[index]
 
     def _state(self) -> tuple[int, int, int]:
+        # three counters, compared at each run in place of all variables of the user
         return rebinds.count, rebinds.sets, self.scope.runs
 
     def _declare(self, division: DevicePrograms) -> None:
@@ -304,6 +306,7 @@ class Runner:
         """Give the other devices copies of those of their own variables that the user, or another program,
         has changed.
         """
+        # another program has run in the user's scope, and plans write to arrays without anybody counting
         everything = self.seen[2] != self.scope.runs
         for index, scope in enumerate(self.devices.scopes[1:], 1):
             for name in self.own[index]:

@@ -35,6 +35,7 @@ def _work(index: int, inbox: queue.SimpleQueue[Task | None], done: queue.SimpleQ
     with np.errstate(all="ignore"):
         while (task := inbox.get()) is not None:
             task(index)
+            # the thread would keep the task, and with it feeds and results, until the next one comes
             del task
             done.put(index)
 
@@ -54,6 +55,7 @@ class Threads:
     def __init__(self, count: int) -> None:
         self.count = count
         self._process = -1
+        # started at the first run, so that a program that is only compiled has none
         self._threads: list[threading.Thread] = []
 
     def _start(self) -> None:
@@ -90,6 +92,7 @@ class Threads:
             except KeyboardInterrupt as error:
                 interrupted = error
                 stop()
+                # the interrupted wait still has its answer to come
                 self._done.get()
         if interrupted is not None:
             raise interrupted
@@ -202,6 +205,7 @@ class Devices:
 
     def _first(self, errors: list[tuple[int, BaseException]]) -> BaseException:
         """The error that stopped the others, with its device."""
+        # devices that were merely stopped come last: their errors say nothing about the cause
         index, error = min(errors, key=lambda item: (isinstance(item[1], Stopped), item[0]))
         if isinstance(error, FluidError) and not isinstance(error, EOFException) and len(self.places) > 1:
             error.args = (f"{error}\n  on device {index} of {len(self.places)} ({self.places[index]!r})",)

@@ -65,6 +65,7 @@ class DeviceBarrier:
         one does not come.
         """
         for step, boxes in self._rounds:
+            # a queue for each device and round: a `put` wakes the one thread that waits there and no others
             boxes[(rank + step) % self.count].put(True)
             try:
                 going_on = boxes[rank].get(timeout=self.seconds)
@@ -169,6 +170,7 @@ class DeviceRing(HostRing):
     def _reduce(self, sources: list[Any], targets: list[Any], reduce_op: str) -> None:
         """This device's piece, for everybody; of a small array all of it, by the first."""
         size = sources[0].size
+        # everybody's buffers are in reach, so each device sums one piece straight into all results
         if size >= LEAST_PIECE:
             reduce_part(sources, targets, reduce_op, part_of(sources[0], self.rank, self.size))
         elif self.rank == 0:

@@ -50,6 +50,8 @@ def blas_switch() -> BlasSwitch | None:
     places = [folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"]
     for path in [found for place in places for found in place.glob("lib*openblas*")]:
         library = ctypes.CDLL(str(path))
+        # newer wheels rename OpenBLAS's functions: "scipy_" in front, and "64_" behind where integers have 64
+        # bits
         for prefix in ("scipy_", ""):
             for suffix in ("64_", ""):
                 setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)

@@ -44,6 +44,7 @@ class BoundPlan:
         # BLAS's own threads are switched off, but for portable convolutions, which know no team
         self.switch = blas_switch() if switches and is_single and self.xp is np else None
         self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
+        # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
         self.buffers = self._buffers()
         self.arrays: dict[str, Any] = {}
@@ -56,6 +57,7 @@ class BoundPlan:
         """
         layout = self.plan.plan.layout
         assert layout is not None
+        # one line more than needed: NumPy promises no alignment of the first byte
         pool = self.xp.zeros(layout.pool_bytes + ALIGN, dtype=np.uint8)
         start = (-pool.ctypes.data) % ALIGN if self.xp is np else 0
         views = {}
@@ -71,6 +73,7 @@ class BoundPlan:
         # one comparison a run: every tensor that gets another array counts up
         if self.seen == rebinds.count:
             return True
+        # an input that the op did without when the plan was made is there now: the plan would leave it out
         absent = map(self.scope.find_var, self.plan.plan.absent)
         if any(held is not None and held.is_initialized() for held in absent):
             return False
@@ -114,6 +117,7 @@ class BoundPlan:
         namespace: dict[str, Any] = {}
         exec(self.plan.code, namespace)
         step = namespace["make"](module, self.buffers, arrays, constants, bound, self._load, self._store)
+        # what was captured before is worth nothing: a graph holds the addresses of the old arrays
         self.step = cuda.CapturedStep(self.xp, step) if self.xp is not np and self._capturable() else step
         self.arrays = arrays
 
@@ -158,9 +162,11 @@ class BoundPlan:
             switch.enter()
         try:
             return self.step(*arguments)
+        # these name the op already
         except (FluidError, EOFException):
             raise
         except Exception as error:
+            # found by the line that raised: the plan keeps no account of where it is
             op = self.plan.operator_at(error)
             if op is None:
                 raise
@@ -183,6 +189,7 @@ def _own(thing: Any, interpreter: Interpreter) -> Any:
     if isinstance(thing, cuda.FusedKernel):
         thing.compile(interpreter.xp)
     if isinstance(thing, (KernelCall, BlockCall)):
+        # a copy for each binding: the bound object belongs to the plan, which several scopes may share
         thing = copy.copy(thing)
         thing.bind(interpreter)
         return thing.call

@@ -52,6 +52,7 @@ class KernelCall:
         """True if the op's kernel sets a level of detail by itself."""
         if op.definition is None or op.definition.compute is None:
             return False
+        # the code tells without a call: a kernel that gives a level of detail names the class
         return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
 
     def bind(self, interpreter: Interpreter) -> None:
@@ -105,6 +106,7 @@ class KernelCall:
             lod = f"lods[{self.shares}]" if self.shares >= 0 else "()"
         result = f"(returned, {lod})" if self.with_lod else "(returned,)"
         return (
+            # an array that has no base and is no input shares its memory with nobody, so it needs no copy
             f"    if type(returned) is ndarray and returned.base is None and not ({known}):\n"
             f"        return {result}\n"
         )
@@ -121,7 +123,10 @@ class KernelCall:
             for index in self.slots.get(key, ())
         ]
         if (definition.inputs.get(key) or definition.outputs[key]).many:
-            return f"[{', '.join(items or ['()'] * (kind == 'lod'))}]"
+            # an empty slot has one empty level of detail, as in `Kernel.__call__`
+            if kind == "lod" and not items:
+                items = ["()"]
+            return f"[{', '.join(items)}]"
         return items[0] if items else absent
 
     def _failed(self, error: Exception, values: Sequence[Any]) -> NoReturn:
@@ -197,6 +202,7 @@ class KernelCall:
     def _finish_each(
         self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]
     ) -> Sequence[Any]:
+        # a dict names its slots, and a single value is the first slot's: the general way sorts them out
         if type(returned) is not tuple:
             return self._finish(returned, values, lods, likes)
         found: list[Any] = []
@@ -239,6 +245,7 @@ class Absent:
         self.error = error
 
     def __call__(self) -> None:
+        # a new exception each time: a traceback would grow on one that is raised again and again
         raise type(self.error)(str(self.error))
 
 
@@ -265,6 +272,7 @@ class BlockCall:
         frame = Frame(self.op.block, self.interpreter.scope)
         for index, (name, value) in enumerate(zip(self.inputs, values, strict=True)):
             var = self.op.block._find_var_recursive(name)
+            # persistable variables are found in the scope, where the interpreter changes them
             if value is not None and (var is None or not var.persistable):
                 frame.values[name] = value
                 frame.lods[name] = lods[index] if lods else ()

@@ -51,6 +51,7 @@ class Part:
     @property
     def blocks(self) -> int:
         """The number of blocks of threads that share the elements."""
+        # rounded up; beyond the limit each thread takes several elements
         return min(-(-self.size // THREADS), MAX_BLOCKS)
 
     def parameters(self, suffix: str) -> list[str]:
@@ -85,6 +86,7 @@ def kernel_text(name: str, parts: Sequence[Part]) -> str:
     ]
     lines = [
         f'extern "C" __global__ void {name}({", ".join(parameters)}) {{',
+        # 64 bits: arrays of more than 2 ** 31 elements exist
         "  long long block = blockIdx.x;",
     ]
     for part, suffix in zip(parts, suffixes, strict=True):
@@ -102,6 +104,7 @@ def _index(shape: Sequence[int], out: Sequence[int]) -> str:
     """The index at which element i of the output reads an operand of `shape` broadcast to `out`."""
     if tuple(shape) == tuple(out):
         return "i"
+    # NumPy's alignment, on the right
     padded = (1,) * (len(out) - len(shape)) + tuple(shape)
     terms = []
     stride = 1
@@ -121,6 +124,7 @@ def _expression(kind: Elementwise, out: Value) -> str:
     if kind.function == "copy":
         return _operand(kind.operands[0], out.dtype)
     dtypes = [item.dtype for item in kind.operands if isinstance(item, Value) and item.dtype is not None]
+    # a comparison is made in the dtype of its operands; its own is bool
     common = np.result_type(*dtypes) if kind.function in PREDICATES else out.dtype
     operands = [_operand(item, common) for item in kind.operands]
     if kind.function == "where":
@@ -228,6 +232,7 @@ class CapturedStep:
             else:
                 self.result = self.step(*self.inputs)
             self.runs += 1
+        # the caller reads the result on another stream
         self.stream.synchronize()
         return self.result
 

@@ -53,12 +53,9 @@ class Signature:
         form: list[tuple[Any, Any, bool]] = []
         for name, var, dtype in zip(self.names, self.variables, self.dtypes, strict=True):
             value = feed[name]
-            if (
-                type(value) is np.ndarray
-                and value.dtype is dtype
-                and self.xp is np
-                and not var.need_check_feed
-            ):
+            # the usual feed goes through as it is; `is` will do, since NumPy has one object a built-in dtype
+            is_ready = type(value) is np.ndarray and value.dtype is dtype
+            if is_ready and self.xp is np and not var.need_check_feed:
                 arguments.append(value)
                 form.append((value.shape, dtype, False))
                 continue
@@ -67,6 +64,7 @@ class Signature:
             if lod:
                 arguments.append(lod)
             shape = getattr(array, "shape", None)
+            # the number of rows of sequences changes from batch to batch: such feeds share one form
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
         return arguments, self._known_form(tuple(form))
 
@@ -103,6 +101,7 @@ class Signature:
                 f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor "
                 f"(fluid.create_lod_tensor)"
             )
+        # `fluid.data` refuses another dtype (`check_feed_shape_type`); `fluid.layers.data` converts
         if dtype is not None and array.dtype != dtype and not var.need_check_feed:
             array = array.astype(dtype)
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
@@ -188,6 +187,7 @@ def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
     if not shape and not declared:  # a single number, as 2.x has it
         return
     if shape and num_places > 1:
+        # rounded up, as 1.8.5 shares an uneven batch out: the largest part is the one that is checked
         shape[0] = -(-shape[0] // num_places)
     if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[: len(shape)]):
         raise FeedError(

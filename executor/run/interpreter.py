@@ -48,6 +48,8 @@ class Frame:
         while frame is not None:
             if name in frame.values or name in frame.own or name in frame.block.vars:
                 return frame
+            # a gradient block writes to variables of the step that it belongs to (a rewound counter), not to
+            # the outer ones
             past = frame.forward
             if past is not None and (name in past.values or name in past.block.vars):
                 return past
@@ -91,17 +93,11 @@ class Frame:
         if self._persistable(name):
             held = self.scope.find_var(name) or self.scope.var(name)
             old = held.value.array if isinstance(held.value, LoDTensor) else None
-            if (
-                old is not None
-                and hasattr(value, "shape")
-                and old.shape == value.shape
-                and old.dtype == value.dtype
-                and _writable(old)
-            ):
-                if old is not value:
-                    old[...] = value
-            else:
+            if old is None or not _fits_into(value, old):
                 held.set(value)
+            elif old is not value:
+                # in place: plans are bound to the array
+                old[...] = value
             if lod is not None and isinstance(held.value, LoDTensor):
                 held.value._lod = lod
             return
@@ -115,8 +111,12 @@ class Frame:
         return Frame(block, self.scope, self, forward, own)
 
 
-def _writable(array: Any) -> bool:
-    """True if an array has elements of its own (what `fake_init` makes has none)."""
+def _fits_into(value: Any, array: Any) -> bool:
+    """True if `value` can be written into an array of the same shape and dtype; what `fake_init` makes has
+    no elements of its own.
+    """
+    if not hasattr(value, "shape") or array.shape != value.shape or array.dtype != value.dtype:
+        return False
     return bool(getattr(array.flags, "writeable", True))
 
 
@@ -139,6 +139,7 @@ class Interpreter:
     def kernel(self, op: Operator) -> Kernel:
         """The op's kernel, made once."""
         found = self.kernels.get(id(op))
+        # an id comes back after its op was collected
         if found is None or found.op is not op:
             found = self.kernels[id(op)] = Kernel(op)
         return found
@@ -149,6 +150,7 @@ class Interpreter:
         values = {
             slot: [self._read(op, slot, name, frame) for name in names] for slot, names in op.inputs.items()
         }
+        # ops that write one entry of an array read the array that they are about to change
         values.update(
             (slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates
         )

@@ -35,6 +35,7 @@ class RunContext:
 
     def rng(self, seed: int = 0) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
+        # in fluid a seed of 0 asks for other numbers in every run
         return np.random.default_rng(seed) if seed else self.random
 
     def gather(self, value: Any) -> list[Any]:
@@ -81,6 +82,7 @@ class Kernel:
         if op.attrs.get(ZERO_DIM_ATTR):
             self.function = self._without_dims(self.function, op.attrs[ZERO_DIM_ATTR])
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)
+        # attributes are looked up once, not at each call
         self.constants = {
             name: op.attrs.get(key, definition.attr_defs[key].default)
             for name, kind, key in self.arguments
@@ -118,6 +120,7 @@ class Kernel:
             if kind in ("in", "out"):  # an output slot gives the value that it will replace
                 arguments[name] = _slot_value(self.definition, key, values)
             elif kind == "lod":
+                # one for each value of the slot, and at least one, which an empty slot hands to the kernel
                 found = lods.get(key) or [()] * max(1, len(values.get(key) or ()))
                 arguments[name] = found if self.definition.inputs[key].many else found[0]
             elif kind == "xp":

@@ -30,13 +30,16 @@ class Team:
             queue.SimpleQueue() for _ in range(self.size - 1)
         ]
         self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        # plans of several threads share one team: their work waits in turn
         self._busy = threading.Lock()
         for index, inbox in enumerate(self._inboxes):
+            # daemon: a thread that sleeps must not keep the process alive
             threading.Thread(
                 target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}"
             ).start()
 
     def _work(self, index: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
+        # NumPy keeps this for each thread by itself
         with np.errstate(all="ignore"):
             while True:
                 task = inbox.get()
@@ -56,6 +59,7 @@ class Team:
                 task(0)
             except BaseException as error:
                 errors.append(error)
+            # all are waited for, even after an error: they still write to the buffers of the plan
             errors.extend(self._done.get() for _ in self._inboxes)
         for raised in errors:
             if raised is not None:
@@ -70,6 +74,7 @@ def _revive() -> None:
         team.start()
 
 
+# Windows has no fork
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_revive)
 

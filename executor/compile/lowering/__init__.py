@@ -23,6 +23,7 @@ def _declared() -> dict[str, Rule]:
 def rule_for(op: Operator) -> Rule | None:
     """The lowering rule for an op: its own, or the one made from its scalar expression."""
     found = _declared().get(op.type)
+    # Y may be broadcast to X, which the rules of binary ops see to
     if found is not None or op.definition is None or "Y" in op.definition.inputs:
         return found
     return expression_rule(op.definition.expr) if op.definition.expr else None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from fluidlite.executor.comm.ring_ops import PlannedAllReduce, PlannedCollective
 from fluidlite.executor.comm.transports import find_session
@@ -21,10 +20,12 @@ def _(e: Emitter) -> None:
     copied.
     """
     e.remember(("shown", e.op.outputs["FusedOutput"][0]), True)
+    # then the op only makes the buffer, which its kernel does
     if not e.attr("copy_data"):
         raise CannotLower("coalesce_tensor")
     parts = [_dense(e, name) for name in e.op.inputs["Input"]]
-    starts = np.cumsum([0, *(math.prod(part.shape or ()) for part in parts)]).tolist()
+    sizes = [math.prod(part.shape or ()) for part in parts]
+    starts = list(itertools.accumulate(sizes, initial=0))
     buffer = e.out("FusedOutput", (starts[-1],), parts[0].dtype)
     names = e.op.outputs["Output"]
     pieces = [
@@ -33,7 +34,9 @@ def _(e: Emitter) -> None:
     ]
     for part, piece in zip(parts, pieces, strict=True):
         target = piece.of(e, buffer)
-        if buffer.storage is Storage.BUFFER and parts.count(part) == 1 and _may_move(e, part, names):
+        # a value that two variables share has one memory, and cannot lie in two pieces
+        is_one = parts.count(part) == 1
+        if buffer.storage is Storage.BUFFER and is_one and _may_move(e, part, names):
             part.move_to(target)
         else:
             e.copy(part, target)
@@ -96,6 +99,7 @@ def _(e: Emitter) -> None:
     pieces = _pieces(e)
     out = _target(e, x, pieces)
     reduction = e.bind_fresh("reduce", PlannedAllReduce, e.op)
+    # `starts`: a pass puts the wait where the result is first needed, and computation goes on until then
     e.run(reduction, x, Out(out), effect=True, starts=reduction)
     _show_parts(e, out, pieces)
 
@@ -103,6 +107,7 @@ def _(e: Emitter) -> None:
 @lowering("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod", "c_broadcast")
 def _(e: Emitter) -> None:
     x = e.need("X")
+    # after c_reduce the other ranks keep what they had, which only an op in place can leave alone
     if not e.on_host or e.op.inputs["X"] != e.op.outputs["Out"]:
         raise CannotLower("X and Out are two variables")
     pieces = _pieces(e)
@@ -114,6 +119,8 @@ def _(e: Emitter) -> None:
 def _pieces(e: Emitter) -> list[BufferPiece]:
     """The variables that are views of what an op reduces."""
     found: list[BufferPiece] | None = e.recall(("pieces of", e.op.inputs["X"][0]))
+    # the kernel of `coalesce_tensor` made views of its array, which a reduction into another one would not
+    # reach
     if found is None and e.recall(("shown", e.op.inputs["X"][0])):
         raise CannotLower("other variables are views of what a kernel made: it is reduced in place")
     return found or []

@@ -17,6 +17,7 @@ def _(e: Emitter) -> None:
     if declared is not None and declared.type == VarType.SELECTED_ROWS:
         raise CannotLower("rows")
     given = e.x("ShapeTensor") if e.op.inputs.get("ShapeTensor") else None
+    # the output's shape has to be known now: it may be given by a tensor that is itself a constant
     if given is not None and given.constant is None:
         raise CannotLower("a shape that is computed")
     shape = tuple(e.attr("shape")) if given is None else tuple(int(dim) for dim in given.constant)
@@ -47,12 +48,14 @@ def _(e: Emitter) -> None:
     if x.dtype is None or x.dtype.kind != "f":
         raise CannotLower("integers")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
+    # a bias of 0 and a scale of 1 would each cost a pass over the array
     if bias == 0.0:
-        e.elementwise("x * scale", out, x=x, scale=scale)
-    elif e.attr("bias_after_scale"):
-        e.elementwise("x * scale + bias" if scale != 1.0 else "x + bias", out, x=x, scale=scale, bias=bias)
+        expr = "x * scale"
+    elif not e.attr("bias_after_scale"):
+        expr = "(x + bias) * scale"
     else:
-        e.elementwise("(x + bias) * scale", out, x=x, scale=scale, bias=bias)
+        expr = "x * scale + bias" if scale != 1.0 else "x + bias"
+    e.elementwise(expr, out, x=x, scale=scale, bias=bias)
 
 
 @lowering("cast")
@@ -63,14 +66,18 @@ def _(e: Emitter) -> None:
     if x.dtype == dtype:
         e.elementwise("x", out, x=x)
     else:
+        # from floating point to whole numbers too, which NumPy does not do unasked
         e.copy(x, out, casting="unsafe")
 
 
 @lowering("sum")
 def _(e: Emitter) -> None:
     parts = e.many("X")
-    if any(part.shape != parts[0].shape or part.dtype != parts[0].dtype for part in parts) or len(parts) > 20:
+    first = parts[0]
+    if any(part.shape != first.shape or part.dtype != first.dtype for part in parts):
         raise CannotLower("shapes differ")
+    if len(parts) > 20:
+        raise CannotLower("a sum of more than 20 arrays")
     names = [f"x{index}" for index in range(len(parts))]
     out = e.out("Out", parts[0].shape, parts[0].dtype, inplace=True)
     e.elementwise(" + ".join(names), out, **dict(zip(names, parts, strict=True)))
@@ -81,5 +88,6 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     if x.dtype is None:
         raise CannotLower("dtype")
+    # the attribute is a float, and a float beside integers would make them floating point
     step = e.attr("step") if x.dtype.kind == "f" else int(e.attr("step"))
     e.elementwise("x + step", e.out("Out", x.shape, x.dtype, inplace=True), x=x, step=step)

@@ -61,6 +61,7 @@ class SharedConv:
 
     def grad_filter(self, x: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of w: the parts' gradients, summed."""
+        # each thread sums over its part of the batch into an array of its own, so none waits for another
         outs = [out, *self.partial]
         self._each(lambda t: self.plans[t].grad_filter(x[self.parts[t]], d[self.parts[t]], outs[t], reuse))
         for part in self.partial:
@@ -115,6 +116,7 @@ def _(e: Emitter) -> None:
     w = e.need("Filter")
     d = e.need("Output@GRAD")
     geometry = _geometry(e, x, w)
+    # the same version of X: what the forward pass unfolded of it still lies in the plan's scratch buffers
     plan = e.recall(("conv", x, w, geometry))
     reuse = plan is not None
     plan = plan or e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))

@@ -71,6 +71,7 @@ def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
 def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
     """out = alpha * x @ y for operands of the same batch dimensions (or none on one side)."""
     assert x.shape is not None and y.shape is not None and out.shape is not None
+    # `dot` hands two matrices straight to BLAS; stacks of them are `matmul`'s
     e.call("dot" if len(x.shape) == len(y.shape) == 2 else "matmul", x, y, out=out)
     if alpha != 1.0:
         e.call("multiply", out, e.number(alpha, out), out=out)
@@ -99,6 +100,7 @@ def _(e: Emitter) -> None:
     y = e.need("Y")
     d = e.need("Out@GRAD")
     assert x.shape is not None and y.shape is not None and d.shape is not None
+    # the gradient of a stack that was broadcast has to be summed, which the portable kernel does
     if not _same_batch(x.shape, y.shape) or len(x.shape) < 2:
         raise CannotLower("batches differ")
     tx = e.attr("transpose_X")

@@ -55,8 +55,6 @@ def _(e: Emitter) -> None:
         raise CannotLower("Y has more dimensions")
     if x.dtype.kind != "f" and e.op.type in ("elementwise_div", "elementwise_pow"):
         raise CannotLower("NumPy would leave the integers")
-    if e.op.type == "elementwise_div" and (x.dtype is None or x.dtype.kind != "f"):
-        raise CannotLower("a quotient of integers")
     if e.op.type in ROUNDED and x.size == 1:
         raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
@@ -82,6 +80,7 @@ def _(e: Emitter) -> None:
     if len(y.shape) > len(d.shape) or (x is not None and x.shape != d.shape):
         raise CannotLower("X was broadcast")
     if e.wants("X@GRAD"):
+        # the gradient of X is that of Out, so they may be one array: values are written once
         e.alias("X@GRAD", d)
     if e.wants("Y@GRAD"):
         _to_y(e, d, y, negative=e.op.type == "elementwise_sub_grad")
@@ -126,6 +125,7 @@ def _(e: Emitter) -> None:
     if not axes:
         e.elementwise(expr, e.reshape(out, d.shape), **more)
         return
+    # computed in full first, then summed over the dimensions along which Y was broadcast
     full = e.temp(d.shape, d.dtype)
     e.elementwise(expr, full, **more)
     sum_axes(e, full, axes, out)

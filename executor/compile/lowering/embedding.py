@@ -30,6 +30,7 @@ def _(e: Emitter) -> None:
     lead = ids.shape[:-1] if e.op.type == "lookup_table" else ids.shape
     out = e.out("Out", (*lead, table.shape[1]), table.dtype)
     rows = e.reshape(out, (flat.size, table.shape[1]))
+    # checked ahead, so that `take` may clip: with mode="raise" NumPy writes to a buffer first, then to `out`
     check = e.bind("check_ids", IdCheck(table.shape[0], padding))
     e.run(check, flat, effect=True)
     e.call("take", table, flat, axis=0, mode="clip", out=rows)
@@ -45,6 +46,7 @@ class IdCheck(HostCheck):
         self.rows, self.padding = rows, padding
 
     def __call__(self, ids: Array) -> None:
+        # two reductions tell that all is well, which it mostly is
         if len(ids) and (ids.min() < 0 or ids.max() >= self.rows):
             outside = ids[((ids < 0) | (ids >= self.rows)) & (ids != self.padding)]
             if len(outside):
@@ -78,6 +80,7 @@ class SparseRows:
         self.height = height
 
     def __call__(self, ids: Array, rows: Array) -> SelectedRows:
+        # the gradient outlives the step, and the plan's buffers are used again
         values = rows.copy()
         if self.padding != -1:
             values[ids == self.padding] = 0
@@ -93,7 +96,9 @@ class AddRows:
 
     def __call__(self, ids: Array, rows: Array, out: Array) -> None:
         out.fill(0)
+        # added up by id first: an assignment would keep only the last of equal ids, and `np.add.at` is slow
         merged, sums = merge_rows(self.xp, ids, rows)
         out[merged] = sums
         if self.padding != -1:
+            # that row reads as zeros, and never moves
             out[self.padding] = 0

@@ -42,12 +42,12 @@ class Routed:
 @lowering("select_input")
 def _(e: Emitter) -> None:
     mask = e.need("Mask")
-    values = [value for name in e.op.inputs["X"] if (value := e.builder.newest(name)) is not None]
-    if (
-        mask.size != 1
-        or len(values) < len(e.op.inputs["X"])
-        or not all(_is_like(value, values[0]) for value in values)
-    ):
+    found = [e.builder.newest(name) for name in e.op.inputs["X"]]
+    values = [value for value in found if value is not None]
+    if mask.size != 1 or len(values) < len(found):
+        raise CannotLower("an input has no value")
+    # the result has the shape of whichever is chosen, and rules after it rely on one
+    if not all(_is_like(value, values[0]) for value in values):
         raise CannotLower("inputs of different kinds")
     out = e.local("Out", like=values[0])
     choose = Call(e.bind("chosen", Chosen(e.op)), (Item(mask), *(keep(e.builder, value) for value in values)))
@@ -66,6 +66,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     mask = e.need("Mask")
     names = e.op.outputs["Out"]
+    # the output that is not chosen keeps its value, and here it would become None
     if mask.size != 1 or len(names) != 2 or any(e.builder.newest(name) is not None for name in names):
         raise CannotLower("an output keeps the value that it has")
     outs = tuple(e.local("Out", index, like=x, maybe=True) for index in range(2))
@@ -81,6 +82,7 @@ def _(e: Emitter) -> None:
 @lowering("rnn_memory_helper_grad")
 def _(e: Emitter) -> None:
     names = e.op.inputs.get("Out@GRAD") or []
+    # the last step of a recurrence has no step after it that gives its memory a gradient
     if names and e.builder.newest(names[0]) is not None:
         e.alias("X@GRAD", e.need("Out@GRAD"))
         return

@@ -22,7 +22,8 @@ def ones(e: Emitter, count: int, dtype: object) -> Value:
 def _rows(e: Emitter, value: Value, axis: int) -> Value:
     """`value` as a matrix whose rows run along its last axis."""
     assert value.shape is not None
-    if axis not in (-1, len(value.shape) - 1) or not value.shape or value.dtype != np.float32:
+    is_last = axis in (-1, len(value.shape) - 1)
+    if not is_last or not value.shape or value.dtype != np.float32:
         raise CannotLower("not the last axis")
     return e.reshape(value, (math.prod(value.shape[:-1]), value.shape[-1]))
 
@@ -35,9 +36,11 @@ def _softmax(e: Emitter, x: Value, out: Value) -> Value:
     total = e.temp((rows, 1), x.dtype)
     e.call("maximum.reduce", x, axis=1, keepdims=True, out=top)
     e.call("subtract", x, top, out=out)
+    # Paddle's lowest score: a probability is never quite 0, nor its logarithm infinite
     e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
     e.call("exp", out, out=out)
-    e.call("dot", out, e.constant(np.ones((cols, 1), x.dtype)), out=total)
+    column = e.constant(np.ones((cols, 1), x.dtype))
+    e.call("dot", out, column, out=total)
     return total
 
 
@@ -97,15 +100,12 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
         e.assign(left_out, Call(find, (flat, Out(index))))
         found = Labelled(index, left_out, None)
     else:
+        # rows are masked instead of picked: their number would have to come to the host
         counts = e.temp((rows,), np.float32)
-        e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=e.attr("ignore_index"))
-        e.elementwise(
-            "where(y != ignored, y, 0) + base",
-            index,
-            y=flat,
-            base=e.constant(base),
-            ignored=e.attr("ignore_index"),
-        )
+        ignored = e.attr("ignore_index")
+        start = e.constant(base)
+        e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=ignored)
+        e.elementwise("where(y != ignored, y, 0) + base", index, y=flat, base=start, ignored=ignored)
         found = Labelled(index, None, counts)
     e.remember(("labelled", label, cols), found)
     return found
@@ -141,12 +141,8 @@ def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
         e.step(When(labelled.left_out, SetItem(rows, labelled.left_out, 0)))
     elif labelled.counts is not None:
         assert rows.shape is not None
-        e.call(
-            "multiply",
-            rows,
-            e.reshape(labelled.counts, (rows.shape[0], width) if width else (rows.shape[0],)),
-            out=rows,
-        )
+        shape = (rows.shape[0], width) if width else (rows.shape[0],)
+        e.call("multiply", rows, e.reshape(labelled.counts, shape), out=rows)
 
 
 def _hard(e: Emitter, label: Value) -> None:
@@ -169,6 +165,7 @@ def _(e: Emitter) -> None:
     e.call("multiply", out, total, out=out)
     labelled = _labelled(e, label, flat.shape)
     every = e.reshape(out, (out.size,))
+    # the logarithm of the picked entries alone, not of all classes
     e.call("take", every, labelled.index, mode="clip", out=loss)
     e.call("log", loss, out=loss)
     e.call("negative", loss, out=loss)
@@ -189,8 +186,10 @@ def _(e: Emitter) -> None:
     labelled = _labelled(e, label, y.shape)
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
+        # the gradient of a mean: one number for all rows, so no column to multiply with
         number = e.number(d.uniform, y)
         e.call("multiply", y, number, out=dx)
+        # no two rows share an element of the flat array, so nothing is subtracted only once by mistake
         e.set_item(flat, labelled.index, number, subtract=True)
     else:
         row = e.reshape(d, (rows,))

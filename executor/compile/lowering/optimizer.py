@@ -34,8 +34,11 @@ def _state(e: Emitter, entry: UpdateRule) -> dict[str, Value]:
     values = {}
     for slot in entry.op.inputs:
         value = e.x(slot) if slot != "Grad" else None
-        if value is not None:
-            values[slot] = e.reshape(value, ()) if value.shape == (1,) and slot != "Param" else value
+        if value is None:
+            continue
+        # without dimensions it fits a parameter of any shape
+        is_scalar = value.shape == (1,) and slot != "Param"
+        values[slot] = e.reshape(value, ()) if is_scalar else value
     if any(slot in values for slot in ("Beta1Tensor", "Beta2Tensor")):
         raise CannotLower("betas from tensors")
     return values
@@ -52,7 +55,9 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
     known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": grad}
     if grad.shape != values["Param"].shape or grad.dtype != values["Param"].dtype:
         raise CannotLower("the gradient differs from the parameter")
-    written, late = _written(e, entry), []
+    written = _written(e, entry)
+    late: list[tuple[Value, Value]] = []
+    # a name may be computed in several steps: only the last of them is the output
     last = {name: index for index, (name, _) in enumerate(steps)}
     for index, (name, expr) in enumerate(steps):
         operands = {operand: known[operand] for operand in parse(expr).names}
@@ -61,14 +66,14 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
         if slot and source is not None:
             read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
             out = e.out(slot, source.shape, source.dtype, inplace=True)
-            if read_later:  # the old value is still needed: compute beside it, move at the end
+            # the old value is still needed: compute beside it, move at the end
+            if read_later:
                 target = out
                 out = e.temp(source.shape or (), source.dtype)
                 late.append((target, out))
         else:
-            shape = np.broadcast_shapes(
-                *(item.shape or () for item in operands.values() if isinstance(item, Value))
-            )
+            arrays = [item for item in operands.values() if isinstance(item, Value)]
+            shape = np.broadcast_shapes(*(item.shape or () for item in arrays))
             out = e.temp(shape, values["Param"].dtype)
         e.elementwise(expr, out, **operands)
         known[name] = out
@@ -89,20 +94,18 @@ class RowUpdate:
 
     def __call__(self, grad: SelectedRows | Array, state: Mapping[str, Array]) -> None:
         if isinstance(grad, SelectedRows):
+            # a row that the batch had twice moves once, by the sum of its gradients
             ids, rows = merge_rows(self.xp, grad.ids, grad.array)
             height = grad.height()
-        else:  # a sum with a dense gradient is dense
+        else:
+            # a sum with a dense gradient is dense
             ids = slice(None)
             rows = grad
             height = -1
-        tall = {
-            name for name in state if state[name].shape[:1] == (height,) and state[name].ndim == rows.ndim
-        }
-        known = {
-            **self.attributes,
-            **{name: value[ids] if name in tall else value for name, value in state.items()},
-            "Grad": rows,
-        }
+        # what has a row for each id is cut to the rows of the batch; learning rates and powers are not
+        tall = {name for name, value in state.items() if _has_rows(value, height, rows.ndim)}
+        current = {name: value[ids] if name in tall else value for name, value in state.items()}
+        known = {**self.attributes, **current, "Grad": rows}
         for name, function, operands in self.steps:
             known[name] = function(self.xp, *(known[operand] for operand in operands))
         for name in self.outputs:
@@ -112,6 +115,11 @@ class RowUpdate:
                 state[target_of(name)][...] = known[name]
 
 
+def _has_rows(value: Array, height: int, rank: int) -> bool:
+    """True if an array has `height` rows and as many dimensions as the gradient."""
+    return value.ndim == rank and value.shape[:1] == (height,)
+
+
 def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> None:
     attributes = _attributes(e, entry)
     values = _state(e, entry)
@@ -119,11 +127,13 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
     for slot in written:
         if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
             raise CannotLower("outputs are other variables")
+    targets = [e.need(target_of(slot)) for slot in written]
     outs = [
-        e.out(slot, e.need(target_of(slot)).shape, e.need(target_of(slot)).dtype, inplace=True)
-        for slot in written
+        e.out(slot, target.shape, target.dtype, inplace=True)
+        for slot, target in zip(written, targets, strict=True)
     ]
     run = e.bind_fresh("update_rows", RowUpdate, list(steps), attributes, written)
+    # `writes` by hand: the call changes the arrays of `values`, of which the outputs are newer versions
     e.run(run, e.any("Grad"), values, effect=True, writes=tuple(outs))
 
 

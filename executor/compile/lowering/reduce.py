@@ -25,16 +25,21 @@ def sum_to(e: Emitter, value: Value, shape: tuple[int, ...], out: Value) -> None
 def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> None:
     """out = value summed over `axes`; leading or trailing axes of float32 go through BLAS."""
     assert value.shape is not None
+    rank = len(value.shape)
     lead = axes == tuple(range(len(axes)))
-    trail = axes == tuple(range(len(value.shape) - len(axes), len(value.shape)))
+    trail = axes == tuple(range(rank - len(axes), rank))
     kept = math.prod(dim for i, dim in enumerate(value.shape) if i not in axes)
     if not axes:
         e.copy(value, e.reshape(out, value.shape))
     elif (lead or trail) and value.dtype in (np.float32, np.float64):
+        # over a few columns a product with ones is three times as fast as `add.reduce`
         count = math.prod(value.shape[axis] for axis in axes)
         ones = e.constant(np.ones(count, value.dtype))
-        flat = e.reshape(value, (count, kept) if lead else (kept, count))
-        e.call("dot", *((ones, flat) if lead else (flat, ones)), out=e.reshape(out, (kept,)))
+        target = e.reshape(out, (kept,))
+        if lead:
+            e.call("dot", ones, e.reshape(value, (count, kept)), out=target)
+        else:
+            e.call("dot", e.reshape(value, (kept, count)), ones, out=target)
     else:
         target = e.reshape(out, tuple(dim for i, dim in enumerate(value.shape) if i not in axes))
         e.call("add.reduce", value, axis=axes, out=target)
@@ -60,6 +65,7 @@ def _(e: Emitter) -> None:
     kept = tuple(dim for i, dim in enumerate(x.shape) if i not in axes)
     target = e.reshape(out, kept)
     function = _UFUNC[e.op.type]
+    # a sum of everything is left to `add.reduce`, which adds pairwise and so keeps digits
     if function == "add" and kept:
         sum_axes(e, x, axes, target)
     else:
@@ -78,6 +84,7 @@ def _(e: Emitter) -> None:
     out = e.out("X@GRAD", x.shape, x.dtype)
     kept = tuple(1 if i in axes else dim for i, dim in enumerate(x.shape))
     count = math.prod(x.shape[axis] for axis in axes)
+    # a number fits any shape; an array gets its reduced dimensions back, as ones
     grad = d if d.uniform is not None else e.reshape(d, kept)
     if e.op.type == "reduce_mean_grad":
         e.elementwise("d * a", out, d=grad, a=1.0 / count)

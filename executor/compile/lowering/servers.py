@@ -35,12 +35,15 @@ def receive_into(op: Operator, *targets: Any) -> None:
     """Have the newest values of variables of servers read into arrays."""
     session = session_for(op)
     with session.running(op):
-        if op.attrs["do_not_run"]:  # a communicator marks the ops that it runs itself
+        # a communicator marks the ops that it runs itself
+        if op.attrs["do_not_run"]:
             if session.communicator is not None:
                 take_newest(session.communicator, op, targets)
             return
         wanted = _wanted_into(op, targets)
-        for item, value in zip(wanted, session.requests.fetch(wanted, op.attrs["trainer_id"]), strict=True):
+        fetched = session.requests.fetch(wanted, op.attrs["trainer_id"])
+        for item, value in zip(wanted, fetched, strict=True):
+            # most transports read straight into the array; what came as another one is copied
             if value is not item.into:
                 _copy(item, value)
 
@@ -62,8 +65,7 @@ def _copy(wanted: Wanted, value: Any) -> None:
     if getattr(value, "shape", None) != wanted.into.shape:
         raise CommunicatorError(
             f"the server at {wanted.endpoint} holds {wanted.name!r} in the shape {list(np.shape(value))}, "
-            f"and here it is "
-            f"{list(wanted.into.shape)}"
+            f"and here it is {list(wanted.into.shape)}"
         )
     wanted.into[...] = value
 
@@ -77,6 +79,7 @@ def step_is_over(op: Operator) -> None:
 
 @lowering("recv")
 def _(e: Emitter) -> None:
+    # one array of the host for each piece, bound before the step: a loop's body or a device has none
     if not e.on_host or e.builder.depth or len(wanted_by(e.op)) != len(e.op.outputs["Out"]):
         raise CannotLower("recv")
     declared = [_declared(e, name) for name in e.op.outputs["Out"]]
@@ -113,29 +116,23 @@ def _declared(e: Emitter, name: str) -> tuple[tuple[int, ...], Any]:
 def _whole(e: Emitter, shapes: Sequence[tuple[int, ...]]) -> Value | None:
     """The parameter that a later op puts together from these pieces: they may as well be read into it."""
     names = e.op.outputs["Out"]
-    users = [
-        op
-        for op in e.builder.later_ops()
-        if set(names) & set(op.input_arg_names) and op.type != "fetch_barrier"
-    ]
-    if (
-        len(names) < 2
-        or len(users) != 1
-        or users[0].type != "concat"
-        or users[0].input("X") != list(names)
-        or users[0].attrs.get("axis", 0)
-    ):
+    # the barrier names what it waits for, and reads nothing
+    later = [op for op in e.builder.later_ops() if op.type != "fetch_barrier"]
+    users = [op for op in later if set(names) & set(op.input_arg_names)]
+    if len(names) < 2 or len(users) != 1 or not _joins_rows(users[0], names):
         return None
     out = users[0].output("Out")[0]
     held = e.builder.held(out) if e.builder.is_persistable(out) else None
     total = (sum(shape[0] for shape in shapes), *shapes[0][1:])
-    if (
-        held is None
-        or held.shape != total
-        or held.dtype != to_numpy(e.builder.block._var_recursive(names[0]).dtype)
-    ):
+    dtype = to_numpy(e.builder.block._var_recursive(names[0]).dtype)
+    if held is None or held.shape != total or held.dtype != dtype:
         return None
     return e.builder.param(out, held)
+
+
+def _joins_rows(op: Operator, names: Sequence[str]) -> bool:
+    """True if an op puts exactly these variables one below the other."""
+    return op.type == "concat" and op.input("X") == list(names) and not op.attrs.get("axis", 0)
 
 
 @lowering("fetch_barrier")

@@ -46,11 +46,12 @@ def _remember_shape(e: Emitter, x: Value) -> None:
 
 def _forward_shape(e: Emitter) -> tuple[int, ...]:
     remembered = e.x("XShape") if e.op.inputs.get("XShape") else None
-    shape = (
-        remembered.shape[1:] if remembered is not None and remembered.shape is not None else e.need("X").shape
-    )
+    if remembered is not None and remembered.shape is not None:
+        return remembered.shape[1:]
+    # reshape and its kin without a 2 keep X itself
+    shape = e.need("X").shape
     assert shape is not None
-    return tuple(shape)
+    return shape
 
 
 @lowering(*(f"{name}_grad" for name in _RESHAPES))
@@ -64,6 +65,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     assert x.shape is not None
     axis = e.attr("axis")
+    # a copy: ops that follow reshape what they get, and a reshape of a transposed view would be no view of it
     shape = tuple(x.shape[i] for i in axis)
     out = e.out("Out", shape, x.dtype)
     e.copy(e.transpose(x, axis), out)
@@ -84,8 +86,9 @@ def _(e: Emitter) -> None:
 @lowering("assign")
 def _(e: Emitter) -> None:
     x = e.need("X")
+    # values are never written twice, so no copy is needed
     if not e.persistable("Out") or x.name == e.op.outputs["Out"][0]:
-        e.alias("Out", x)  # values are never written twice, so no copy is needed
+        e.alias("Out", x)
         return
     out = e.out("Out", x.shape, x.dtype)
     e.elementwise("x", out, x=x)
@@ -96,7 +99,8 @@ def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
     whole = e.recall(("pieces", *e.op.inputs["X"]))
-    if whole is not None:  # they were read into it
+    # `recv` has read the pieces where they belong
+    if whole is not None:
         e.finals.append((whole.name, whole))
         return
     parts = e.many("X")
@@ -122,6 +126,7 @@ def _(e: Emitter) -> None:
         assert part.shape is not None
         stop = start + part.shape[axis]
         if e.wants("X@GRAD", index):
+            # a copy, since a piece along an inner axis cannot be reshaped without one
             out = e.out("X@GRAD", part.shape, part.dtype, index=index)
             e.copy(e.piece(d, start, stop, axis), out)
         start = stop

@@ -141,13 +141,16 @@ _LIST_TYPES = {
 def infer_attr_type(value: Any) -> AttrType:
     """The attribute type that Paddle gives to a Python value that no op declares."""
     if isinstance(value, (list, tuple)):
-        kinds = {infer_attr_type(item) for item in value} or {AttrType.INT}  # [] is INTS in Paddle
+        # an empty list is INTS in Paddle
+        kinds = {infer_attr_type(item) for item in value} or {AttrType.INT}
+        # 1 beside 2.5 is a float; otherwise the larger number is the wider type (LONG after INT)
         widest = AttrType.FLOAT if kinds == {AttrType.INT, AttrType.FLOAT} else max(kinds)
         if widest not in _LIST_TYPES or (AttrType.STRING in kinds and len(kinds) > 1):
             raise TypeError(f"an attribute cannot hold {value!r}")
         return _LIST_TYPES[widest]
     for python_type, attr_type in _SCALAR_TYPES:
         if isinstance(value, python_type):
+            # the wire's INT has 32 bits
             if attr_type == AttrType.INT and not -(2**31) <= int(value) < 2**31:
                 return AttrType.LONG
             return attr_type

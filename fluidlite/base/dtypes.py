@@ -65,6 +65,7 @@ class VarType(enum.IntEnum):
 
 DTypeLike: TypeAlias = "VarType | str | np.dtype[Any] | type"
 
+# no BF16: NumPy has no such type
 _TO_NUMPY: dict[VarType, np.dtype[Any]] = {
     VarType.BOOL: np.dtype(np.bool_),
     VarType.INT16: np.dtype(np.int16),
@@ -99,6 +100,7 @@ def to_vartype(dtype: DTypeLike) -> VarType:
     """
     if isinstance(dtype, VarType):
         return dtype
+    # the types `bool` and `int` themselves are dtypes, and True and False are no numbers of the enumeration
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return VarType(dtype)
     if isinstance(dtype, str) and dtype == "bfloat16":

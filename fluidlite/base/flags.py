@@ -77,11 +77,13 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _from_text(text: str, default: Any) -> Any:
+    # bool("0") is True, so truth values are read by themselves
     if isinstance(default, bool):
         return text.lower() in ("1", "true", "yes", "on")
     return type(default)(text)
 
 
+# the environment is read once, at import, as fluid does
 _values = {
     name: _from_text(os.environ[name], default) if name in os.environ else default
     for name, default in _DEFAULTS.items()
@@ -108,6 +110,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
                 f"Flag {name} cannot set its value through this function{did_you_mean(name, _values)}"
             )
         kind = type(_DEFAULTS[name])
+        # a number for another kind of number is fine, as gflags converts them
         if not isinstance(value, str if kind is str else (bool, int, float)):
             raise TypeError(f"Flag {name} takes a {kind.__name__}, not {value!r}")
         _values[name] = kind(value)
@@ -139,6 +142,7 @@ def _parts(name: str, version: str) -> tuple[int, ...]:
             f"'1.5.2.0', "
             f"but received {version}"
         )
+    # 1.8 means 1.8.0.0
     return tuple(int(piece) for piece in pieces) + (0,) * (4 - len(pieces))
 
 

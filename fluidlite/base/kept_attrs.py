@@ -18,6 +18,7 @@ _MATHS = (
     "abs ceil cos exp floor log log1p logsigmoid reciprocal relu round rsqrt sigmoid sin softplus softsign "
     "sqrt square tanh tanh_shrink"
 )
+# name, default, and the ops that have it: the same attribute may have other defaults elsewhere
 _TABLE: tuple[tuple[str, Any, str], ...] = (
     ("use_cudnn", False, f"{_MATHS} {_CONVS} {_TRANSPOSED} conv3d conv3d_transpose gelu pool2d pool3d"),
     ("use_cudnn", True, "affine_grid grid_sampler"),

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = ["stop_all_on_error", "under_mpi"]
 
+# each launcher has its own: Open MPI, then the protocols of MPICH and its kin
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
 _OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have found the same
 
@@ -40,10 +41,12 @@ def stop_all_on_error() -> None:
         sys.stdout.flush()
         if not MPI.Is_finalized():
             time.sleep(_OTHERS_TOO)
+            # plain `mpirun python` would go on waiting for the ranks that wait for this one
             MPI.COMM_WORLD.Abort(1)
 
     sys.excepthook = hook
 
 
+# at import, so that it also covers what fails before the first run
 if under_mpi():
     stop_all_on_error()

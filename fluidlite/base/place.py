@@ -34,6 +34,7 @@ class Place:
 
     def set_place(self, place: Place) -> None:
         """Stand for `place`."""
+        # frozen, because places are keys of plans; this one field is left out of the comparison
         object.__setattr__(self, "_stands_for", place)
 
     def _itself(self) -> Place:

@@ -307,7 +307,8 @@ class Op:
             slot = _slot_of(name[:-4], self.inputs)
             if slot is not None:
                 return Argument(name, "lod", slot)
-        if name.removesuffix("_") in self.attr_defs:  # lambda_ stands for the attribute lambda
+        # lambda_ stands for the attribute lambda
+        if name.removesuffix("_") in self.attr_defs:
             return Argument(name, "attr", name.removesuffix("_"))
         raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
 
@@ -352,6 +353,7 @@ class Op:
             )
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None
+            # a gradient has the level of detail of its variable, which whoever runs the op sees to
             grad_op.lod = None
             self.grad_type = grad_op.type
             self.grad_slots = tuple(slot.name for slot in wrt_slots)
@@ -375,6 +377,7 @@ class Op:
             slot = _slot_of(stem, everything)
             if slot is not None:
                 named.add(slot)
+        # optional, all of them: a gradient that nobody made is an empty slot
         return [name + "*" * everything[name].many + "?" for name in everything if name in named]
 
     def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
@@ -406,6 +409,7 @@ class Op:
                 if value is not None
             }
         if self.sparse in specs and attrs.get("is_sparse"):
+            # the declared shape stays that of the dense table
             specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
         for slot in attrs.get(ZERO_DIM_ATTR, ()):
             if slot in specs:
@@ -447,6 +451,7 @@ class Op:
         """The result of a rule or kernel as slot -> value."""
         if isinstance(returned, dict):
             return returned
+        # named tuples, both of them, but a single output each
         if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):
             return dict(zip(self.outputs, returned, strict=False))
         return {next(iter(self.outputs)): returned} if self.outputs else {}
@@ -463,6 +468,7 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
         spec: Spec = specs[slot]
         return Spec(spec.shape, spec.dtype if dtype is None else dtype)
 
+    # `_bind` reads parameters by their names, and `**specs` has none
     rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(slot, inspect.Parameter.KEYWORD_ONLY)]
     )
@@ -503,6 +509,7 @@ def candidates(op_type: str) -> list[str]:
 
 def find(op_type: str) -> Op | None:
     """The op of that type, importing its family at first use; None where there is none."""
+    # without the lock: what stands here is complete, and most calls find it
     if op_type in _WHOLE:
         return _WHOLE[op_type]
     with _importing:
@@ -517,10 +524,12 @@ def _declared(op_type: str) -> Op | None:
         return _OPS[op_type]
     stem = op_type
     while True:
+        # importing a family declares its ops, the one that is looked for among them
         for module in candidates(stem):
             importlib.import_module(f"fluidlite.ops.{module}")
             if op_type in _OPS:
                 return _OPS[op_type]
+        # a gradient op stands with its forward op; x_grad_grad with x
         if not stem.endswith("_grad"):
             return None
         stem = stem.removesuffix("_grad")

@@ -83,6 +83,7 @@ def plain_value(value: Any) -> Any:
     """An attribute's value as plain Python, so that NumPy's scalars do not leak into programs."""
     if isinstance(value, (list, tuple)):
         return [plain_value(item) for item in value]
+    # a VarType or an OpRole: the wire knows only their numbers
     if isinstance(value, (enum.IntEnum, enum.IntFlag)):
         return int(value)
     if isinstance(value, bytes):
@@ -99,6 +100,7 @@ def typed_value(value: Any, attr_type: AttrType) -> Any:
     kinds, make = _LISTS.get(attr_type) or _SCALARS[attr_type]
     if not isinstance(items, list) or not all(isinstance(item, kinds) for item in items):
         raise TypeError(f"a value of type {attr_type} cannot be {value!r}")
+    # the wire has int32 there: a larger number would be written as another one
     if attr_type in (AttrType.INT, AttrType.INTS) and not all(-(2**31) <= item < 2**31 for item in items):
         raise TypeError(f"{value!r} does not fit into 32 bits")
     return [make(item) for item in items] if attr_type in _LISTS else make(value)

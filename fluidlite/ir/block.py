@@ -34,6 +34,7 @@ class Block(BlockValue):
         self.forward_block_idx = -1
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
+        # fluid's blocks have it; nothing fills it here
         self.removed_vars: dict[str, Variable] = {}
 
     @property
@@ -134,12 +135,14 @@ class Block(BlockValue):
         """A parameter in the global block; its `initializer` writes the op that fills it."""
         home = self.program.global_block()
         initializer = attrs.pop("initializer", None)
+        # layers that share a parameter declare it one after the other, and have to say the same
         if attrs.get("name") in home.vars:
             _check_same_declaration(
                 home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")}
             )
         param = self.program.parameter_type(home, *args, **attrs)
         self.program.bump_version()
+        # a shared parameter is filled once, by the first layer that declares it
         if initializer is not None and not self._already_initialized(param):
             param.op = initializer(param, self)
         param.stop_gradient = False
@@ -179,6 +182,7 @@ class Block(BlockValue):
         for param in other.iter_parameters():
             mine = self.vars.get(param.name)
             if mine is not None:
+                # the new object takes the variable's place in `vars`
                 fields = {name: getattr(param, name) for name in PARAMETER_FIELDS}
                 self.program.parameter_type(
                     self,

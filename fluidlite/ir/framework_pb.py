@@ -25,6 +25,7 @@ __all__ = [
 
 _PACKAGE = "paddle.framework.proto"
 _ENUMS = {
+    # in the order of their numbers, which start at 0
     "AttrType": "INT FLOAT STRING INTS FLOATS STRINGS BOOLEAN BOOLEANS BLOCK LONG BLOCKS LONGS FLOAT64S VAR "
     "VARS FLOAT64 SCALAR "
     "SCALARS",
@@ -95,6 +96,7 @@ def _add_field(message: Any, text: str, strings: str) -> None:
         field.type_name = f".{_PACKAGE}.{type_name}"
     else:
         field.type = getattr(field, f"TYPE_{(strings if type_name == 'bytes' else type_name).upper()}")
+    # proto2 has defaults, and Paddle's file declares this one
     if field.name == "forward_block_idx":
         field.default_value = "-1"
 
@@ -117,6 +119,7 @@ def _file(strings: str) -> Any:
         outer, _, inner = name.rpartition(".")
         enum = (messages[outer] if outer else file).enum_type.add(name=inner)
         for number, value in enumerate(values.split()):
+            # a name with an underscore holds the place of a number that Paddle left out
             if not value.startswith("_"):
                 enum.value.add(name=value, number=number)
     return file

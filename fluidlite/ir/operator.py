@@ -115,7 +115,8 @@ class Operator:
     ) -> None:
         if type is None:
             raise ValueError("`type` to initialized an Operator can not be None.")
-        if desc is not None:  # Paddle's way: a checked op, which the description then shows
+        # Paddle's way: a checked op, which the description then shows
+        if desc is not None:
             self.__dict__.update(Operator.build(block, type, inputs, outputs, attrs).__dict__)
             self.infer()
             desc.become(self)
@@ -176,6 +177,7 @@ class Operator:
                     raise SlotError(
                         f'operator "{self.type}" needs the attribute {name!r}\n  built at {self.where}'
                     )
+                # a list of its own, or all ops of the type would share the default's
                 self.attrs[name] = list(attr.default) if isinstance(attr.default, list) else attr.default
         if OF_2X_ATTR in definition.attr_defs and self.block.program.is_of_2x:
             self.attrs[OF_2X_ATTR] = True
@@ -187,6 +189,7 @@ class Operator:
                 raise SlotError(
                     f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
                 ) from None
+        # 1.8.5 refuses such an op, too: a transpiler would not know where it belongs
         if self.attrs[ROLE_ATTR] not in ROLES:
             raise SlotError(
                 f'operator "{self.type}": there is no role {self.attrs[ROLE_ATTR]}\n  built at {self.where}'
@@ -202,6 +205,7 @@ class Operator:
     def infer(self) -> None:
         """Set the outputs' shapes, dtypes and levels of detail from the inputs'."""
         definition = self.definition
+        # without a rule of its own a gradient looks like the variable that it is the gradient of
         if definition is None or (definition.shape_rule is None and not self.type.endswith("_grad")):
             return
         try:
@@ -234,6 +238,7 @@ class Operator:
     def _share_lod(self, definition: Op, specs: Mapping[str, list[Spec]]) -> None:
         slot = next(iter(definition.outputs), None)
         source = self.inputs.get(definition.lod or "")
+        # the first output alone shares the level of detail of an input
         if slot is None or not source or not self.outputs.get(slot) or not specs.get(slot):
             return
         out = self.block._find_var_recursive(self.outputs[slot][0])
@@ -249,6 +254,7 @@ class Operator:
     @property
     def idx(self) -> int:
         """This op's position in its block; ValueError for one that was removed."""
+        # searched by identity each time: a position that was stored would be wrong after the next edit
         for index, op in enumerate(self.block.ops):
             if op is self:
                 return index
@@ -304,14 +310,9 @@ class Operator:
     @property
     def attr_names(self) -> list[str]:
         """Names of all attributes, the op's defaults included."""
-        return [
-            *self.attrs,
-            *(
-                name
-                for name in (CALLSTACK_ATTR, *kept_attrs(self.type))
-                if name not in self.attrs and self.has_attr(name)
-            ),
-        ]
+        # attributes that Paddle's op has and this one does not use are shown with their defaults all the same
+        others = (CALLSTACK_ATTR, *kept_attrs(self.type))
+        return [*self.attrs, *(name for name in others if name not in self.attrs and self.has_attr(name))]
 
     def has_attr(self, name: str) -> bool:
         """True if the op carries the attribute `name`."""
@@ -367,8 +368,10 @@ class Operator:
             self.attrs[name] = typed_value(
                 value, registry.infer_attr_type(value) if declared is None else declared
             )
-        except TypeError:  # as in Paddle, the type then is the value's
-            self.attrs[name], self.attr_types[name] = value, registry.infer_attr_type(value)
+        except TypeError:
+            # as in Paddle, the type then is the value's
+            self.attrs[name] = value
+            self.attr_types[name] = registry.infer_attr_type(value)
         self.block.program.bump_version()
 
     _update_desc_attr = _set_attr
@@ -402,8 +405,9 @@ class Operator:
         found: list[Block] = []
         for name, value in self.attrs.items():
             first = value[0] if isinstance(value, (list, tuple)) and value else value
+            # most attributes: finding their type takes longer
             if isinstance(first, (bool, int, float, str, list, tuple)):
-                continue  # most attributes: finding their type takes longer
+                continue
             if self.attr_type(name) == AttrType.BLOCK:
                 found.append(value)
             elif self.attr_type(name) == AttrType.BLOCKS:
@@ -449,6 +453,7 @@ class Operator:
 
         def show(name: str) -> str:
             var = self.block._find_var_recursive(name)
+            # other kinds have no shape that a reader of the error would miss
             dense = var is not None and var.type in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
             return f"{name}{list(var.shape)}" if var is not None and dense else name
 

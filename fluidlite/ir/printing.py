@@ -116,6 +116,7 @@ def _flags(var: Variable, keyword: str) -> Iterator[tuple[str, Any]]:
         usual.update(trainable=True, do_model_average=True, need_clip=True, is_distributed=False)
     for key, value in usual.items():
         found = getattr(var, key)
+        # None stands for what nobody has said, and prints as the usual value
         if found is not None and found != value:
             yield key, found if isinstance(found, int) else bool(found)
     # the factor may be a Variable, which the text has no way to say

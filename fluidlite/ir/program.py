@@ -21,6 +21,7 @@ from fluidlite.ir.verify import verify
 
 __all__ = ["Program"]
 
+# ids of objects come back after a program is collected; these numbers do not
 _serial = itertools.count()
 
 
@@ -43,6 +44,8 @@ class Program:
         self._seed = 0
         self._current_role = OpRole.Forward
         self._op_role_var: list[str] = []
+        # names with an underscore below are read and set by old programs, and by contrib, under fluid's
+        # spelling
         self.distribution = Distribution()
         self._appending_grad_times = 0
         self._enable_dgc = False
@@ -78,6 +81,7 @@ class Program:
 
     def stamp(self, op: Operator) -> None:
         """Give a new op the current role, name scope and device, where it does not state its own."""
+        # setdefault: gradient ops and transpilers state roles of their own
         op.attrs.setdefault(ROLE_ATTR, int(self._current_role))
         op.attrs.setdefault(ROLE_VAR_ATTR, list(self._op_role_var))
         op.attrs.setdefault(NAMESCOPE_ATTR, current_name_scope())

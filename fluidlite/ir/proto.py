@@ -40,13 +40,14 @@ __all__ = [
     "serialize_variable",
 ]
 
-MAX_BYTES = 1 << 26
+MAX_BYTES = 1 << 26  # 64 MB; parameters lie in files of their own, so programs are small
 # what 2.x hands to an op -> the slot of 1.8's op that does as well: X has the sign that Out has
 SLOTS_OF_2X = {"leaky_relu_grad": {"X": "Out"}}
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
 _FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
+# the frames of a call stack that lie in Paddle itself: a user looks for the line in the script
 _PADDLE = re.compile(
     r"[/\\]paddle[/\\](fluid|base|framework|static|nn|optimizer|tensor)[/\\]|^<decorator-gen|contextlib\.py$"
 )
@@ -58,6 +59,7 @@ def read_program(program: Program, data: bytes) -> None:
     """
     desc = _message(data)
     _check_counts(desc)
+    # all blocks before any op: an attribute may name a block that comes later
     program.make_blocks(len(desc.blocks))
     version = desc.version.version
     if version == 0 or version >= FIRST_OF_2X:  # development builds of 2.x write 0
@@ -85,6 +87,7 @@ def _message(data: bytes) -> Any:
         desc = framework_pb.ProgramDesc.FromString(bytes(data))
     except framework_pb.DecodeError as error:
         raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
+    # parsing alone lets missing required fields pass
     if not desc.IsInitialized():
         raise FormatError(
             f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing"
@@ -107,6 +110,7 @@ def _check_counts(desc: Any) -> None:
 
 
 def _read_block(block: Block, desc: Any) -> None:
+    # attributes and parents name blocks by number, so a number has to be the position
     if desc.idx != block.idx:
         raise FormatError(f"block {block.idx} calls itself block {desc.idx}")
     block.parent_idx = desc.parent_idx
@@ -128,6 +132,7 @@ def _kind(number: int, what: str) -> VarType:
 def _read_variable(block: Block, desc: Any) -> Variable:
     name = desc.name.decode()
     kind = _kind(desc.type.type, f"variable {name!r}")
+    # a reader has a spec for each tensor that it reads; everything else has one, or none
     specs = [_spec(item, name, kind) for item in _tensors(desc.type, kind)]
     tensor = specs[0] if specs and kind != VarType.READER else Spec((), VarType.FP32, 0)
     return add_variable(
@@ -163,6 +168,7 @@ def _tensors(desc: Any, kind: VarType) -> Sequence[Any]:
 
 def _spec(desc: Any, name: str, kind: VarType) -> Spec:
     """Shape, dtype and level of detail from a LoDTensorDesc, or a TensorDesc as SelectedRows have it."""
+    # SelectedRows have no level of detail: their message is the TensorDesc itself
     rows = kind == VarType.SELECTED_ROWS
     tensor, level = (desc, 0) if rows else (desc.tensor, desc.lod_level)
     if not 0 <= level <= _MAX_LOD_LEVEL:
@@ -208,12 +214,14 @@ def _read_op(block: Block, desc: Any) -> Operator:
     where = None
     for attr in desc.attrs:
         name = attr.name.decode()
+        # protobuf keeps both, and which one counts depends on the reader
         if name in attrs:
             # 2.x writes some twice, such as mkldnn_data_type of every reshape2
             if attrs[name] != _read_attr(attr, block.program, f"{what}, attribute {name!r}"):
                 raise FormatError(f"{what} has the attribute {name!r} twice, with different values")
             continue
-        if name == CALLSTACK_ATTR:  # kept as one place, from which the lines are made again
+        # kept as one place, from which the lines are made again
+        if name == CALLSTACK_ATTR:
             where = _user_frame(attr.strings)
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
@@ -245,6 +253,7 @@ def _short(values: Sequence[float]) -> list[float]:
     """
     if len(values) > _LONG_LIST:
         return list(values)
+    # NumPy prints a float32 with as few digits as tell it from its neighbours
     return [float(str(value)) for value in np.asarray(values, np.float32)]
 
 
@@ -280,6 +289,7 @@ def _read_attr(attr: Any, program: Program, what: str) -> tuple[AttrType, Any]:
     scalars = [_scalar(item, what) for item in (attr.scalars if kind == "SCALARS" else [attr.scalar])]
     if kind == "SCALAR":
         return scalars[0]
+    # an empty list says nothing of its type
     types = {attr_type for attr_type, _ in scalars} or {AttrType.FLOAT}
     if len(types) > 1:
         raise FormatError(f"{what} mixes types: {sorted(one.name for one in types)}")
@@ -292,6 +302,7 @@ def _read_attr(attr: Any, program: Program, what: str) -> tuple[AttrType, Any]:
 
 
 def _scalar(scalar: Any, what: str) -> tuple[AttrType, Any]:
+    # the numbers of 2.x's Scalar.Type: 1 a bool, 2 an int64, 3 a double, 4 a complex number
     if scalar.type == 4:
         raise FormatError(f"{what} is a complex number, which fluid's attributes cannot hold")
     return {1: (AttrType.BOOLEAN, scalar.b), 2: (AttrType.LONG, scalar.i), 3: (AttrType.FLOAT, scalar.r)}.get(
@@ -309,6 +320,7 @@ def _user_frame(callstack: Iterable[bytes]) -> Where | None:
     """The innermost frame outside Paddle; entries run from the inside out."""
     for entry in callstack:
         match = _FRAME.match(entry.decode(errors="replace"))
+        # bytes of 1.8.5 begin with its own frames; the script's is the first behind them
         if match and not _PADDLE.search(match[1]):
             return Where(match[1], int(match[2]), match[3])
     return None
@@ -321,6 +333,7 @@ def serialize_program(program: Program) -> bytes:
     desc.version.version = program.file_version
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
+    # the same program gives the same bytes: protobuf promises no order of its own otherwise
     data: bytes = desc.SerializeToString(deterministic=True)
     return data
 
@@ -349,6 +362,7 @@ def _bytes_of(desc: Any, write: Callable[[Any, Any], None], source: Any) -> byte
 def _write_block(desc: Any, block: Block) -> None:
     desc.idx = block.idx
     desc.parent_idx = block.parent_idx
+    # -1 is the default of the field, which 1.8.5 does not write either
     if block.forward_block_idx >= 0:
         desc.forward_block_idx = block.forward_block_idx
     for var in block.vars.values():
@@ -367,13 +381,13 @@ def _write_variable(desc: Any, var: Variable) -> None:
     elif var.type in _TENSOR_FIELDS:
         write = _write_dims if var.type == VarType.SELECTED_ROWS else _write_tensor
         write(getattr(desc.type, _TENSOR_FIELDS[var.type]), var.spec)
-    for field, value in (
-        ("need_check_feed", var.need_check_feed),
-        ("is_parameter", isinstance(var, Parameter)),
-        ("stop_gradient", var.stop_gradient),
-    ):
-        if value:
-            setattr(desc, field, True)
+    # only where they are true: a plain variable then has the bytes that 1.8.5 gives it
+    if var.need_check_feed:
+        desc.need_check_feed = True
+    if isinstance(var, Parameter):
+        desc.is_parameter = True
+    if var.stop_gradient:
+        desc.stop_gradient = True
 
 
 def _write_tensor(desc: Any, spec: Spec) -> None:
@@ -425,12 +439,11 @@ _FIELDS = {
 def _write_attr(desc: Any, attr_type: AttrType, value: Any) -> None:
     desc.type = int(attr_type)
     exact = exact_value(value, attr_type)
-    if attr_type in (AttrType.STRING, AttrType.STRINGS):
-        exact = (
-            [item.encode(errors="surrogateescape") for item in exact]
-            if isinstance(exact, list)
-            else exact.encode(errors="surrogateescape")
-        )
+    # what was read as bytes without a meaning in UTF-8 goes out as the same bytes
+    if attr_type == AttrType.STRING:
+        exact = exact.encode(errors="surrogateescape")
+    elif attr_type == AttrType.STRINGS:
+        exact = [item.encode(errors="surrogateescape") for item in exact]
     if isinstance(exact, list):
         getattr(desc, _FIELDS[attr_type]).extend(exact)
     else:

@@ -54,6 +54,7 @@ def add_variable(
     else:
         if not shape or min(shape) < 0 or dtype is None:
             raise FormatError(f"parameter {name!r} has no complete shape and dtype: {list(shape)}")
+        # a parameter is persistable by definition, whatever the file says
         fields.pop("persistable", None)
         of_parameter = block.program.parameter_type
         var = of_parameter(block, type=kind, name=name, shape=shape, dtype=dtype, **fields)
@@ -75,6 +76,7 @@ def add_operator(
     `attrs` maps a name to the type that the file gives, and the value. With `defaults` attributes that the
     file lacks get those of the registry.
     """
+    # past `__init__`, which looks for the user's line: an op of a file has its own
     op = Operator.__new__(Operator)
     op.block = block
     op.type = op_type
@@ -93,6 +95,7 @@ def add_operator(
     if OF_2X_ATTR in declared and block.program.is_of_2x:
         op.attrs[OF_2X_ATTR] = True
     for name, (attr_type, _) in attrs.items():
+        # only what differs from the declaration is kept: it is written back as it was read
         if op.attr_type(name) != attr_type:
             op.attr_types[name] = attr_type
     block.adopt(len(block.ops), op)

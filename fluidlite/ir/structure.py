@@ -52,6 +52,7 @@ def check_blocks(program: Program) -> None:
         if index in sizes:
             continue
         kids = [kid.idx for op in program.blocks[index].ops for kid in op.sub_blocks()]
+        # a stack instead of recursion: a hostile file may nest deeper than Python's stack
         waiting = [kid for kid in set(kids) if kid not in sizes]
         if index in entered and waiting:
             raise FormatError(f"block {index} runs itself")

@@ -94,6 +94,7 @@ class _Line:
     def next(self) -> tuple[str, str]:
         """The next token, taken."""
         token = self.tokens[self.at]
+        # the end of the line stays the next token, however often it is asked for
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
@@ -187,6 +188,7 @@ class _TextReader:
         flags = self.flags(line)
         flags.setdefault("is_data", keyword == "data")
         flags.setdefault("persistable", keyword == "param")
+        # the text says the factor alone, which is all that most parameters have
         factor = flags.pop("learning_rate", None)
         if factor is not None:
             flags["optimize_attr"] = {"learning_rate": factor}
@@ -250,6 +252,7 @@ class _TextReader:
             if key not in _VARIABLE_FLAGS:
                 raise FormatError(f"{key!r} is no property of a variable")
             found[key] = json.loads(line.name()) if line.has("=") else True
+            # properties are numbers and truth values: JSON would let a name in their place pass
             if isinstance(found[key], (str, list, dict)):
                 raise FormatError(f"{key} cannot be {found[key]!r}")
         return found
@@ -313,6 +316,7 @@ class _TextReader:
             return self.program.blocks[index]
         if word in ("True", "False"):
             return word == "True"
+        # `float` reads nan and inf, too, as they are printed
         return _integer(text) if _INTEGER.fullmatch(text) else float(text)
 
     def stamp(self, line: _Line) -> tuple[str, tuple[AttrType, Any]]:

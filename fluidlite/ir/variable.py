@@ -181,6 +181,7 @@ class Variable:
         self._dtype = spec.dtype
         if spec.lod_level is not None:
             self._lod_level = spec.lod_level
+        # a variable that was declared as rows or as an array stays one: rules describe the dense form
         if self.type == VarType.LOD_TENSOR:
             self.type = spec.kind
 
@@ -256,6 +257,7 @@ class Parameter(Variable):
         **attrs: Any,
     ) -> None:
         dims = None if shape is None else tuple(shape)
+        # the messages of 1.8.5, which programs match
         if dims is None or dtype is None:
             raise ValueError("Parameter must set shape and dtype")
         if not dims:

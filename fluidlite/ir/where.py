@@ -40,11 +40,13 @@ def _package_folders() -> tuple[str, ...]:
 
 @functools.cache
 def _is_ours(file: str) -> bool:
+    # guards and decorators stand between a layer and the line that calls it
     return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
 
 
 def user_location() -> Where | None:
     """The innermost frame outside FluidLite."""
+    # `inspect.stack` would read the source of every frame; this runs for each op that is appended
     frame = sys._getframe(1)
     while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]

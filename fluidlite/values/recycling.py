@@ -40,10 +40,12 @@ class RecycledArrays:
         made = self.made
         if self.next >= len(made):
             self.next = 0
+        # only the next in line is looked at: a search through the list would cost more than a new array
         if made and _references(made, self.next) == UNUSED:
             self.next += 1
             return made[self.next - 1]
         array = self.xp.empty(self.shape, self.dtype)
+        # CuPy keeps a pool of its own
         if self.xp is np and (len(made) + 1) * array.nbytes <= MOST:
             made.insert(self.next, array)
             self.next += 1

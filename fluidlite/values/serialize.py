@@ -37,7 +37,9 @@ def _plain_bytes(array: Array) -> bytes:
     """A tensor without level of detail."""
     tensor = framework_pb.TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape))
     desc = tensor.SerializeToString()
+    # the files are little-endian, whatever machine writes them
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    # 0 is the version, which Paddle has never raised
     return struct.pack("<Ii", 0, len(desc)) + desc + little.tobytes("C")
 
 
@@ -93,6 +95,7 @@ class ValueReader:
 
     def take(self, count: int, what: str) -> bytes:
         """The next `count` bytes."""
+        # before anything is read: a size that lies would have `read` allocate that much
         if not 0 <= count <= self.left:
             raise self.bad(f"{what} should take {count} bytes, and {self.left} are left")
         data = self.stream.read(count)
@@ -209,8 +212,10 @@ def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
         with open(temporary, "xb") as out:  # x: never over a file that somebody else made
             for chunk in chunks:
                 out.write(chunk)
+        # at once, on every system: a reader sees the old file or the new one
         os.replace(temporary, target)
     finally:
+        # there only if something went wrong before
         temporary.unlink(missing_ok=True)
 
 
@@ -253,6 +258,7 @@ def write_folder(folder: str | os.PathLike[str]) -> Iterator[FileSet]:
     target = pathlib.Path(os.path.abspath(folder))
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{str(target)!r} is a file, not a folder to save into")
+    # inside of a folder that is there: its parent may belong to somebody else
     staging = _beside(target / "files" if target.exists() else target)
     staging.mkdir(parents=True)
     try:

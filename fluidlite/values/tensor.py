@@ -100,6 +100,7 @@ class LoDTensor:
 
     @array.setter
     def array(self, value: Any) -> None:
+        # plans hold the array itself: the counter tells them to look again
         if value is not self._array:
             rebinds.count += 1
         self._array = value
@@ -114,10 +115,12 @@ class LoDTensor:
         old = self._array
         fits = old is not None and old.shape == value.shape and old.dtype == value.dtype
         if fits and not isinstance(old, np.ndarray):
+            # an array of a device has a `set` that copies from the host
             old.set(value)
         elif fits and old.flags.writeable:
             old[...] = value
         else:
+            # a copy in C order: plans reshape it, and the caller may go on writing to the original
             self.array = np.array(value, order="C")
         self._sets += 1
         rebinds.sets += 1
@@ -228,6 +231,7 @@ class LoDTensor:
         if self._array is None:
             return np.empty(0, dtype)
         array = host(self._array)
+        # `astype` copies already
         if dtype is not None and np.dtype(dtype) != array.dtype:
             return array.astype(dtype)
         return array.copy() if copy is not False else array
@@ -260,7 +264,8 @@ class LoDTensor:
 
 def _settable(value: Array) -> Array:
     """`value` as an array that a tensor can hold: all but text, objects and wide unsigned numbers."""
-    if value.dtype == np.uint16:  # in 1.8 a tensor of that type is one of float16
+    # in 1.8 a tensor of that type is one of float16
+    if value.dtype == np.uint16:
         return value.astype(np.float16)
     try:
         to_vartype(value.dtype)
@@ -282,6 +287,7 @@ def _as_slice(item: Any, size: int) -> slice:
         start = size  # no position at all
     if not -size <= start < size:
         raise IndexError(f"{item!r} is no index or slice of a dimension of {size}") from None
+    # % makes a position of a negative index
     return slice(start % size, start % size + 1)
 
 
@@ -382,7 +388,12 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     """Distinct ids in ascending order, and for each the sum of its rows."""
     if len(ids) == 0:
         return ids, values
-    ordered, order = _sorted(ids) if xp is np else (ids[xp.argsort(ids)], xp.argsort(ids))
+    if xp is np:
+        ordered, order = _sorted(ids)
+    else:
+        order = xp.argsort(ids)
+        ordered = ids[order]
+    # the runs of equal ids: each begins where an id differs from the one before
     first = xp.concatenate((xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]))
     starts = xp.flatnonzero(first)
     if xp is np:
@@ -425,6 +436,7 @@ class LoDTensorArray(list[Any]):
         """Add a tensor that shares its array with the one given, but has a level of detail of its own."""
         if not isinstance(tensor, LoDTensor):
             raise TypeError(f"a LoDTensorArray holds LoDTensors, not {type(tensor).__name__}")
+        # a later change of the tensor's level of detail does not reach the entry
         super().append(LoDTensor(tensor.array, tensor._lod))
 
     def _move_to_list(self) -> list[Any]:

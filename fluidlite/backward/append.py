@@ -52,7 +52,8 @@ def append_backward(
         program._appending_grad_times += 1
     backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
     target, start = current, len(current.ops)
-    if current.idx != 0:  # inside a branch the gradient ops get a block beside it
+    # inside a branch the gradient ops get a block beside it
+    if current.idx != 0:
         target = program._create_block(current.parent_idx)
         start = 0
         target._set_forward_block_idx(current.idx)

@@ -39,12 +39,14 @@ class _Accumulator:
     def run(self) -> list[Operator]:
         """The ops with the sums among them."""
         for index, op in enumerate(self.ops):
+            # a reader needs the whole gradient: what has come in so far is summed in front of it
             for name in reads_of(op):
                 if len(self.partials[name].names) > 1:
                     self._sum(name, index)
                     self.partials[name].names = [name]
             for slot in op.outputs:
                 for position, name in enumerate(op.outputs[slot]):
+                    # an op that reads the gradient that it writes goes on from it, and adds no part
                     if is_gradient(name) and name != EMPTY_VAR and name not in op.input_arg_names:
                         self._write(index, slot, position, name)
         # parts that no op reads are summed at the end: they are gradients of parameters, or asked for
@@ -87,6 +89,7 @@ class _Accumulator:
     def _next(self, name: str) -> str:
         number = self.partials[name].renamed
         self.partials[name].renamed += 1
+        # 1.8.5's name for a partial gradient
         return f"{name}@RENAME@block{self.block_idx}@{number}"
 
     @staticmethod
@@ -134,6 +137,7 @@ def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operat
         drop_beyond(op, no_grad.__contains__)
         for name in reads_of(op):
             if name in no_grad:
+                # zeros instead of an empty slot: the gradient op expects a gradient for each of its outputs
                 kept.append(
                     helper_op(
                         op.block, op, "fill_zeros_like", {"X": [forward_name(name)]}, {"Out": [name]}, {}
@@ -170,6 +174,7 @@ def _lone_part(head: _GradientOp) -> set[_GradientOp]:
     queue = deque([head])
     while queue:
         node = queue.popleft()
+        # something that is kept feeds into the part, so all of it stays
         if not node.inputs or not ready.issuperset(node.inputs):
             return set()
         queue.extend(reader for value in node.outputs for reader in value.readers if reader not in part)
@@ -231,6 +236,7 @@ def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[
             continue
         for name in set(op.input_arg_names) & writers.keys():
             later = [index for index in writers[name] if index > position[forward]]
+            # an op in place undoes its change by itself, as increment does
             if later and not (name in forward.input_arg_names and name in forward.output_arg_names):
                 key = (later[0], name)
                 copies[key] = copies.get(key) or unique_name.generate(name + "@BEFORE")

@@ -33,6 +33,7 @@ def encloses(outer: Block, inner: Block) -> bool:
 def names_in(block: Block, targets: Sequence[Variable]) -> set[str]:
     """Names in `block` that `targets` depend on, where the targets may live in a block inside of `block`."""
     inner = targets[0].block if targets else block
+    # the targets stand outside of `block`, and nothing in it makes them
     if encloses(inner, block):
         return set()
     names = {target.name for target in targets}
@@ -101,6 +102,7 @@ def dead_ends(
     """
     needed = names_in(block, targets)
     found = set()
+    # backwards, so that what a later op reads is known to be needed
     for op in reversed(path):
         if not op.has_attr("sub_block"):
             for name in op.output_arg_names:
@@ -120,6 +122,7 @@ def sub_block_path(block: Block, op: Operator, no_grad: set[str]) -> list[Operat
     """The ops of `op`'s sub-block that get gradients: all in a loop; in a branch, those that its results
     depend on.
     """
+    # a loop's results depend on all of its ops, by way of the next step
     if op.type != "conditional_block":
         return block.ops
     exits = [

@@ -42,6 +42,7 @@ class _Usage:
         """The `names` that occur on the path, in the order in which they are finished; what is fed comes
         first.
         """
+        # a checkpoint off the path has nothing to do with this loss
         used = [name for name in dict.fromkeys(names) if name in self.reads or name in self.writes]
         return sorted(used, key=lambda name: max(self.writes.get(name, ()), default=-1))
 
@@ -79,6 +80,7 @@ class _Usage:
         what a reader gives.
         """
         names = {name for name in self.reads if name not in self.writes}
+        # a second run of either would give other values than the first
         names.update(name for op in self.path if op.type in ("seed", "read") for name in op.output_arg_names)
         return names
 
@@ -92,6 +94,7 @@ def append_with_checkpoints(
     agree.
     """
     for op in path:
+        # a second run would need a second block, with other names in it
         if op.has_attr("sub_block"):
             raise ProgramEditError(
                 f"recompute does not support ops with a sub-block, such as {op.type!r} built at {op.where}"

@@ -122,14 +122,8 @@ class GradientContext:
             # the parameter and its gradient are written on the last op only, once it is known which that is
             attrs = {**self.op.attrs, ROLE_VAR_ATTR: []}
         else:
-            attrs = {
-                **{
-                    name: self.op.attrs[name]
-                    for name in (DEVICE_ATTR, NAMESCOPE_ATTR)
-                    if name in self.op.attrs
-                },
-                **attrs,
-            }
+            common = (DEVICE_ATTR, NAMESCOPE_ATTR)
+            attrs = {**{name: self.op.attrs[name] for name in common if name in self.op.attrs}, **attrs}
         outputs = {slot: self._alone(names) for slot, names in outputs.items()}
         op = Operator(
             self.op.block,
@@ -138,6 +132,7 @@ class GradientContext:
             outputs=outputs,
             attrs={**attrs, ROLE_ATTR: int(OpRole.Backward)},
         )
+        # an error in a gradient op is the user's forward line, not the call of `minimize`
         op.where = self.op.where
         # attributes that a file gave other types than usual keep them in the gradient op
         op.attr_types = {name: kind for name, kind in self.op.attr_types.items() if name in op.attrs}
@@ -155,10 +150,10 @@ class GradientContext:
         """
         assert self.op.definition is not None
         gradient = registry.get(self.op.definition.grad_type)
-        inputs = {slot: names for slot in gradient.inputs if (names := self._source(slot))}
-        outputs = {
-            grad_name(slot): self.in_grad(slot) for slot in self.op.definition.grad_slots if self.input(slot)
-        }
+        found = {slot: self._source(slot) for slot in gradient.inputs}
+        inputs = {slot: names for slot, names in found.items() if names}
+        slots = [slot for slot in self.op.definition.grad_slots if self.input(slot)]
+        outputs = {grad_name(slot): self.in_grad(slot) for slot in slots}
         return self.emit(gradient.type, inputs, outputs)
 
     def _source(self, slot: str) -> list[str]:

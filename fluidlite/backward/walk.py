@@ -47,6 +47,7 @@ class Backward:
     def append(self, block: Block, path: Sequence[Operator], target: Block) -> None:
         """Write the gradient ops of `path`, ops of `block`, into `target`."""
         ops = self._gradient_ops(block, path)
+        # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
         ops = add_up(ops, block.idx)
         ops = cut_dead_branches(ops, self.no_grad[block.idx])
         ops = cut_disconnected(ops, path, self.given or ())
@@ -59,7 +60,8 @@ class Backward:
             op.attrs["op_role"] = int(OpRole.Backward)
             target.adopt(len(target.ops), op)
             if self.callbacks:
-                self.grad_of["__current_op_desc__"] = op.desc  # fluid's callbacks find the op there
+                # fluid's callbacks find the op there
+                self.grad_of["__current_op_desc__"] = op.desc
                 for callback in self.callbacks:
                     callback(block=target, context=self.grad_of)
 
@@ -81,7 +83,9 @@ class Backward:
         forward = op._block_attr("sub_block")
         target = self.program._create_block()
         target._set_forward_block_idx(forward.idx)
-        given, self.given = self.given, None  # inside a loop a gradient may come from the next round
+        # inside a loop a gradient may come from the next round
+        given = self.given
+        self.given = None
         self.append(forward, sub_block_path(forward, op, self.no_grad[forward.idx]), target)
         self.given = given
         self.program._rollback()
@@ -108,7 +112,8 @@ class Backward:
             ops = []
             for op in context.ops:
                 read = reads_of(op)
-                if not read:  # made from nothing, as the gradient of increment is
+                # made from nothing, as the gradient of increment is
+                if not read:
                     break
                 if not self.given.isdisjoint(read):
                     ops.append(op)
@@ -159,7 +164,8 @@ def declare_gradients(
             lost.update(op.output_arg_names)
             continue
         drop_beyond(op, lambda name: block._find_var_recursive(name) is None)
-        if op.type == "sum":  # of partial gradients, some of which turned out to be none
+        # of partial gradients, some of which turned out to be none
+        if op.type == "sum":
             op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
         new = [
             name
@@ -197,6 +203,7 @@ def _computes_nothing(op: Operator, block: Block, carried: set[str]) -> bool:
 def _infer(op: Operator, new: Sequence[str]) -> None:
     """Shapes and kinds from the op's rule; a gradient looks like its variable, whatever the rule says."""
     block = op.block
+    # a rule that met an undeclared input would fail; gradients of what nobody reads are not declared
     if all(name == EMPTY_VAR or block._find_var_recursive(name) is not None for name in op.input_arg_names):
         op.infer()
     for name in new:

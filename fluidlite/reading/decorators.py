@@ -132,6 +132,7 @@ def xmap_readers(
                     yield _next_result(waiting, order)
             finally:
                 for future in waiting:
+                    # the consumer may break off: what has not begun need not be computed
                     future.cancel()
 
     return mapped

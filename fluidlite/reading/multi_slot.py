@@ -35,6 +35,7 @@ class Field(NamedTuple):
         keep = np.abs(self.values) >= _ZERO if self.values.dtype.kind == "f" else self.values != 0
         if keep.all() or not len(keep):
             return self
+        # reduceat needs samples of at least one value, which the format promises
         first = self.offsets[:-1]
         # where all values of a sample are zeros, its first one stays
         keep[first[np.add.reduceat(keep, first, dtype=np.int64) == 0]] = True
@@ -148,11 +149,13 @@ class _Lines(NamedTuple):
 def _lines(text: bytes) -> _Lines:
     # no loop over lines in Python: files have millions
     letters = np.frombuffer(text, np.uint8)
+    # whatever is no larger than a space parts tokens
     starts = letters > 32
     starts[1:] &= letters[:-1] <= 32
     tokens = np.cumsum(starts, dtype=np.int64)
     ends = tokens[np.flatnonzero(letters == 10)]
-    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):  # the last line does not end in a line feed
+    # the last line does not end in a line feed
+    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):
         ends = np.append(ends, tokens[-1])
     first = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
     full = np.flatnonzero(first < ends)
@@ -163,6 +166,7 @@ def _numbers(text: bytes, lines: _Lines, path: str) -> Array:
     """All tokens as numbers."""
     count = int(lines.ends[-1]) if len(lines.ends) else 0
     try:
+        # one pass in C, which makes no object of each token
         found = np.fromstring(text.decode("latin1"), np.float64, sep=" ") if count else np.zeros(0)
         if len(found) == count:
             return found
@@ -191,7 +195,8 @@ def _values(text: bytes, numbers: Array, chosen: Array, kind: str) -> Any:
     found = numbers[chosen]
     if kind == "float":
         return found.astype(np.float32)
-    if len(found) and np.abs(found).max() >= _EXACT:  # hashed ids: 64 bits
+    # hashed ids have 64 bits, of which a float keeps 53: those are read again as whole numbers
+    if len(found) and np.abs(found).max() >= _EXACT:
         words = text.split()
         return np.array([int(words[place]) & 0xFFFFFFFFFFFFFFFF for place in chosen], np.uint64).view(
             np.int64

@@ -32,6 +32,7 @@ class BlockingQueue:
         if capacity < 1:
             raise ValueError(f"the capacity of a queue must be at least 1, not {capacity}")
         self.capacity = capacity
+        # not `queue.Queue`, which has no end and passes no error on
         self._items: deque[Any] = deque()
         self._changed = threading.Condition()
         self._open, self._awaited = True, False
@@ -82,7 +83,8 @@ class BlockingQueue:
     def fail(self, error: BaseException) -> None:
         """Take no more items, and raise `error` in the consumer once it has had what is left."""
         with self._changed:
-            if self._open:  # after `close` nobody waits for more, and the error is of no interest
+            # after `close` nobody waits for more, and the error is of no interest
+            if self._open:
                 self._failure = error
             self._open = False
             self._changed.notify_all()
@@ -96,6 +98,7 @@ class BlockingQueue:
 
     def size(self) -> int:
         """The number of items waiting."""
+        # without the lock: a number that may be old the next moment anyway
         return len(self._items)
 
 
@@ -106,12 +109,9 @@ class Filler:
         self.queue = queue
         running = _Running(len(sources))
         self._threads = [
+            # daemon: a generator that waits for ever must not keep the process from ending
             threading.Thread(
-                # daemon: a generator that waits for ever must not keep the process from ending
-                target=_fill,
-                args=(queue, source, running),
-                name="fluidlite-reader",
-                daemon=True,
+                target=_fill, args=(queue, source, running), name="fluidlite-reader", daemon=True
             )
             for source in sources
         ]
@@ -164,7 +164,8 @@ def _fill(queue: BlockingQueue, source: Callable[[], Iterable[Any]], running: _R
         # generators and files: their `finally` must run here, not when the collector comes by
         if hasattr(items, "close"):
             items.close()
-    except Exception as error:  # whatever the user's generator raises belongs to the consumer
+    # whatever the user's generator raises belongs to the consumer
+    except Exception as error:
         queue.fail(error)
     finally:
         if running.end():
@@ -184,6 +185,7 @@ def drained(capacity: int, *sources: Callable[[], Iterable[Any]]) -> Iterator[An
     except EOFException:
         return
     finally:
+        # also when the consumer breaks off, so that no thread goes on reading
         filler.stop()
 
 

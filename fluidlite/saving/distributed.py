@@ -85,9 +85,8 @@ class Servers:
         """A whole variable, put together from its parts; CommunicatorError where no server answers."""
         parts = sorted(self.groups[name], key=lambda part: int(part.block_id))
         values = self.ask([(part.endpoint, part.slice.name) for part in parts])
-        cut = parts[0].is_slice and tuple(values[0].shape) == tuple(
-            parts[0].slice.shape
-        )  # RMSProp's MeanGrad is not, as in fluid
+        # RMSProp's MeanGrad is declared as cut, and is not, as in fluid
+        cut = parts[0].is_slice and tuple(values[0].shape) == tuple(parts[0].slice.shape)
         return LoDTensor(np.concatenate(values) if cut else values[0])
 
     def newest(self, name: str) -> LoDTensor | None:
@@ -104,6 +103,7 @@ class Servers:
         session = self.session()
         for endpoint, name in wanted:
             session.post(endpoint, Message(Kind.GET, self.trainer, name))
+        # all are asked before the first answer is awaited: the servers work side by side
         return [host(session.link.answer(endpoint)) for endpoint, _ in wanted]
 
     def save_table(self, folder: str) -> None:

@@ -53,6 +53,7 @@ def prepend_feed_ops(
     for number, name in enumerate(feed_target_names):
         if not block.has_var(name):
             raise ValueError(f"The feeded_var_names[{number}]: '{name}' doesn't exist in the program")
+        # prepended one by one, so they come in reverse order: `col` is what tells a feed's position
         block._prepend_op(
             type="feed", inputs={"X": [holder]}, outputs={"Out": [block.var(name)]}, attrs={"col": number}
         )
@@ -160,6 +161,7 @@ def with_scales(origin: Program, targets: Sequence[Variable]) -> tuple[Program, 
     for number, target in enumerate(targets):
         source = block.var(target.name)
         check_variable_and_dtype(source, "x", _SCALED, "scale")
+        # 1.8.5's names, by which tools know the results of a model
         name = unique_name.generate(f"save_infer_model/scale_{number}.tmp")
         block.create_var(name=name, dtype=source.dtype)
         block.append_op(type="scale", inputs={"X": [source]}, outputs={"Out": [name]}, attrs={"scale": 1.0})
@@ -171,7 +173,9 @@ def inference_program(program: Program, feeds: Sequence[str], targets: Sequence[
     """The part that computes `targets` from `feeds`, in test mode, between feed and fetch ops."""
     block = program.global_block()
     for name in feeds:
-        block.var(name)  # an unknown name is an error of its own
+        # an unknown name is an error of its own
+        block.var(name)
+    # those of a model that was loaded: the new ones are for this choice of feeds and targets
     ends = [op for op in block.ops if op.type in ("feed", "fetch")]
     block.remove_ops(ends, given={name for op in ends for name in op.output_arg_names})
     found = inference_copy(prune(program, list(targets), list(feeds)))
@@ -200,14 +204,11 @@ def load_inference_model(
     for what is no model.
     """
     program = Program.parse_from_string(_model_bytes(dirname, model_filename, params_filename))
-    load_persistables(
-        executor,
-        dirname,
-        program,
-        params_filename
-        if dirname is None or params_filename is None
-        else os.path.basename(os.fsdecode(params_filename)),
-    )
+    # a name without its folder, as fluid takes it; without `dirname` these are the bytes themselves
+    if dirname is not None and params_filename is not None:
+        params_filename = os.path.basename(os.fsdecode(params_filename))
+    load_persistables(executor, dirname, program, params_filename)
+    # a saved model may look its rows up on servers, which run elsewhere now
     for op in program.global_block().ops if pserver_endpoints else ():
         if op.has_attr("epmap"):
             op._set_attr("epmap", list(pserver_endpoints or ()))

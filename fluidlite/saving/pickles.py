@@ -68,7 +68,8 @@ def _text(value: Any) -> str:
 
 
 def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
-    if isinstance(data, str):  # a string of Python 2
+    # a string of Python 2, whose bytes Python 3 reads as latin1
+    if isinstance(data, str):
         data = data.encode("latin1")
     if (
         not isinstance(dtype, _DType)
@@ -85,6 +86,7 @@ def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
     if count * dtype.dtype.itemsize != len(data):
         raise FormatError(f"an array of {count} elements of type {dtype.dtype} has {len(data)} bytes")
     found = np.frombuffer(data, dtype.dtype).reshape(shape, order="F" if fortran else "C")
+    # a copy: the array over the file's bytes can only be read, and would keep all of them
     return np.array(found, dtype=dtype.dtype.newbyteorder("="), order="C")
 
 
@@ -104,6 +106,7 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
+    # names of Python 2 and 3 and of NumPy 1 and 2; whatever else a file names is refused
     "numpy dtype": _DType.make,
     "_codecs encode": _encode,
     "collections OrderedDict": lambda: {},  # noqa: PIE807 (dict would take arguments)
@@ -177,6 +180,7 @@ class _Machine:
     def run(self, data: bytes) -> Any:
         """The value that the pickle describes."""
         source = _Bytes(data)
+        # a file of small opcodes would keep the machine busy for as long as it is large
         for _ in range(_MAX_STEPS):
             opcode = source.take(1)
             if opcode == b".":
@@ -204,7 +208,11 @@ class _Machine:
 
     def tuple(self, count: int | None) -> None:
         """A tuple of the topmost values."""
-        items = self.above_mark() if count is None else [self.stack.pop() for _ in range(count)][::-1]
+        if count is None:
+            items = self.above_mark()
+        else:
+            # the last item lies on top
+            items = [self.stack.pop() for _ in range(count)][::-1]
         self.stack.append(tuple(items))
 
     def set_items(self, items: list[Any]) -> None:
@@ -235,6 +243,7 @@ class _Machine:
             name = _text(self.stack.pop())
             module = _text(self.stack.pop())
             argument = f"{module} {name}"
+        # checked when it is named, before anything is done with it
         if argument not in _CALLS and argument != "numpy ndarray":
             raise FormatError(f"it wants {argument[:100].replace(' ', '.')!r}, which is no part of an array")
         self.stack.append(_Global(argument))
@@ -249,6 +258,7 @@ class _Machine:
             or function.name not in _CALLS
         ):
             raise FormatError("a call of what cannot be called")
+        # a function of this module, which makes a part of an array and has no other effect
         self.stack.append(_CALLS[function.name](*arguments))
 
     def build(self, argument: Any) -> None:
@@ -261,6 +271,7 @@ class _Machine:
 
     def remember(self, index: int | None) -> None:
         """Keep the top of the stack under a number."""
+        # without a number (protocol 4) the next one is meant
         self.memo[len(self.memo) if index is None else index] = self.stack[-1]
 
     def recall(self, index: int) -> None:
@@ -327,6 +338,7 @@ def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
         found = _Machine().run(data)
     except FormatError as error:
         raise FormatError(f"{name} is no file of parameters: {error}") from None
+    # a hostile file can bring the machine to any of these: an empty stack, a missing memo, a wrong kind
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
         raise FormatError(
             f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}"
@@ -350,13 +362,12 @@ def _unicode(text: str) -> bytes:
 
 
 def _number(value: int) -> bytes:
+    # BININT1, BININT and LONG1, by size
     if 0 <= value < 256:
         return b"K" + bytes((value,))
-    return (
-        b"J" + struct.pack("<i", value)
-        if -(2**31) <= value < 2**31
-        else b"\x8a\x08" + struct.pack("<q", value)
-    )
+    if -(2**31) <= value < 2**31:
+        return b"J" + struct.pack("<i", value)
+    return b"\x8a\x08" + struct.pack("<q", value)
 
 
 def _data(raw: bytes) -> bytes:
@@ -368,6 +379,7 @@ def _array_opcodes(array: Array) -> Iterator[bytes]:
     """`_reconstruct(ndarray, (0,), b"b")`, then its state (1, shape, dtype, False, data)."""
     little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
     yield (
+        # `numpy.core`, which NumPy 2 still reads, and older ones read nothing else
         b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
         + _number(0)
         + b"\x85"
@@ -375,6 +387,7 @@ def _array_opcodes(array: Array) -> Iterator[bytes]:
         + b"\x87R"
     )
     shape = b"(" + b"".join(map(_number, array.shape)) + b"t"
+    # NumPy writes single bytes as having no order
     order = _unicode("<" if little.dtype.itemsize > 1 else "|")
     state = b"(" + _number(3) + order + b"NNN" + _number(-1) + _number(-1) + _number(0) + b"t"
     dtype = b"cnumpy\ndtype\n" + _unicode(little.dtype.str[1:]) + b"\x89\x88\x87R" + state + b"b"

@@ -55,6 +55,7 @@ def save(program: Program, model_path: str) -> None:
         **{name: np.array(value.array) for name, value in remote.items()},
     }
     optimizer = _arrays(var for var in variables if is_belong_to_optimizer(var))
+    # each file is whole or not there; nothing ties the three together
     replace_file(model_path + _PARAMS, dump_arrays(parameters))
     replace_file(model_path + _OPTIMIZER, dump_arrays(optimizer))
     replace_file(model_path + _MODEL, [serialize_program(program)])
@@ -71,6 +72,7 @@ def _arrays(variables: Iterable[Variable]) -> dict[str, Array]:
 
 def _prefix(model_path: str) -> str:
     root, extension = os.path.splitext(model_path)
+    # a program may be loaded by the name of any of its three files
     return root if extension in (_PARAMS, _OPTIMIZER, _MODEL) else model_path
 
 
@@ -105,14 +107,9 @@ def load(
             return _load_file(program, model_path, executor, var_list)
     state = _read(prefix + _PARAMS)
     # a program read from bytes may not say which of its variables are parameters, so both files serve for all
-    parameters = [
-        var for var in get_program_persistable_vars(program) if is_parameter(var) or var.name in state
-    ]
-    others = [
-        var
-        for var in get_program_persistable_vars(program)
-        if not is_parameter(var) and var.name not in state
-    ]
+    persistables = get_program_persistable_vars(program)
+    parameters = [var for var in persistables if is_parameter(var) or var.name in state]
+    others = [var for var in persistables if not is_parameter(var) and var.name not in state]
     values = _pick(parameters, state, prefix + _PARAMS)
     if others:
         path = prefix + _OPTIMIZER
@@ -136,6 +133,7 @@ def _pick(variables: Iterable[Variable], state: Mapping[str, Array], path: str) 
 def _files_in(folder: str) -> set[str]:
     """Paths of the files in a folder and those below it, as the variables are called."""
     return {
+        # names of variables may hold slashes, which `save_vars` makes folders of
         os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/")
         for root, _, names in os.walk(folder)
         for name in names
@@ -220,6 +218,7 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
         held = global_scope().find_var(var.name)
         if held is None or not isinstance(held.value, LoDTensor) or not held.is_initialized():
             raise AssertionError(f"Variable [ {var.name} ] Not found, Please make sure run startup program")
+        # a state may hold less than the program: what it lacks stays
         if var.name not in state_dict:
             continue
         old = held.value.array

@@ -58,6 +58,7 @@ __all__ = [
     "value_of",
 ]
 
+# they are made anew by each run, or by a startup program
 _NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER))
 Predicate = Callable[[Variable], Any]
 
@@ -107,11 +108,9 @@ def valid_program(main_program: Any) -> Program:
 def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedRows:
     """The value of `var` in the scope; UninitializedError where it has none."""
     held = (scope or global_scope()).find_var(var.name)
-    if (
-        held is None
-        or not held.is_initialized()
-        or (isinstance(held.value, SelectedRows) and held.value.array is None)
-    ):
+    is_there = held is not None and held.is_initialized()
+    # SelectedRows come into being without values
+    if held is None or not is_there or (isinstance(held.value, SelectedRows) and held.value.array is None):
         raise UninitializedError(
             f"variable {var.name!r} holds no value to save or read; run the startup program first "
             "(exe.run(fluid.default_startup_program()))"
@@ -136,6 +135,7 @@ def put_values(
             continue
         tensor = value if isinstance(value, LoDTensor) else LoDTensor(value)
         array = tensor.array
+        # a tensor that is there is written into: plans are bound to its array
         if not isinstance(held.value, LoDTensor):
             held.set(array_module(place).asarray(array) if isinstance(place, CUDAPlace) else array)
         else:
@@ -214,6 +214,7 @@ def save_vars(
 
 def _values(chosen: Sequence[Variable], servers: Servers | None) -> dict[str, LoDTensor | SelectedRows]:
     """The values of variables; those that trainers of a job never have as a whole come from its servers."""
+    # asked for together, so that the servers answer side by side
     fresh = {} if servers is None else servers.fresh({var.name for var in chosen} & set(servers.groups))
     return {var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in chosen}
 
@@ -296,6 +297,7 @@ def _held(program: Program) -> list[Variable]:
     """The persistable variables of a server's program that have a value, apart from gradients."""
     scope = global_scope()
     serving = next(op for op in program.global_block().ops if op.type == "listen_and_serv")
+    # gradients lie in the server's scope as well, and are no part of a model
     arriving = {*serving.input("X"), *(text.rpartition(":")[0] for text in serving.attrs["grad_to_block_id"])}
     found = [
         (var, scope.find_var(var.name))
@@ -348,6 +350,7 @@ def check_shape(var: Variable, value: Any) -> None:
 
 def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes | None) -> dict[str, Any]:
     """Name -> value from files or bytes."""
+    # a combined file has no names: its values come in the sorted order of theirs
     names = sorted(var.name for var in chosen)
     try:
         if dirname is None:

@@ -67,7 +67,8 @@ class PlannedBlocks:
         frame: Frame,
         interpreter: Interpreter,
     ) -> None:
-        self.frame, self.interpreter = frame, interpreter
+        self.frame = frame
+        self.interpreter = interpreter
         self.scope: Scope = frame.scope
         self.random: Any = interpreter.random
         self._private = _private(block, updates) | set(arriving)

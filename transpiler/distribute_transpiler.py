@@ -99,7 +99,8 @@ class DistributeTranspiler:
         """
         main = default_main_program() if program is None else program
         startup = default_startup_program() if startup_program is None else startup_program
-        self.origin_program, self.startup_program = main, startup
+        self.origin_program = main
+        self.startup_program = startup
         self.trainer_id = trainer_id
         self.trainer_num = trainers
         self.sync_mode = sync_mode
@@ -129,7 +130,8 @@ class DistributeTranspiler:
         )
         made = make_trainer(placement, startup, self.trainer_id)
         self.table_name = next(iter(distributed_tables(origin)), None)
-        self._placement, self._origin_startup = placement, startup
+        self._placement = placement
+        self._origin_startup = startup
         self._adopt(made, current_endpoint)
 
     def _check_job(self, pservers: str) -> int:
@@ -183,7 +185,8 @@ class DistributeTranspiler:
     ) -> None:
         """The mode "collective" with this `collective_mode`, whatever the configuration says."""
         config = self.config.copy()
-        config.mode, config.collective_mode = RingMode.config_mode, collective_mode
+        config.mode = RingMode.config_mode
+        config.collective_mode = collective_mode
         mode = mode_of_config(config)
         assert isinstance(mode, RankMode)
         mode.transpile(

@@ -65,7 +65,8 @@ class GeoSgdTranspiler(DistributeTranspiler):
         startup = self.startup_program.clone()
         placement = place_for_geo(origin, startup, self.pserver_endpoints, count, self.config.copy())
         made = make_geo_trainer(placement, startup, trainer_id)
-        self._placement, self._origin_startup = placement, startup
+        self._placement = placement
+        self._origin_startup = startup
         self._adopt(made, current_endpoint)
 
     def get_pserver_program(self, endpoint: str) -> Program:

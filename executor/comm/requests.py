@@ -39,7 +39,8 @@ class Requests:
     """The questions of one thread, which `post` sends and `answer` reads the answers to."""
 
     def __init__(self, post: Post, answer: Answer) -> None:
-        self._post, self._answer_of = post, answer
+        self._post = post
+        self._answer_of = answer
         self._asked: dict[str, dict[str, None]] = defaultdict(dict)  # since the last barrier, by server
         self._owed: dict[str, deque[str | None]] = {}  # answers that are on their way; None: to the barrier
         self._early: dict[tuple[str, str], Any] = {}  # answers that came before they were asked for

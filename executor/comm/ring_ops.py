@@ -325,6 +325,7 @@ class PlannedAllReduce(_PlannedOp):
 
     def wait(self) -> None:
         """Return once the result is there."""
-        request, self.request = self.request, None
+        request = self.request
+        self.request = None
         if request is not None:
             self.on_ring(lambda ring: request.wait())

@@ -195,7 +195,8 @@ class _CopiedReduction:
     """A reduction in an array of its own, which `copy` writes to the target when it is done."""
 
     def __init__(self, request: ReductionRequest, copy: Callable[[], None]) -> None:
-        self.request, self.copy = request, copy
+        self.request = request
+        self.copy = copy
 
     def poll(self) -> None:
         """Let the transport make progress."""

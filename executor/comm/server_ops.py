@@ -116,7 +116,8 @@ def look_up(session: Session, context: Any, values: SlotValues) -> dict[str, lis
     if attrs["padding_idx"] != -1:
         table[wanted == attrs["padding_idx"]] = 0
     kept = -1 if attrs["lookup_table_version"] == "lookup_table" else None  # v1's ids end in a dimension of 1
-    found, start = [], 0
+    found = []
+    start = 0
     for ids in values["Ids"]:
         found.append(table[places[start : start + ids.size]].reshape(*ids.shape[:kept], table.shape[1]))
         start += ids.size

@@ -222,7 +222,8 @@ class _OpInProgress:
     __slots__ = ("op", "session")
 
     def __init__(self, session: Session, op: Operator) -> None:
-        self.session, self.op = session, op
+        self.session = session
+        self.op = op
 
     def __enter__(self) -> None:
         self.session.current_op = self.op

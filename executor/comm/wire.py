@@ -231,7 +231,8 @@ def pack(items: Sequence[Any]) -> Any:
 
 def unpack(packed: Any) -> list[Any]:
     """The inverse of `pack`; FormatError for other bytes."""
-    found, place = [], 0
+    found = []
+    place = 0
     while place < packed.size:
         # a size of which bytes are missing becomes larger than everything
         (size,) = _SIZE.unpack(packed[place : place + 8].tobytes().ljust(8, b"\xff"))

@@ -65,7 +65,8 @@ class StepBack(_OfModule):
 
     def __init__(self, xp: Any, carried: bool, replaced: bool) -> None:
         super().__init__(xp)
-        self.carried, self.replaced = carried, replaced
+        self.carried = carried
+        self.replaced = replaced
 
     def __call__(self, outer: Any, inner: Any, total: Any) -> tuple[Any, Any]:
         # entries are written one by one over the steps: only what this step changed goes back
@@ -196,7 +197,8 @@ class _WhileGradient:
 
     def write(self) -> None:
         """Write the loop, then what it found."""
-        builder, op = self.builder, self.op
+        builder = self.builder
+        op = self.op
         while True:
             mark = len(builder.level.steps)
             # gradients belong to the block, although it does not declare them: those outside have the same

@@ -346,7 +346,8 @@ def kept_names(
     """The names that the gradient of `op` reads, and those of them that it reads as they were before a step:
     of arrays, entries are never replaced.
     """
-    names, old = gradient_reads(op, slot), []
+    names = gradient_reads(op, slot)
+    old = []
     for name in names:
         var = builder.block._find_var_recursive(name)
         if name not in carried:

@@ -212,7 +212,8 @@ class PlanBuilder:
             # the loop has been written without frames, which is what the interpreter's gradient would read
             if forward is not op:
                 return False
-            self.level, level.env = level, env
+            self.level = level
+            level.env = env
             del level.steps[mark:]
             self._call(op)
         return True
@@ -241,7 +242,8 @@ class PlanBuilder:
     @contextlib.contextmanager
     def inside(self, level: Level) -> Iterator[None]:
         """Lower into the block of `level`."""
-        outer, self.level = self.level, level
+        outer = self.level
+        self.level = level
         self.depth += 1
         try:
             yield

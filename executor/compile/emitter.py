@@ -423,7 +423,8 @@ class Emitter:
             out.fill(number)
             # the step stays in case somebody needs the array; where all readers take the number, it is
             # dropped
-            plain, function = (number,), "copy"
+            plain = (number,)
+            function = "copy"
         if out is None:
             shapes = [value.shape for value in plain if isinstance(value, Value) and value.shape is not None]
             out = self.temp(np.broadcast_shapes(*shapes), result_dtype(function, plain))

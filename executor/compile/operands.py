@@ -67,7 +67,8 @@ class Names:
         name = base
         number = self.numbers.get(base, 2)
         while name in self.taken:
-            name, number = f"{base}_{number}", number + 1
+            name = f"{base}_{number}"
+            number = number + 1
         self.numbers[base] = number
         self.taken.add(name)
         return name

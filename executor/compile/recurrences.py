@@ -197,7 +197,8 @@ class _RecurrentGradient:
 
     def write(self) -> None:
         """Write the loop, then what it found."""
-        builder, op = self.builder, self.op
+        builder = self.builder
+        op = self.op
         own = [
             *self.slices,
             *(name for _, name in self.shared),

@@ -210,7 +210,8 @@ class _Renderer:
 
     def lines(self, step: Step) -> list[str]:
         """The statement, or the few, of a step."""
-        text, action = self.operands.text, step.action
+        text = self.operands.text
+        action = step.action
         if isinstance(action, Elementwise):
             return self.operands.elementwise(action, step.writes[0], {}, {})
         if isinstance(action, Call):
@@ -260,7 +261,8 @@ class _Renderer:
 
     def _shared(self, action: Shared, name: str) -> list[str]:
         """A product whose rows a team shares."""
-        text, call = self.operands.text, action.call
+        text = self.operands.text
+        call = action.call
         left, right = call.operands
         (out,) = as_written(call)
         cut = f"[{action.rows} * t // {action.threads}:{action.rows} * (t + 1) // {action.threads}]"
@@ -271,7 +273,8 @@ class _Renderer:
 
     def _tiled(self, loop: TiledLoop, name: str) -> list[str]:
         """Element-wise calls on one block after the other."""
-        walk, text = loop.walk, self.operands.text
+        walk = loop.walk
+        text = self.operands.text
         head: list[str] = []
         body: list[str] = []
         registers = [self.operands.names.unique(f"w{number}") for number in range(len(loop.registers))]

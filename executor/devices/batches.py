@@ -132,7 +132,8 @@ def _part_of_tensor(tensor: LoDTensor, index: int, count: int) -> LoDTensor:
         # offsets of a part start from 0 again; the entries themselves say where the level below begins and
         # ends
         levels.append(tuple(offset - level[start] for offset in level[start : stop + 1]))
-        start, stop = level[start], level[stop]
+        start = level[start]
+        stop = level[stop]
     return LoDTensor(tensor.array[start:stop], tuple(levels))
 
 

@@ -46,7 +46,8 @@ class DeviceBarrier:
     """
 
     def __init__(self, count: int, seconds: float) -> None:
-        self.count, self.seconds = count, seconds
+        self.count = count
+        self.seconds = seconds
         self.doing = [""] * count  # the op that each device waits in
         # ring -> device -> what it has brought and not all have used
         self.boards: defaultdict[int, list[list[_Contribution]]] = defaultdict(
@@ -103,7 +104,8 @@ class _Posted:
     """A reduction of which this device has brought its part."""
 
     def __init__(self, ring: DeviceRing, number: int) -> None:
-        self.ring, self.number = ring, number
+        self.ring = ring
+        self.number = number
 
     def wait(self) -> None:
         """Return once the result is there."""

@@ -128,7 +128,8 @@ class _Chain:
     def __init__(
         self, run: list[Step], reads_left: dict[Value, int], values: ValueFactory, threads: int
     ) -> None:
-        self.run, self.values = run, values
+        self.run = run
+        self.values = values
         self.inner = self._inner(reads_left)
         out = run[0].writes[0]
         self.shape = out.shape or ()

@@ -219,5 +219,6 @@ class ValueFactory:
         unknown.
         """
         if like is not None:
-            shape, dtype = like.shape, like.dtype
+            shape = like.shape
+            dtype = like.dtype
         return self.make(shape, dtype, Storage.LOCAL, **fields)

@@ -58,7 +58,8 @@ class _Definitions:
     """One walk over the steps of a plan, with the memory that is written so far."""
 
     def __init__(self, plan: Plan, after: str) -> None:
-        self.plan, self.after = plan, after
+        self.plan = plan
+        self.after = after
 
     def check(self) -> None:
         """Check every step, then the fetches."""
@@ -100,7 +101,8 @@ def _check_shapes(step: Step, after: str) -> None:
 
 def _check_view(step: Step, value: Value, after: str) -> None:
     """A view has the shape that its expression gives of its base."""
-    base, view = value.base, value.view
+    base = value.base
+    view = value.view
     if base is None or base.shape is None or value.shape is None:
         return
     fits = value.dtype == base.dtype
@@ -195,7 +197,8 @@ class _Owners:
     """The buffer whose value lies in each range of the pool."""
 
     def __init__(self, offsets: Mapping[Value, int], after: str) -> None:
-        self.offsets, self.after = offsets, after
+        self.offsets = offsets
+        self.after = after
         self.ranges: dict[Value, tuple[int, int]] = {}
 
     def walk(self, steps: Iterable[Step]) -> None:

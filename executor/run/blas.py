@@ -24,7 +24,8 @@ class BlasSwitch:
     """
 
     def __init__(self, setter: Callable[[int], Any], threads: int) -> None:
-        self.setter, self.threads = setter, threads
+        self.setter = setter
+        self.threads = threads
         self._inside = 0
         self._lock = threading.Lock()
 

@@ -144,7 +144,8 @@ class KernelCall:
     # ------------------------------------------------------------------ on the way out
     def _has_one_output(self) -> bool:
         """True if the op writes one variable, in its first slot."""
-        definition, first = self.kernel.definition, self.first
+        definition = self.kernel.definition
+        first = self.first
         named = [(slot, name) for slot, names in self.op.outputs.items() for name in names]
         return (
             len(named) == 1

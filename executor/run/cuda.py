@@ -176,7 +176,8 @@ class _Reducing:
     """A CuPy function together with NumPy's `ufunc.reduce`."""
 
     def __init__(self, function: Any, reduction: Any) -> None:
-        self.function, self.reduction = function, reduction
+        self.function = function
+        self.reduction = reduction
 
     def __call__(self, *operands: Any, **options: Any) -> Any:
         return self.function(*operands, **options)
@@ -214,7 +215,8 @@ class CapturedStep:
     """
 
     def __init__(self, cupy: Any, step: Any) -> None:
-        self.cupy, self.step = cupy, step
+        self.cupy = cupy
+        self.step = step
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.runs = 0
         self.graph: Any = None

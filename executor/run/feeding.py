@@ -82,7 +82,8 @@ class Signature:
     def _convert(self, var: Variable, dtype: Any, value: Any) -> tuple[Any, Any]:
         lod: Any = ()
         if isinstance(value, LoDTensor):
-            lod, value = value._lod, value.array
+            lod = value._lod
+            value = value.array
             if value is None:
                 raise FeedError(f"the LoDTensor fed to {var.name!r} holds no data")
         if (isinstance(value, (SelectedRows, list)) and dtype is None) or isinstance(value, SelectedRows):

@@ -75,7 +75,8 @@ class Kernel:
         if definition.compute is None and not definition.communicates:
             raise UnknownOpError(f"Operator {op.type!r} has no kernel\n  built at {op.where}")
         check_slots(op)
-        self.op, self.definition = op, definition
+        self.op = op
+        self.definition = definition
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
             self.function = in_single(op, definition.compute)

@@ -51,7 +51,8 @@ def append_backward(
     if current.idx == 0:
         program._appending_grad_times += 1
     backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
-    target, start = current, len(current.ops)
+    target = current
+    start = len(current.ops)
     # inside a branch the gradient ops get a block beside it
     if current.idx != 0:
         target = program._create_block(current.parent_idx)
@@ -209,7 +210,8 @@ def calc_gradient(
     no_grad_set: Iterable[Variable | str] | None = None,
 ) -> Any:
     """`gradients`, but a single gradient comes without a list."""
-    targets, inputs = _as_list(targets), _as_list(inputs)
+    targets = _as_list(targets)
+    inputs = _as_list(inputs)
     incoming: list[Variable | None] = _as_list(target_gradients) or [None] * len(targets)
     if len(targets) != len(incoming):
         raise ValueError("Should have the same number of target_gradients as targets")

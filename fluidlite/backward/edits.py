@@ -32,7 +32,8 @@ class _Accumulator:
     """
 
     def __init__(self, ops: list[Operator], block_idx: int) -> None:
-        self.ops, self.block_idx = ops, block_idx
+        self.ops = ops
+        self.block_idx = block_idx
         self.partials: dict[str, _Partials] = defaultdict(_Partials)
         self.sums: list[tuple[int, Operator]] = []  # (position, op)
 
@@ -63,7 +64,8 @@ class _Accumulator:
         self.sums.append((index, op))
 
     def _merged(self) -> list[Operator]:
-        waiting, merged = deque(self.sums), []
+        waiting = deque(self.sums)
+        merged = []
         for index, op in enumerate(self.ops):
             while waiting and waiting[0][0] == index:
                 merged.append(waiting.popleft()[1])
@@ -73,7 +75,8 @@ class _Accumulator:
     def _write(self, index: int, slot: str, position: int, name: str) -> None:
         partials = self.partials[name]
         if not partials.names:
-            partials.names, partials.first = [name], index
+            partials.names = [name]
+            partials.first = index
             return
         if len(partials.names) == 1:
             # the first part had the plain name as long as it was the only one
@@ -112,7 +115,8 @@ def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
 # ---------------------------------------------------------------------- dead branches
 def _is_dead(op: Operator, no_grad: set[str]) -> bool:
     """True if all gradients that `op` makes, or all that it reads, must not be made."""
-    written, read = op.output_arg_names, reads_of(op)
+    written = op.output_arg_names
+    read = reads_of(op)
     if no_grad.issuperset(written):
         return True
     if read and no_grad.issuperset(read):

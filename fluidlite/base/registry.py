@@ -226,7 +226,8 @@ def _slot_of(parameter: str, slots: Mapping[str, Slot]) -> str | None:
             return stem + suffix
         if not stem.startswith("d") or len(stem) < 2:
             return None
-        stem, suffix = stem[1:], suffix + GRAD_SUFFIX
+        stem = stem[1:]
+        suffix = suffix + GRAD_SUFFIX
 
 
 @dataclass(eq=False)

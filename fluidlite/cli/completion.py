@@ -64,7 +64,8 @@ def _about(action: argparse.Action) -> str:
 
 
 def _zsh() -> str:
-    values, lines = _values(), []
+    values = _values()
+    lines = []
     for action in _actions():
         about = _about(action).replace("[", "(").replace("]", ")").replace(":", " -")
         for option in action.option_strings:
@@ -78,7 +79,8 @@ def _zsh() -> str:
 
 
 def _fish() -> str:
-    values, lines = _values(), []
+    values = _values()
+    lines = []
     for action in _actions():
         for option in action.option_strings:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"

@@ -18,7 +18,8 @@ def amount(size: float) -> str:
     """Bytes for people: `4.01 MB`."""
     step = 0
     while abs(size) >= 999.5 and step < len(_STEPS) - 1:
-        size, step = size / 1000, step + 1
+        size = size / 1000
+        step = step + 1
     return f"{size:.0f} B" if step == 0 else f"{size:.3g} {_STEPS[step]}"
 
 

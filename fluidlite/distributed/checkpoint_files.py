@@ -55,7 +55,8 @@ class CheckpointWriter:
         """Add a file; ValueError for a name that leads out of the folder."""
         path = pathlib.Path(inside(self.staging, name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        size, digest = 0, hashlib.sha256()
+        size = 0
+        digest = hashlib.sha256()
         with open(path, "xb") as out:
             for chunk in chunks:
                 out.write(chunk)
@@ -72,7 +73,8 @@ class CheckpointWriter:
             _to_disk(out.fileno())
         for root, _, _ in os.walk(self.staging):
             _folder_to_disk(root)
-        attempt, target = 0, self.folder / f"step_{self.step:08d}"
+        attempt = 0
+        target = self.folder / f"step_{self.step:08d}"
         while target.exists():  # of a job that came here before: it stays until this one is complete
             attempt += 1
             target = self.folder / f"step_{self.step:08d}-{attempt}"

@@ -112,7 +112,8 @@ class _AsynchronousTrainer(SimulatedTrainer):
         ops = job.main.global_block().ops
         computing = [op for op in ops if not is_updating(op) and not is_scheduling(op)]
         super().__init__(part_of(job.main, computing), initial, feeds)
-        self.merging, self.names = merging, names
+        self.merging = merging
+        self.names = names
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
         keep(self.program, self.made)
         self.sent: dict[Hashable, int] = defaultdict(int)
@@ -169,7 +170,8 @@ class _AsynchronousTrainer(SimulatedTrainer):
 
 def _rows_of(gradient: Any, piece: Slice) -> Any:
     """The part of a gradient that belongs to a slice."""
-    first, last = piece.first_row, piece.end_row
+    first = piece.first_row
+    last = piece.end_row
     if not isinstance(gradient, SelectedRows):
         return gradient[first:last]
     mine = (gradient.ids >= first) & (gradient.ids < last)

@@ -35,7 +35,8 @@ class SimulatedTrainer(abc.ABC):
         self.scope = initial.scope()
         self.exe = Executor(CPUPlace())
         self.exe.naive = True
-        self.program, self.feeds = program, feeds
+        self.program = program
+        self.feeds = feeds
         self.begun = self.done = 0
 
     def begin(self) -> None:

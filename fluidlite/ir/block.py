@@ -79,7 +79,8 @@ class Block(BlockValue):
 
     def _visible_blocks(self) -> Iterator[Block]:
         """This block, then breadth first those whose gradients they hold and the blocks around them."""
-        queue, seen = [self.idx], set()
+        queue = [self.idx]
+        seen = set()
         while queue:
             index = queue.pop(0)
             if index >= 0 and index not in seen:

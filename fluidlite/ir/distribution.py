@@ -69,7 +69,8 @@ class VarDistributed:
         self.is_slice = not self.equal(self.origin, self.slice) if is_slice is None else is_slice
         self.block_id = 0 if block_id is None else block_id
         self.offset = 0 if offset is None else offset
-        self.vtype, self.endpoint = vtype, endpoint
+        self.vtype = vtype
+        self.endpoint = endpoint
 
     @staticmethod
     def equal(var1: Any, var2: Any) -> bool:

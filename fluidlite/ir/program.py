@@ -319,7 +319,8 @@ def copy_variable(var: Variable, block: Block) -> Variable:
     # past `__init__`, which would check again what was checked when the variable was declared
     copy = object.__new__(type(var))
     copy.__dict__ = var.__dict__.copy()
-    copy.block, copy.op = block, None
+    copy.block = block
+    copy.op = None
     return copy
 
 
@@ -344,7 +345,8 @@ def _copy_attr(value: Any, program: Program) -> Any:
 # ---------------------------------------------------------------------- default programs and guards
 class _NameScope:
     def __init__(self, name: str = "", parent: _NameScope | None = None) -> None:
-        self.name, self.parent = name, parent
+        self.name = name
+        self.parent = parent
         self.children: dict[str, int] = {}
 
     def child(self, prefix: str) -> _NameScope:
@@ -384,13 +386,15 @@ def default_startup_program() -> Program:
 
 def switch_main_program(program: Program) -> Program:
     """Make `program` the default main program; returns the old one."""
-    old, _defaults.main = _defaults.main, program
+    old = _defaults.main
+    _defaults.main = program
     return old
 
 
 def switch_startup_program(program: Program) -> Program:
     """Make `program` the default startup program; returns the old one."""
-    old, _defaults.startup = _defaults.startup, program
+    old = _defaults.startup
+    _defaults.startup = program
     return old
 
 
@@ -440,7 +444,8 @@ def device_guard(device: str | None = None) -> Iterator[None]:
     """Ops made inside the `with` carry `device` ("cpu" or "gpu") in `op_device`."""
     if device not in ("cpu", "gpu", "", None):
         raise ValueError(f"device_guard takes 'cpu', 'gpu', '' or None, but received {device!r}")
-    old, _defaults.device = _defaults.device, device or ""
+    old = _defaults.device
+    _defaults.device = device or ""
     try:
         yield
     finally:

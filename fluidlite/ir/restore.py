@@ -81,7 +81,8 @@ def add_operator(
     op.block = block
     op.type = op_type
     op.where = where
-    op.inputs, op.outputs = inputs, outputs
+    op.inputs = inputs
+    op.outputs = outputs
     op.attrs = {name: value for name, (_, value) in attrs.items()}
     op.attr_types = {}
     op.definition = registry.find(op_type)

@@ -237,7 +237,8 @@ class _TextReader:
         """`float32[-1, 3] lod_level=1`."""
         dtype = self.dtype(line.name())
         line.need("[")
-        shape, level = self.shape(line), 0
+        shape = self.shape(line)
+        level = 0
         if line.has("lod_level"):
             line.need("=")
             level = line.integer()

@@ -216,7 +216,8 @@ def _agrees(var: Variable, spec: Spec) -> bool:
         return True
     if var._dtype is not None and is_float(var._dtype) and is_float(spec.dtype) and var._dtype != spec.dtype:
         return False
-    declared, found = var.shape, spec.shape
+    declared = var.shape
+    found = spec.shape
     if not declared or not found:
         return True
     start = 1 if var.lod_level else 0

@@ -35,7 +35,8 @@ class BlockingQueue:
         # not `queue.Queue`, which has no end and passes no error on
         self._items: deque[Any] = deque()
         self._changed = threading.Condition()
-        self._open, self._awaited = True, False
+        self._open = True
+        self._awaited = False
         self._failure: BaseException | None = None
 
     def reopen(self) -> None:
@@ -46,7 +47,9 @@ class BlockingQueue:
         """Forget everything and take items."""
         with self._changed:
             self._items.clear()
-            self._open, self._awaited, self._failure = True, awaited, None
+            self._open = True
+            self._awaited = awaited
+            self._failure = None
             self._changed.notify_all()
 
     def push(self, item: Any) -> bool:
@@ -93,7 +96,8 @@ class BlockingQueue:
         """Close, and drop what is left."""
         with self._changed:
             self._items.clear()
-            self._open, self._failure = False, None
+            self._open = False
+            self._failure = None
             self._changed.notify_all()
 
     def size(self) -> int:

@@ -142,7 +142,8 @@ class _Bytes:
     """The bytes of a file and a position in them."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data = data
+        self.at = 0
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""

@@ -126,7 +126,8 @@ def job_page(job: JobLike, title: str = "job") -> str:
     Trainers differ in their number only, so no more than three of them are made and compared; were these to
     differ in something else, all are made.
     """
-    pool, roles = _Interner(), _Roles(job)
+    pool = _Interner()
+    roles = _Roles(job)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
     pool.lines = {
         op.where

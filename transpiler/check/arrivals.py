@@ -74,6 +74,7 @@ def _sent_by_absent(cluster: Cluster, server: ServerFacts, sent: dict[int, set[s
     """Variables that the trainers which were not looked at send: their own of what the first one sends."""
     if not cluster.absent or not cluster.trainers:
         return
+    # trainers differ in their numbers only, so one that was read stands for those that were not
     like = cluster.trainers[0].role.index
     for names in cluster.sums[server.endpoint]:
         if like < len(names) and names[like] in sent[like]:
@@ -112,6 +113,7 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
         cluster.found.add("average", total, f"{gradient!r} is not divided by the number of trainers, {count}")
     for site in scales[:1]:
         factor = float(site.op.attrs.get("scale", 1.0))
+        # the attribute is a 32-bit number
         if abs(factor * count - 1) > 1e-5:
             cluster.found.add(
                 "average",

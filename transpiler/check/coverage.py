@@ -30,6 +30,7 @@ def _check_coverage(
             key = param, server.endpoint
             if key in looked_up or param in prefetched:
                 continue
+            # in geo-SGD the communicator fetches during the training, not the program
             if cluster.geo:
                 if key not in at_start and not _sparse_geo(server, param):
                     cluster.found.add(

@@ -92,7 +92,8 @@ class _Flow:
         self.found = found
         self.role = role
         self.label = label
-        self.initial, self.fed = initial, fed
+        self.initial = initial
+        self.fed = fed
         # Servers of large jobs read a thousand gradients of each parameter: these need no further look
         self.given = set(initial).union(fed).intersection(program.global_block().vars)
         self.written: set[int] = set()  # ids of Variables
@@ -112,9 +113,9 @@ class _Flow:
         for number, op in enumerate(block.ops):
             site = Site(self.role, self.label, block.idx, number, op)
             for slot, names in op.inputs.items():
-                if not self.given.issuperset(names) or (
-                    block.idx and not block.vars.keys().isdisjoint(names)
-                ):
+                # a sub-block's own variable may have the name of one that is given outside
+                is_hidden = block.idx and not block.vars.keys().isdisjoint(names)
+                if is_hidden or not self.given.issuperset(names):
                     for name in names:
                         self.read(site, slot, name)
             for inner in op.sub_blocks():
@@ -124,11 +125,13 @@ class _Flow:
 
     def read(self, site: Site, slot: str, name: str) -> None:
         """Check one variable that an op reads."""
+        # a loader's queue lies in the scope, and no program declares it
         if name == EMPTY_VAR or slot == "blocking_queue":
             return
         op = site.op
         var = op.block._find_var_recursive(name)
         if var is None:
+            # Paddle names the gradient of what nothing reads, and does not declare it
             gradient = slot.endswith(GRAD_SUFFIX) and op.type.endswith("_grad")
             if not (gradient or name in self.fed):
                 self.found.add(

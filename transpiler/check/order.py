@@ -237,6 +237,7 @@ def check_cycles(found: Findings, graph: nx.DiGraph, places: Mapping[Node, Site]
         return
     for knot in nx.strongly_connected_components(graph):
         if len(knot) > 1:
+            # one chain is enough: the others of a knot are mended with it, or found afterwards
             cycle = [start for start, _ in nx.find_cycle(graph.subgraph(knot))]
             start = next((number for number, node in enumerate(cycle) if node in places), 0)
             chain = cycle[start:] + cycle[:start]

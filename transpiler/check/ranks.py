@@ -26,16 +26,13 @@ class RankReading:
     programs: Programs
     main: list[Site] = field(default_factory=list)
     startup: list[Site] = field(default_factory=list)
-    rings: dict[int, Site] = field(
-        default_factory=dict
-    )  # ring -> the op of the startup program that makes it
+    # ring -> the op of the startup program that makes it
+    rings: dict[int, Site] = field(default_factory=dict)
     shared: bool = False  # one process drives all devices: their number is not in the program
-    params: dict[str, str] = field(
-        default_factory=dict
-    )  # parameter -> gradient, as the backward pass names them
-    passes: dict[str, int] = field(
-        default_factory=dict
-    )  # gradient -> how many backward passes make it (one a loss)
+    # parameter -> gradient, as the backward pass names them
+    params: dict[str, str] = field(default_factory=dict)
+    # gradient -> how many backward passes make it (one a loss)
+    passes: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[str]] = field(default_factory=dict)  # buffer -> the gradients that are views of it
 
 
@@ -55,6 +52,7 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
     for site in rank.main:
         names = site.op.role_vars
         if site.op.role & OpRole.Optimize:
+            # an update ends a backward pass: the next loss may make the same gradients again
             made.clear()
         elif site.op.role & OpRole.Backward and names and not is_collective(site.op):
             rank.params.update(zip(names[::2], names[1::2], strict=False))
@@ -94,6 +92,7 @@ def _check_communicators(found: Findings, rank: RankReading, count: int) -> None
     for site in rank.startup:
         attrs = site.op.attrs
         kind = site.op.type
+
         if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
             found.add(
                 "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"
@@ -167,6 +166,7 @@ def _check_rings(found: Findings, rank: RankReading) -> None:
             continue
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
+        # Paddle's older `allreduce` has no ring number, and no op of the program makes its ring
         if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)):
             found.add(
                 "ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}"

@@ -41,9 +41,8 @@ class TrainerFacts:
     sent: list[LinkedVariable] = field(default_factory=list)
     fetched: list[LinkedVariable] = field(default_factory=list)
     received_at_start: list[LinkedVariable] = field(default_factory=list)
-    looked_up: list[LinkedVariable] = field(
-        default_factory=list
-    )  # rows of sparse tables that stay on the servers
+    # rows of sparse tables that stay on the servers
+    looked_up: list[LinkedVariable] = field(default_factory=list)
     barriers: list[Site] = field(default_factory=list)  # of the main program
     barriers_at_start: list[Site] = field(default_factory=list)
     splits: list[Site] = field(default_factory=list)
@@ -84,9 +83,8 @@ class ServerFacts:
     blocks: list[int]  # optimize_blocks
     geo: bool
     held: dict[str, Variable] = field(default_factory=dict)  # initialised by its startup program
-    readers: dict[str, tuple[Site, ...]] = field(
-        default_factory=dict
-    )  # variable -> ops of blocks that read it
+    # variable -> ops of blocks that read it
+    readers: dict[str, tuple[Site, ...]] = field(default_factory=dict)
     writers: dict[str, tuple[Site, ...]] = field(default_factory=dict)
 
     @property
@@ -148,6 +146,7 @@ def _read_main(trainer: TrainerFacts, site: Site) -> None:
     kind = site.op.type
     if kind == "send":
         remote = site.op.attrs.get("send_varnames")
+        # a `send` that names other variables than it reads hands ids to the communicator (geo-SGD)
         if remote and not site.op.attrs.get("sections") and remote != site.op.inputs.get("X"):
             trainer.local.update(site.op.inputs.get("X", ()))
         elif site.op.inputs.get("X"):
@@ -185,6 +184,7 @@ def _sent(site: Site) -> list[LinkedVariable] | None:
             whole._replace(remote=name, endpoint=endpoint, shape=(rows, *tail))
             for name, endpoint, rows in zip(remote, endpoints, sections, strict=True)
         ]
+    # a step counter goes to every server
     if len(names) == 1 and endpoints:
         return [_piece(site, names[0], (remote or names)[0], endpoint) for endpoint in endpoints]
     return _zipped(site, names, names, endpoints)

@@ -107,6 +107,7 @@ def check(job: Job | Mapping[JobRole, Programs], trainers: int | None = None) ->
 
 
 def _sample(job: Job) -> list[JobRole]:
+    # the first two differ in every number that may differ; the last one shows a count that is off by one
     return [role for role in job.roles if role.kind != "trainer" or role.index in (0, 1, job.trainers - 1)]
 
 
@@ -144,6 +145,7 @@ class _Check:
     def report(self) -> Report:
         """Apply all rules."""
         self.check_numbers()
+        # a mapping has no table of slices: there the programs are all that is known
         if self.job is not None and self.job.slices:
             check_placement(self.found, self.job, self.servers)
         for trainer in self.trainers:

@@ -104,7 +104,8 @@ def _check_update(cluster: Cluster, server: ServerFacts, site: Site) -> None:
 
 def _check_blocks(cluster: Cluster, server: ServerFacts) -> None:
     """listen_and_serv must run every block that holds ops, for the gradient that the block reads."""
-    found, listen = cluster.found, server.listen
+    found = cluster.found
+    listen = server.listen
     for entry in server.bad_entries:
         found.add("blocks", listen, f"grad_to_block_id has the entry {entry!r}, which is not name:number")
     for name, number in server.gradients.items():

@@ -72,6 +72,7 @@ def _check_split(found: Findings, site: Site) -> None:
 def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
     """`order` tells in which order the slices were fetched."""
     op = site.op
+    # pieces are fetched in the order of their rows
     if list(order) != sorted(order):
         found.add("slices", site, f"it joins {op.input_arg_names} in another order than they are fetched in")
     whole = declared(op.block, first_of(op.outputs, "Out"))
@@ -167,6 +168,7 @@ def _check_order(cluster: Cluster, trainer: TrainerFacts) -> None:
     }
     local = {(piece.remote, piece.endpoint): piece.local for piece in trainer.fetched}
     for group in _by_site(trainer.sent):
+        # one variable that goes to several servers is a copy to each, not a cut
         if len(group) < 2 or len({piece.local for piece in group}) != len(group):
             continue
         for number, piece in enumerate(group):

@@ -149,11 +149,12 @@ def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
 def _with_synchronised_statistics(program: Program) -> Program:
     """The program with the statistics of each batch_norm taken over all devices."""
     new = program.clone()
-    for op in (
-        op for block in new.blocks for op in block.ops if op.type in ("batch_norm", "batch_norm_grad")
-    ):
-        op.type = f"sync_{op.type}"
-        op.definition = registry.get(op.type)
+    # slots and attributes are the same, so the type is all that changes
+    for block in new.blocks:
+        for op in block.ops:
+            if op.type in ("batch_norm", "batch_norm_grad"):
+                op.type = f"sync_{op.type}"
+                op.definition = registry.get(op.type)
     new.bump_version()
     return new
 
@@ -169,12 +170,8 @@ def _reduced_to_owners(program: Program, share: int, devices: int) -> list[Progr
 
 def _owners(block: Block, devices: int) -> dict[str, int]:
     """Parameter -> the device that updates it: the largest first, each to the device with least to do."""
-    names = dict.fromkeys(
-        op.role_vars[index]
-        for op in block.ops
-        if op.role & OpRole.Backward
-        for index in range(0, len(op.role_vars), 2)
-    )
+    backward = [op for op in block.ops if op.role & OpRole.Backward]
+    names = dict.fromkeys(name for op in backward for name in op.role_vars[::2])
     sizes = {name: _bytes(block, name) for name in names}
     loads = [0] * devices
     found = {}
@@ -192,6 +189,7 @@ def _bytes(block: Block, name: str) -> int:
 def _of_owner(program: Program, share: int, owners: dict[str, int], device: int) -> Program:
     new = program.clone()
     block = new.global_block()
+    # anchors are found before anything is removed: the ops of other owners are among them
     updates = _last_updates(block, owners)
     foreign = [set(_foreign(block, owners, other)) for other in range(max(owners.values()) + 1)]
     edits = Insertions(block)
@@ -228,13 +226,11 @@ def _foreign(block: Block, owners: dict[str, int], device: int) -> Iterator[Oper
     """
     needed: set[str] = set()
     for op in reversed(block.ops):
-        named = _parameter_of(op)
-        updates = op.role & OpRole.Optimize and not op.role & OpRole.LRSched
-        if (
-            updates
-            and owners.get(named, device) != device
-            and needed.isdisjoint(set(op.output_arg_names) - owners.keys())
-        ):
+        is_update = op.role & OpRole.Optimize and not op.role & OpRole.LRSched
+        is_others = owners.get(_parameter_of(op), device) != device
+        # parameters come from their owners afterwards, so that a later op reads one is no reason to stay
+        results = set(op.output_arg_names) - owners.keys()
+        if is_update and is_others and needed.isdisjoint(results):
             yield op
         else:
             needed.update(reads(op))
@@ -248,6 +244,7 @@ def _made_for_updates(block: Block, owners: dict[str, int], devices: int) -> dic
     found: dict[str, int] = {}
     for op in block.ops:
         for name in op.output_arg_names:
+            # an earlier op wrote it; the last one decides
             found.pop(name, None)
             if op in left and not _persistables(block.program, [name]):
                 found[name] = owners[_parameter_of(op)]
@@ -299,8 +296,9 @@ def _updated_together(program: Program, devices: int) -> Division | None:
     """
     block = program.global_block()
     owners = _owners(block, devices)
+    # each device has its own part of such a parameter
     if any(is_distributed(block, name) for name in owners):
-        return None  # each device has its own part of such a parameter
+        return None
     foreign = [set(_foreign(block, owners, device)) for device in range(devices)]
     updates = [op for op in block.ops if any(op in left for left in foreign)]
     shared = _persistables(program, (name for op in updates for name in writes(op)))
@@ -311,12 +309,9 @@ def _updated_together(program: Program, devices: int) -> Division | None:
         or not _is_safe(block, owners, updates, shared)
     ):
         return None
-    programs = tuple(
-        _of_device(program, left, updates[0], closing=False) for left in _positions(block, foreign)
-    )
-    closing = tuple(
-        _of_device(program, left, updates[0], closing=True) for left in _positions(block, foreign)
-    )
+    left_out = list(_positions(block, foreign))
+    programs = tuple(_of_device(program, left, updates[0], closing=False) for left in left_out)
+    closing = tuple(_of_device(program, left, updates[0], closing=True) for left in left_out)
     return Division(programs, frozenset(shared), closing, made=_made_for_updates(block, owners, devices))
 
 

@@ -157,7 +157,8 @@ class Job:
         self.main = main
         self.startup = startup
         self.mode = mode
-        self.trainers, self.endpoints = trainers, endpoints
+        self.trainers = trainers
+        self.endpoints = endpoints
         self.config = mode.configured(config)
         self._made: dict[JobRole, Programs] = {}
 
@@ -216,8 +217,10 @@ class Job:
         for the programs first.
         """
         for program in (made.main, made.startup):
-            for op in (op for block in program.blocks for op in block.ops):
-                op.where = op.where if op.where in self._lines else None
+            for block in program.blocks:
+                for op in block.ops:
+                    if op.where not in self._lines:
+                        op.where = None
         return made
 
     def trainer(self, index: int = 0) -> Programs:
@@ -239,5 +242,6 @@ def endpoints_of(given: int | str | Sequence[str]) -> tuple[str, ...]:
         return parse_endpoints(given)
     if given < 1:
         raise TranspilerError(f"a job needs at least one endpoint, not {given}")
+    # from fluid's usual port on; a job of many thousand endpoints takes all ports, and then more addresses
     first = 6174 if given < 50000 else 1024
     return tuple(f"127.{index // 60000}.0.1:{first + index % 60000}" for index in range(given))

@@ -45,6 +45,7 @@ class ServerMode(TrainingMode):
     def programs(self, job: Job, role: JobRole) -> Programs:
         """A trainer's programs, or a server's; both know the job's servers, which saving and loading need."""
         made = self.make_trainer(job, role.index) if role.trains else self._server(job, role.endpoint)
+        # a trainer has none of its own: fluid notes the first server's
         endpoint = role.endpoint or job.endpoints[0]
         made.main.distribution = describe(job.placement, self.parts(job), role.index == 0, endpoint)
         return made
@@ -105,5 +106,6 @@ class ServerMode(TrainingMode):
         """As `cost`; the job's own slices are taken where it has as many servers."""
         served = job
         if not (job.has_servers and len(job.endpoints) == servers):
+            # two trainers stand for any number: how parameters are placed does not depend on it
             served = Job(job.main, job.startup, self, 2, endpoints_of(servers), job.config)
         return self._costs(job, case, served).step()

@@ -71,7 +71,8 @@ def mapped_copy(op: Operator, block: Block, names: Mapping[str, str], roles: Map
     """
     copy = copy_operator(op, block)
     copy.attrs[ROLE_VAR_ATTR] = [roles.get(name, name) for name in op.role_vars]
-    copy.attrs[NAMESCOPE_ATTR] = "/"  # as in fluid: name scopes are the trainer's
+    # as in fluid: name scopes are the trainer's
+    copy.attrs[NAMESCOPE_ATTR] = "/"
     for slots in (copy.inputs, copy.outputs):
         for slot, given in slots.items():
             slots[slot] = [names.get(name, name) for name in given]
@@ -135,6 +136,7 @@ def declare_copies(block: Block, var: Variable, names: Iterable[str]) -> None:
     """
     for name in names:
         copy = copy_variable(var, block)
+        # past `Variable.__init__`, which would check the same declaration a thousand times
         copy.name = name
         block.vars[name] = copy
 

@@ -72,6 +72,7 @@ def last_updates(block: Block) -> dict[str, Operator]:
             continue
         name = op.input("Param")[0]
         if not is_distributed(block, name):
+            # taken out first, so that the order is that of the last updates
             found.pop(name, None)
             found[name] = op
     return found
@@ -92,6 +93,7 @@ def check_programs(main: Program, startup: Program, served: bool = False) -> Non
                     f"the {what} program is transpiled already: it has an op {op.type!r}; transpile a fresh "
                     "copy (program.clone() before the first time)"
                 )
+            # parsed ops may lack the attribute altogether
             if op.attrs.get(ROLE_ATTR, OpRole.NotSpecified) & OpRole.NotSpecified:
                 raise TranspilerError(
                     f"op {op.type!r} of the {what} program has no role, so nobody knows which part of the "

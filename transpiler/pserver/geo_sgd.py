@@ -77,9 +77,11 @@ def place_for_geo(
             f"no op of the program says that it makes the gradient of {missing[0]!r}\n  built at "
             f"{updates[missing[0]].where}"
         )
+    # no update ops: the servers only add what the trainers have changed
     training = Training(
         main, tuple(ParameterUpdate(name, gradients[name], ()) for name in _by_first_op(main, updates)), ()
     )
+    # the caller's stays as it is
     config = config.copy()
     config.slice_var_up = True
     placement = place(training, startup, endpoints, trainers, False, config)
@@ -139,10 +141,12 @@ def make_geo_trainer(placement: Placement, startup: Program, trainer: int) -> Pr
     first = startup.clone()
     _declare_changes(placement, main.global_block())
     for op in main.global_block().ops:
+        # the whole table is here
         if op.type == "lookup_table":
-            op._set_attr("remote_prefetch", False)  # the whole table is here
+            op._set_attr("remote_prefetch", False)
         if is_clipping_alone(op):
             op.attrs[ROLE_ATTR] = int(OpRole.Backward)
+    # each once: several lookups may read one table by the same ids
     looked_up = dict.fromkeys((op.input("Ids")[0], op.input("W")[0]) for op in sparse_lookups(placement))
     _notify(main, [ids for ids, _ in looked_up], [table for _, table in looked_up])
     receive_at_start(placement, first, trainer)
@@ -225,7 +229,8 @@ def _add_up(placement: Placement, piece: Slice, program: Program) -> None:
     declare_like(block, origin.var(piece.param), name, piece.shape)
     gradient = origin._var_recursive(piece.grad)
     arriving = declare_like(block, gradient, change, piece.shape, persistable=False)
-    arriving.is_data = True  # it comes from the trainers
+    # it comes from the trainers
+    arriving.is_data = True
     inner = program._create_block(0)
     program.current_block_idx = 0
     inner.append_op("sum", {"X": [name, change]}, {"Out": name})

@@ -62,6 +62,7 @@ def _add(found: VarsDistributed, placement: Placement, name: str, piece: Slice, 
     var = block._var_recursive(name)
     whole = block._var_recursive(piece.param).shape
     origin = VarStruct(name, var.shape, var.dtype, var.type, var.lod_level, var.persistable)
+    # an accumulator of one number is whole on each server that has a slice
     cut = piece.count > 1 and var.shape == whole
     mine = name if name != piece.param else piece.param_name
     part = VarStruct(

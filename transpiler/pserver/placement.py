@@ -27,6 +27,7 @@ from fluidlite.transpiler.pserver.training import ParameterUpdate, Training
 
 __all__ = ["Placement", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
+# a slice can be filled by itself where elements do not depend on each other, or are listed one by one
 CUTTABLE = frozenset(
     {"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"}
 )
@@ -108,7 +109,8 @@ class Placement:
 
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
-        if not (self.suffixed and self.sync_mode):  # a communicator gives them their names when it sends them
+        # otherwise a communicator gives them their names when it sends them
+        if not (self.suffixed and self.sync_mode):
             return {}
         return {piece.grad: self.local_name(piece, trainer) for piece in self.slices if piece.count == 1}
 
@@ -148,10 +150,13 @@ def place(
     for update in training.updates:
         var = training.program.global_block()._var_recursive(update.param)
         whole = update.needs_whole or initialisers.get(update.param, "fill_constant") not in CUTTABLE
+        # at most one piece a server: two of one parameter there would need two names for its accumulators
         count = len(endpoints) if config.slice_var_up and not whole else 1
         pieces[update.param] = cut(var, update.grad, count, config.min_block_size, update.param in tables)
     order = list(pieces)
-    if not config.slice_var_up:  # fluid's way to spread weights and biases
+    # fluid's way to spread weights and biases; with a generator of its own, seeded as fluid seeds NumPy's,
+    # so that every process of the job finds the same order
+    if not config.slice_var_up:
         np.random.RandomState(training.program.random_seed).shuffle(order)
     dispatcher = make_dispatcher(config.split_method, endpoints)
     placed = [piece for param in order for piece in dispatch(dispatcher, pieces[param], endpoints)]
@@ -194,6 +199,7 @@ def dispatch(dispatcher: Any, pieces: Sequence[Slice], endpoints: Sequence[str])
             f"{pieces[0].param!r}; "
             f"the servers are {list(endpoints)}"
         )
+    # `by_endpoint` has one slice of a parameter at each server
     if len(set(places)) < len(places):
         raise TranspilerError(
             f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: "

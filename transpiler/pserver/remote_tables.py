@@ -21,6 +21,7 @@ def fetch_rows_remotely(main: Program, placement: Placement, trainer: int) -> No
     for param, pieces in placement.by_param.items():
         if not pieces[0].sparse:
             continue
+        # the two versions shape their ids and rows differently, so one request cannot serve both
         for kind in LOOKUPS:
             _look_up_together(main, [op for op in tables[param] if op.type == kind], pieces, trainer)
 
@@ -47,8 +48,10 @@ def _look_up_together(
             {"Ids": [op.input("Ids")[0] for op in group], "W": group[0].input("W")},
             {"Outputs": [op.output("Out")[0] for op in group]},
         )
-        place = (edits.before, block.ops[0]) if last < 0 else (edits.after, block.ops[last])
-        new = place[0](place[1], "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
+        # right behind the op that makes the last of the ids: every reader of the rows comes later
+        put = edits.before if last < 0 else edits.after
+        anchor = block.ops[max(last, 0)]
+        new = put(anchor, "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
         new.where = group[0].where
     edits.apply()
     drop_ops(block, lookups)
@@ -78,6 +81,7 @@ def _fits(ops: list[Operator], group: list[Operator], positions: dict[int, int])
         (index for index, op in enumerate(ops) if index not in members and rows & set(op.input_arg_names)),
         default=len(ops),
     )
+    # a request has one padding_idx for all of its ids
     return made < read and len({op.attrs["padding_idx"] for op in group}) == 1
 
 

@@ -28,7 +28,7 @@ from fluidlite.transpiler.pserver.training import ParameterUpdate
 
 __all__ = ["distributed_mode", "make_server", "make_server_startup"]
 
-TRAINER_ID = "@TRAINER_ID@"
+TRAINER_ID = "@TRAINER_ID@"  # the loop writes it before it runs a block: whose gradient this is
 
 
 def distributed_mode(config: DistributeTranspilerConfig) -> DistributedMode:
@@ -56,7 +56,8 @@ class _Server:
     """Builds one server's main program."""
 
     def __init__(self, placement: Placement, endpoint: str, trainer: int) -> None:
-        self.placement, self.endpoint = placement, endpoint
+        self.placement = placement
+        self.endpoint = endpoint
         self.held = placement.by_endpoint[endpoint]
         self.roles = placement.renames(trainer)
         self.origin = placement.training.program
@@ -74,18 +75,21 @@ class _Server:
             for name in self.declare(self.held[param])
         ]
         blocks = [self.schedule_block()] if self.placement.training.schedule else []
+        # the block made last, as in 1.8.5: where there is a schedule, updates see its variables
         parent = len(self.program.blocks) - 1
         of_grad: list[str] = []
         for update in self.placement.training.by_step:
             if update.param in self.held:
                 blocks.append(self.update_block(update, parent))
                 of_grad.append(f"{self.held[update.param].grad_name}:{blocks[-1].idx}")
+        # one empty block, as in 1.8.5: a server without parameters still takes part in the barriers
         blocks = blocks or [self.new_block(parent)]
         self.listen(received, blocks, of_grad, self.saving_block(), threads)
         return self.program
 
     def new_block(self, parent: int) -> Block:
         block = self.program._create_block(parent)
+        # layers append to the current block, and a caller goes on with the outermost
         self.program.current_block_idx = 0
         return block
 
@@ -144,8 +148,10 @@ class _Server:
         """Merge the trainers' gradients, then update."""
         block = self.new_block(parent)
         piece = self.held[update.param]
+        # asynchronous gradients are applied one by one, as they come
         if self.placement.sync_mode or self.placement.suffixed:
             self.merge(block, piece, update)
+        # the ops keep their own names for everything else: accumulators are called as in the whole program
         names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
         if self.placement.config.enable_dc_asgd and not self.placement.sync_mode:
             names[piece.grad] = self.correct_delay(block, piece, update)
@@ -158,9 +164,8 @@ class _Server:
         """The mean over the trainers."""
         merged = [piece.grad_name]
         append_op(block, "sum", {"X": self.placement.arriving_names(piece)}, {"Out": merged}, update.step)
-        append_op(
-            block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=1.0 / self.placement.trainers
-        )
+        share = 1.0 / self.placement.trainers
+        append_op(block, "scale", {"X": merged}, {"Out": merged}, update.step, scale=share)
 
     def declare_for(self, op: Operator, piece: Slice) -> None:
         """Declare what an op of the update reads and writes; what has the parameter's shape has the
@@ -169,13 +174,12 @@ class _Server:
         variables = self.origin.global_block()
         whole = variables._var_recursive(piece.param).shape
         for name in (*op.input_arg_names, *op.output_arg_names):
-            if name not in (piece.param, piece.grad):
-                var = variables._var_recursive(name)
-                declare_like(
-                    self.block,
-                    var,
-                    shape=piece.shape if var.shape == whole and not _is_unread(op, name) else var.shape,
-                )
+            if name in (piece.param, piece.grad):
+                continue
+            var = variables._var_recursive(name)
+            # an accumulator of the parameter's shape is cut with it; one number goes with every slice
+            is_cut = var.shape == whole and not _is_unread(op, name)
+            declare_like(self.block, var, shape=piece.shape if is_cut else var.shape)
 
     def correct_delay(self, block: Block, piece: Slice, update: ParameterUpdate) -> str:
         """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives
@@ -287,7 +291,8 @@ def make_server_startup(placement: Placement, endpoint: str, main: Program, star
     holds.
     """
     program = Program()
-    program._seed, program._is_start_up_program_ = startup._seed, True
+    program._seed = startup._seed
+    program._is_start_up_program_ = True
     block = program.global_block()
     held = placement.by_endpoint[endpoint]
     source = startup
@@ -301,6 +306,7 @@ def make_server_startup(placement: Placement, endpoint: str, main: Program, star
     for op in source.global_block().ops:
         if any(names.get(name, name) in block.vars for name in op.output_arg_names):
             _fill(op, block, held, names)
+    # before the first step every trainer knows the parameter as it was filled
     if placement.config.enable_dc_asgd and not placement.sync_mode:
         for piece in held.values():
             for name in placement.backup_names(piece):
@@ -314,6 +320,7 @@ def _fill(op: Operator, block: Block, held: Mapping[str, Slice], names: Mapping[
         declare_like(block, op.block._var_recursive(name))
     copy = mapped_copy(op, block, names, {})
     shape = block.var(copy.output_arg_names[0]).shape
+    # random slices are filled by an op of the slice's shape: not the numbers of the whole, as in fluid
     if copy.has_attr("shape") and tuple(copy.attrs["shape"]) != shape:
         copy.attrs["shape"] = [int(dim) for dim in shape]
         piece = held.get(op.output_arg_names[0])

@@ -30,6 +30,7 @@ def rows_of_pieces(shape: Sequence[int], count: int, min_block_size: int) -> lis
     size = math.prod(shape)
     width = math.prod(shape[1:])
     wanted = max(1, min(count, size // max(min_block_size, 1)))
+    # fluid's arithmetic, with both its roundings: files of slices fit only where the rows are the same
     rows = math.ceil(math.ceil(size / wanted) / width) if size else 0
     if not rows:
         return [shape[0] if shape else 1]

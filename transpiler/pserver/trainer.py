@@ -34,6 +34,7 @@ def make_trainer(placement: Placement, startup: Program, trainer: int) -> Progra
     """The programs of trainer number `trainer`."""
     main = placement.training.program.clone()
     first = startup.clone()
+    # first of all: the anchors of the edits are found by the new names of the gradients
     rename_variables(main, placement.renames(trainer))
     editor = _Trainer(placement, main, trainer)
     editor.send_and_receive()
@@ -63,6 +64,7 @@ class Controls:
 def _declare_slices(
     block: Block, pieces: Sequence[Slice], names: Iterable[str], like: Variable
 ) -> list[Variable]:
+    # a parameter in one piece travels as it is, under its own name
     if len(pieces) == 1:
         return [like]
     return [
@@ -75,7 +77,8 @@ class _Trainer:
     """Puts the messages of a step into a trainer's main program."""
 
     def __init__(self, placement: Placement, main: Program, trainer: int) -> None:
-        self.placement, self.trainer = placement, trainer
+        self.placement = placement
+        self.trainer = trainer
         self.block = main.global_block()
         self.edits = Insertions(self.block)
         self.controls = Controls(self.block)
@@ -86,13 +89,14 @@ class _Trainer:
         """Each gradient leaves as soon as it is there; the parameters come back at the end."""
         sent = {param: self.controls.make() for param in self.placement.placed}
         writers = {name: op for op in self.block.ops for name in op.output_arg_names}
-        for param in reversed(
-            self.placement.placed
-        ):  # of gradients that one op makes, the last in order leaves first
+        # of gradients that one op makes, the last in order leaves first
+        for param in reversed(self.placement.placed):
             self.send(param, sent[param], writers)
         waits = list(sent.values())
         if self.placement.counter is not None:
             waits.append(self.send_count(self.placement.counter))
+        # a trainer of a half-asynchronous job waits for its own gradients alone, and so fetches without a
+        # barrier
         half_async = self.at_run_time and self.placement.config.half_async and not self.placement.sync_mode
         if self.placement.sync_mode or half_async:
             barrier = self.controls.make()
@@ -105,7 +109,9 @@ class _Trainer:
                 half_async=half_async,
             )
         if self.placement.sync_mode:
+            # the parameters are there when every trainer's gradients are, not when this one's have left
             sent = dict.fromkeys(sent, barrier)
+        # in the order of the updates, as 1.8.5 has them, where gradients go in the order of the servers
         received = [var for param in self.placement.by_param for var in self.receive(param, sent[param])]
         if self.placement.sync_mode:
             self.last(
@@ -140,12 +146,11 @@ class _Trainer:
         )
         rows = [piece.shape[0] for piece in pieces]
         if len(pieces) > 1 and not self.at_run_time:
-            kind, key = (
-                ("split_selected_rows", "height_sections")
-                if gradient.type == VarType.SELECTED_ROWS
-                else ("split_byref", "sections")
-            )
-            self.edits.after(anchor, kind, {"X": [gradient]}, {"Out": parts}, OpRole.Dist, **{key: rows})
+            cut = {"inputs": {"X": [gradient]}, "outputs": {"Out": parts}, "role": OpRole.Dist}
+            if gradient.type == VarType.SELECTED_ROWS:
+                self.edits.after(anchor, "split_selected_rows", **cut, height_sections=rows)
+            else:
+                self.edits.after(anchor, "split_byref", **cut, sections=rows)
         self.edits.after(
             anchor,
             "send",
@@ -164,6 +169,7 @@ class _Trainer:
         """Tell every server of a step: asynchronous servers add up the trainers' steps for the
         learning-rate schedule.
         """
+        # an increment of one, which the servers add up: no trainer knows how many steps the others have taken
         mine = declare_like(self.block, counter, self.placement.counter_names()[self.trainer])
         done = self.controls.make()
         self.last(
@@ -186,6 +192,7 @@ class _Trainer:
         whole = self.block.var(param)
         names = [piece.param_name for piece in pieces]
         parts = _declare_slices(self.block, pieces, names, whole)
+        # declared all the same: a lookup names the slices of the table
         if pieces[0].sparse:
             return []
         outputs = [whole] if self.at_run_time else parts
@@ -214,6 +221,7 @@ class _Trainer:
 def receive_at_start(placement: Placement, startup: Program, trainer: int) -> None:
     """All trainers begin with the servers' parameters."""
     block = startup.global_block()
+    # a table whose rows are fetched one by one may be larger than a trainer's memory
     received = {param: pieces for param, pieces in placement.by_param.items() if not pieces[0].sparse}
     for param, pieces in received.items():
         whole = declare_like(block, placement.training.program.global_block()._var_recursive(param))
@@ -255,10 +263,12 @@ def count_at_start(placement: Placement, startup: Program) -> None:
     """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of
     them make step 0.
     """
-    block, counter = startup.global_block(), placement.counter
+    block = startup.global_block()
+    counter = placement.counter
     assert counter is not None
     for op in block.ops:
         if counter.name in op.output_arg_names and op.type == "fill_constant":
+            # the schedule's own increment is gone: the sum of all trainers' ones takes its place
             op._set_attr("value", -float(placement.trainers))
     for name in placement.counter_names():
         one = declare_like(block, counter, name)
@@ -275,8 +285,10 @@ def _drop_updates(placement: Placement, main: Program, startup: Program) -> None
     block = main.global_block()
     first = startup.global_block()
     updating = [op for op in block.ops if is_updating(op)]
+    # parameters and gradients stay: the messages name them
     spoken_of = {name for op in updating for name in op.role_vars}
     state = {name for op in updating for name in op.input_arg_names if name not in spoken_of}
+    # clips of `set_gradient_clip` run here: as part of the backward pass nobody takes them for updates
     for op in filter(is_clipping_alone, block.ops):
         op.attrs[ROLE_ATTR] = int(OpRole.Backward)
     drop_ops(block, [op for op in block.ops if is_updating(op) or is_scheduling(op)])

@@ -23,7 +23,7 @@ __all__ = [
 
 # updates that read a norm of the whole parameter or gradient: a piece of it would get another one
 _NEED_WHOLE = frozenset({"clip_by_norm", "lars_momentum", "lamb", "dpsgd"})
-_CLIP_SCOPE = "@CLIP"
+_CLIP_SCOPE = "@CLIP"  # the name scope that fluid opens around the ops of `set_gradient_clip`
 _REMOTE = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"})
 
 
@@ -112,6 +112,7 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
     """The updating ops by the parameter that they are for."""
     groups: dict[str, list[Operator]] = {}
     for op in updating:
+        # updates that were not made by `minimize` may carry no role variables
         names = op.role_vars or op.inputs.get("Param", [])
         if not names:
             raise TranspilerError(
@@ -134,6 +135,7 @@ def _update(
     program: Program, param: str, group: list[Operator], computed: set[str], owners: dict[str, str]
 ) -> ParameterUpdate:
     block = program.global_block()
+    # learning rates and accumulators are persistable: what is left comes from this step
     wanted = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
     for name in wanted:
         if name not in computed and owners.get(name, param) != param:

@@ -62,7 +62,9 @@ def backward_passes(block: Block) -> Iterator[BackwardPass]:
     for op in block.ops:
         if makers and (op.role & OpRole.Optimize or not names.isdisjoint(op.input_arg_names)):
             yield BackwardPass(tuple(makers), op)
-            makers, names = [], set()
+            # what comes after belongs to another loss, or to gradients that are made later
+            makers = []
+            names = set()
         made = _gradients_made(block, op)
         if made:
             makers.append((op, made))
@@ -93,12 +95,16 @@ def make_buckets(block: Block, backward: BackwardPass, limit: int = 0) -> list[B
     done: list[Bucket] = []
     for op, name in ((op, name) for op, names in backward.makers for name in names):
         dtype, size = _dtype_and_bytes(block, name)
+        # it would fill a bucket alone, or cannot lie in a buffer of known size
         if size is None or size > limit:
             done.append(Bucket(op, (name,)))
             continue
+        # one bucket a type is open at a time: a buffer has one element type
         current = filling.get(dtype)
-        if current is None or current.size + size > limit:
-            done += [] if current is None else [current.close()]
+        if current is not None and current.size + size > limit:
+            done.append(current.close())
+            current = None
+        if current is None:
             current = filling[dtype] = _Filling()
         current.add(op, name, size)
     done += [current.close() for current in filling.values()]
@@ -121,6 +127,7 @@ class _Filling:
 
     def close(self) -> Bucket:
         """The bucket as it is now."""
+        # after the last of them: only then all are there
         return Bucket(self.makers[-1], tuple(self.names))
 
 
@@ -137,12 +144,13 @@ def all_reduce(edits: Insertions, buckets: Iterable[Bucket], nrings: int) -> Non
     back as fluid does.
     """
     numbers = itertools.count()
-    for maker, group in reversed(
-        [(maker, list(group)) for maker, group in itertools.groupby(buckets, lambda bucket: bucket.maker)]
-    ):
+    by_maker = itertools.groupby(buckets, lambda bucket: bucket.maker)
+    groups = [(maker, list(group)) for maker, group in by_maker]
+    for maker, group in reversed(groups):
         rings = [next(numbers) % nrings for _ in group]
         for bucket in group:
             _coalesce(edits, bucket)
+        # one for all that the op makes, as in fluid: it waits for the stream, whatever variable it names
         _in_place(edits, maker, "c_sync_calc_stream", group[0].tensor)
         for bucket, ring in reversed(list(zip(group, rings, strict=True))):
             _in_place(edits, maker, "c_allreduce_sum", bucket.tensor, ring_id=ring, use_calc_stream=False)
@@ -171,6 +179,7 @@ def _coalesce(edits: Insertions, bucket: Bucket) -> None:
 
 def wait(edits: Insertions, backward: BackwardPass, buckets: Sequence[Bucket], nrings: int) -> None:
     """Wait for every ring before the first op that uses the gradients."""
+    # fluid's choice of a variable; what is waited for is the ring
     first = [bucket for bucket in buckets if bucket.maker is buckets[0].maker]
     names = {"X": first[-1].tensor}, {"Out": first[-1].tensor}
     for ring in range(nrings):

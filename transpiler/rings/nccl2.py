@@ -17,6 +17,7 @@ __all__ = ["Communicators", "flat_id", "inner_id", "outer_id", "startup_with_ids
 
 def flat_id(number: int) -> str:
     """The variable with the id of communicator `number` of all trainers, as the runtime looks for it."""
+    # fluid's names, inter and exter included
     return "NCCLID" if number == 0 else f"NCCLID_{number}"
 
 

@@ -79,7 +79,8 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
     """Each all-reduce becomes a reduction to the leader of a group, one among leaders, and a broadcast
     within the group.
     """
-    edits, rings = Insertions(block), trainers.rings
+    edits = Insertions(block)
+    rings = trainers.rings
     flat = [op for op in block.ops if op.type in ALL_REDUCES]
     for op in flat:
         name = op.input("X")[0]
@@ -88,6 +89,7 @@ def _in_two_levels(block: Block, trainers: Trainers) -> None:
         edits.before(op, "c_reduce_sum", **here, ring_id=rings + ring, root_id=0)
         if trainers.leads:
             edits.before(op, "c_allreduce_sum", **here, ring_id=2 * rings + ring)
+        # rank 0 of a group is the trainer that leads it
         edits.before(op, "c_broadcast", **here, ring_id=rings + ring, root=0)
     edits.apply()
     block.remove_ops(flat)
@@ -100,7 +102,8 @@ def _startup(main: Program, trainers: Trainers) -> Program:
     program = Program()
     block = program.global_block()
     edits = Insertions(block)
-    group, rings = trainers.group, trainers.rings
+    group = trainers.group
+    rings = trainers.rings
     for number in range(rings):
         _join(edits, flat_id(number), trainers.index, trainers.count, number)
         if group:

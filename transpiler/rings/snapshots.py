@@ -82,6 +82,7 @@ def _places(block: Block, updates: dict[str, Operator]) -> tuple[dict[str, Opera
         for name in {*op.input_arg_names, *op.output_arg_names}
         if name in updates and position[op] > position[updates[name]]
     ]
+    # an op between two updates reads parameters: none may hold its change yet when it runs
     early = any(position[op] < position[last] for op in users)
     anchors = {name: last if early else op for name, op in updates.items()}
     return anchors, next((op for op in users if position[op] > position[last]), None)

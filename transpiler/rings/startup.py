@@ -49,6 +49,7 @@ def parameters_of(startup: Program, main: Program, trained: Sequence[str]) -> li
     found = {param.name for param in block.iter_parameters()}
     if not found:
         found = {name for name in _read_forward(main) if _is_kept(block.vars.get(name))}
+    # negative positions: initialisers are prepended, so the parameter made first is filled last
     first_writer = {
         name: -index for index, op in reversed(list(enumerate(block.ops))) for name in op.output_arg_names
     }

@@ -155,7 +155,8 @@ class TrainerCommunicator:
     def check(self) -> None:
         """Raise what went wrong in a thread."""
         if self.failure is not None:
-            failure, self.failure = self.failure, None
+            failure = self.failure
+            self.failure = None
             raise failure
 
     def loops(self) -> Sequence[Callable[[], None]]:

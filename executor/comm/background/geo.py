@@ -186,7 +186,8 @@ class GeoCommunicator(TrainerCommunicator):
     def take_in(self) -> None:
         """Add p - o to the parameters whose p has come, and remember it."""
         with self.changed:
-            found, self.found = self.found, None
+            found = self.found
+            self.found = None
         # without the lock: parameters belong to the trainer's thread
         for name, value in (found or {}).items():
             now = self.array(name)
@@ -243,7 +244,8 @@ class GeoCommunicator(TrainerCommunicator):
                 return
             found = self.exchange(changes)
             with self.changed:
-                self.found, self.changes = found, None
+                self.found = found
+                self.changes = None
                 self.changed.notify_all()
 
     def finish(self) -> None:

@@ -123,7 +123,8 @@ class PendingValues:
     """
 
     def __init__(self, route: Route, most: int) -> None:
-        self.route, self.most = route, most
+        self.route = route
+        self.most = most
         self.groups: deque[MergedValues] = deque()
         self.last = 0.0  # when the last value came
 

@@ -81,7 +81,8 @@ class LocalTrainerLink(TrainerLink):
     """A role's mailboxes at the servers."""
 
     def __init__(self, role: LocalRole) -> None:
-        self.role, self.network = role, role.network
+        self.role = role
+        self.network = role.network
 
     def post(self, endpoint: str, message: Message) -> None:
         """Put a copy of a message into the mailbox of a server."""

@@ -91,7 +91,8 @@ class MpiTrainerLink(TrainerLink):
     """
 
     def __init__(self, waiter: Waiter, meet: Callable[[], tuple[MpiChannel, dict[str, int]]]) -> None:
-        self.waiter, self.meet = waiter, meet
+        self.waiter = waiter
+        self.meet = meet
 
     def _at(self, endpoint: str) -> tuple[MpiChannel, int]:
         """The channel, and the process that is the server at an endpoint."""
@@ -147,7 +148,8 @@ class MpiServerLink(ServerLink):
     takes_signals = False
 
     def __init__(self, channel: MpiChannel) -> None:
-        self.channel, self.waiter = channel, channel.waiter
+        self.channel = channel
+        self.waiter = channel.waiter
         self._unsent: list[tuple[Any, Any]] = []  # requests of replies, and the memory that they send
         self._trainers: dict[int, int] = {}  # process -> trainer, of those that have not left
         self._interrupted = ""
@@ -155,7 +157,8 @@ class MpiServerLink(ServerLink):
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         """The next message of any trainer, or that one's process has ended."""
         self._drop_sent()
-        mpi, channel = self.channel.mpi, self.channel
+        mpi = self.channel.mpi
+        channel = self.channel
         lost: list[int] = []
 
         def ready() -> bool:

@@ -61,7 +61,8 @@ class NcclRing(Ring):
 
     def __init__(self, base: Ring, name: bytes = b"") -> None:
         super().__init__(base.ring_id, base.rank, base.size)
-        self.base, self.name = base, name
+        self.base = base
+        self.name = name
         self.cupy, self.nccl = cupy_and_nccl()
         self.made: Any = None
         self.stream: Any = None

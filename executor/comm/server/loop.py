@@ -50,7 +50,8 @@ class ParameterServer:
     """
 
     def __init__(self, program: ServerProgram, blocks: BlockRunner, session: Session) -> None:
-        self.program, self.blocks = program, blocks
+        self.program = program
+        self.blocks = blocks
         self.here = set(range(program.trainers))
         self.is_synchronous = program.is_synchronous
         self.arrived: dict[str, int] = {}
@@ -135,7 +136,8 @@ class ParameterServer:
 
     def handle(self, to: Any, message: Message) -> None:
         """Do what one message asks for."""
-        kind, trainer = message.kind, message.trainer
+        kind = message.kind
+        trainer = message.trainer
         if kind is Kind.LOST:
             if trainer in self.here:
                 self.liveness.lose(trainer, message.name)
@@ -194,7 +196,8 @@ class ParameterServer:
     # ------------------------------------------------------------------ gradients
     def _take(self, to: Any, message: Message) -> None:
         """Take a gradient, rows of a table, or a trainer's count of its steps."""
-        name, program = message.name, self.program
+        name = message.name
+        program = self.program
         if name not in self.takes:
             self.link.reply(to, Error(self._unexpected(message.trainer, name)))
             return
@@ -240,7 +243,8 @@ class ParameterServer:
         self.steps += 1
         self._answer_wanted(len(self.program.of_gradient))
         self.arrived.clear()
-        waiting, self.at_barrier = self.at_barrier, {}
+        waiting = self.at_barrier
+        self.at_barrier = {}
         for to in waiting.values():
             self.link.reply(to, None)
 

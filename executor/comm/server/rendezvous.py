@@ -51,7 +51,8 @@ class TrainerRendezvous:
             self._answer()
 
     def _answer(self) -> None:
-        come, self._come = self._come, {}
+        come = self._come
+        self._come = {}
         order = sorted(come)
         values = [come[trainer][1].value for trainer in order]
         for trainer in order:
@@ -63,7 +64,8 @@ class TrainerRendezvous:
             self._reply(come[trainer][0], answer)
 
     def _refuse(self, why: str) -> None:
-        come, self._come = self._come, {}
+        come = self._come
+        self._come = {}
         for to, _ in come.values():
             self._reply(to, Error(why))
 

@@ -140,7 +140,8 @@ class PendingHandshake:
             raise ConnectionLost("no trainer of this job")
         if len(self._read) < wanted:
             return False
-        step, self._read = self._read, b""
+        step = self._read
+        self._read = b""
         return self._verify(step) if self._mine else self._challenge(step)
 
     def _challenge(self, hello: bytes) -> bool:

@@ -149,7 +149,8 @@ class Listener(ServerLink):
     def _poll(self, limit: float | None) -> bool:
         """Wait for the sockets, and do what they are ready for; True when one was."""
         events = self.selector.select(limit)
-        readable, self.ready = self.ready, deque()
+        readable = self.ready
+        self.ready = deque()
         for key, mask in events:
             if isinstance(key.data, Stream):
                 if mask & selectors.EVENT_WRITE:

@@ -131,7 +131,8 @@ class Stream:
                 return None
         if not self._values():
             return None
-        incoming, self._incoming = self._incoming, None
+        incoming = self._incoming
+        self._incoming = None
         arrays = self._arrays
         self._arrays = (None, None)
         assert incoming is not None
@@ -191,7 +192,8 @@ class Stream:
         if self._start:
             kept = self._stop - self._start
             self._stage[:kept] = bytes(self._stage[self._start : self._stop])
-            self._start, self._stop = 0, kept
+            self._start = 0
+            self._stop = kept
         count = self._receive(self._stage[self._stop :])
         self._stop += count
         return count > 0
@@ -252,7 +254,8 @@ def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
     """The next `count` bytes of a socket, for the handshake; ConnectionLost or TimedOut where they do not
     come.
     """
-    found, end = b"", time.monotonic() + limit
+    found = b""
+    end = time.monotonic() + limit
     while len(found) < count:
         wait_for(sock, select.POLLIN, end - time.monotonic())
         try:

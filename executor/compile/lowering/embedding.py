@@ -43,7 +43,8 @@ class IdCheck(HostCheck):
     """Raises for ids outside the table: `take` would clip them to a row that they do not mean."""
 
     def __init__(self, rows: int, padding: int) -> None:
-        self.rows, self.padding = rows, padding
+        self.rows = rows
+        self.padding = padding
 
     def __call__(self, ids: Array) -> None:
         # two reductions tell that all is well, which it mostly is

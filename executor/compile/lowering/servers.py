@@ -87,7 +87,8 @@ def _(e: Emitter) -> None:
     if whole is None:
         targets = [e.out("Out", shape, dtype, index) for index, (shape, dtype) in enumerate(declared)]
     else:
-        targets, start = [], 0
+        targets = []
+        start = 0
         for name, (shape, _) in zip(e.op.outputs["Out"], declared, strict=True):
             targets.append(e.piece(whole, start, start + shape[0]))
             e.finals.append((name, targets[-1]))

@@ -194,7 +194,8 @@ def _(
         )
     if isinstance(Out, QueueReader) and Out.queue is blocking_queue:
         return Out
-    specs, start = [], 0
+    specs = []
+    start = 0
     for rank, dtype, level in zip(ranks, dtypes, lod_levels, strict=True):
         specs.append(Spec(tuple(shape_concat[start : start + rank]), VarType(dtype), level))
         start += rank

@@ -143,7 +143,8 @@ class _LoopGradient:
     """
 
     def __init__(self, xp: Any, incoming: dict[str, Any], replaced: set[str]) -> None:
-        self.xp, self.replaced = xp, replaced
+        self.xp = xp
+        self.replaced = replaced
         self.incoming = incoming
         self.first = dict(incoming)
         self.totals: dict[str, Any] = {}

@@ -130,7 +130,8 @@ class _BackwardSteps:
     """
 
     def __init__(self, ctx: Any, xp: Any, ex_states: list[str], states: list[str]) -> None:
-        self.ctx, self.xp = ctx, xp
+        self.ctx = ctx
+        self.xp = xp
         self.ex_states = list(map(grad_name, ex_states))
         self.states = list(map(grad_name, states))
         self.slices = [name for _, name in wanted_gradients(ctx.op, "inputs")]

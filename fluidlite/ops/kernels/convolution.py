@@ -303,7 +303,8 @@ class WidthUnfolded(ConvPlan):
         self._turned_x = self._turned[:, :, left : left + width]
         unfolded = np.zeros((n, ow, tall, kw * c), dtype)  # zeros above and below
         self._unfolded_x = unfolded[:, :, top : top + height]
-        item, depth = unfolded.itemsize, kw * c
+        item = unfolded.itemsize
+        depth = kw * c
         s = self._turned.strides
         self._windows = as_strided(self._turned, (n, ow, height, depth), (s[1], sw * s[2], s[0], item))
         self._rows = as_strided(

@@ -11,7 +11,8 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS
 
-_SIGMOID, _TANH = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
+_SIGMOID = ACTIVATIONS["sigmoid"]
+_TANH = ACTIVATIONS["tanh"]
 
 lstm_unit = Op("lstm_unit", "X C_prev -> C H", attrs={"forget_bias": 0.0}, lod=None)
 

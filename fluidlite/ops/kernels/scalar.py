@@ -179,7 +179,8 @@ class ScalarExpr:
 
     def _node(self, function: str, operands: tuple[Any, ...]) -> Ref:
         if function == "pow" and operands[1] == 2:
-            function, operands = "square", operands[:1]
+            function = "square"
+            operands = operands[:1]
         node = ExprNode(function, operands)
         if node in self.nodes:  # a subexpression written twice is computed once
             return Ref(self.nodes.index(node))

@@ -177,7 +177,8 @@ def _(
         buffer = xp.concatenate([part.reshape(-1) for part in Input])
     else:
         buffer = xp.full(total, constant if set_constant else 0, to_numpy(VarType(dtype)))
-    views, start = [], 0
+    views = []
+    start = 0
     for part in Input:
         views.append(buffer[start : start + part.size].reshape(part.shape))
         start += part.size

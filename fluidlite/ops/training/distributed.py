@@ -193,7 +193,8 @@ def _(X: Spec, height_sections: list[int]) -> tuple[list[Spec]]:
 
 @split_selected_rows.kernel
 def _(xp: Any, X: SelectedRows, height_sections: list[int]) -> tuple[list[SelectedRows]]:
-    parts, start = [], 0
+    parts = []
+    start = 0
     for rows in height_sections:
         mine = (X.ids >= start) & (X.ids < start + rows)
         parts.append(SelectedRows(X.ids[mine] - start, rows, X.array[mine]))

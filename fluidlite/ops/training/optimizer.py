@@ -111,7 +111,8 @@ def same_targets(op: Op) -> None:
     @op.shape
     @takes(needed)
     def _(**specs: Spec) -> dict[str, Spec]:
-        param, grad = specs["Param"], specs["Grad"]
+        param = specs["Param"]
+        grad = specs["Grad"]
         if grad.static and param.static and grad.shape != param.shape:
             raise ShapeError(
                 f"op {op.type!r}: Param has shape {list(param.shape)} but Grad has shape {list(grad.shape)}"

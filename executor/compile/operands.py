@@ -37,10 +37,31 @@ __all__ = ["Names", "Operands"]
 
 
 # names that the source itself uses: arguments, built-in functions, the variables of its loops
-_OWN_NAMES = ("np", "buffers", "params", "constants", "bound", "load", "store", "make", "step", "tick")
+_OWN_NAMES: tuple[str, ...] = (
+    "np",
+    "buffers",
+    "params",
+    "constants",
+    "bound",
+    "load",
+    "store",
+    "make",
+    "step",
+    "tick",
+)
 _OWN_NAMES += ("range", "len", "float", "t", "i")
 # functions that rules call by name, beside those of scalar expressions
-_ARRAY_FUNCTIONS = ("add", "array", "concatenate", "copyto", "dot", "empty", "matmul", "maximum", "minimum")
+_ARRAY_FUNCTIONS: tuple[str, ...] = (
+    "add",
+    "array",
+    "concatenate",
+    "copyto",
+    "dot",
+    "empty",
+    "matmul",
+    "maximum",
+    "minimum",
+)
 _ARRAY_FUNCTIONS += ("multiply", "reciprocal", "subtract", "take", "zeros")
 
 

@@ -34,5 +34,4 @@ def _own(value: Value, plan: Plan) -> Value:
     # new memory is mapped page by page, which costs more than most operations on it
     if value.nbytes >= RECYCLED:
         maker = Bound("array", Fresh(RecycledArrays, (value.shape, value.dtype)))
-
     return replace(value, number=plan.values.number(), storage=Storage.FRESH, maker=maker)

@@ -92,7 +92,6 @@ def _check_communicators(found: Findings, rank: RankReading, count: int) -> None
     for site in rank.startup:
         attrs = site.op.attrs
         kind = site.op.type
-
         if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
             found.add(
                 "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"

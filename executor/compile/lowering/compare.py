@@ -21,7 +21,6 @@ _COMPARISONS = {
 def _(e: Emitter) -> None:
     x = e.need("X")
     y = e.need("Y")
-
     if x.dtype != y.dtype or len(y.shape or ()) > len(x.shape or ()):
         raise CannotLower("Y is another kind of array")
     right = aligned(e, y, len(x.shape or ()), e.attr("axis"))

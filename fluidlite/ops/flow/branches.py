@@ -96,6 +96,7 @@ def _(
         ctx.interpreter.run_block(op.attrs["sub_block"], frame)
     found: list[Any] = [None] * len(op.output("Input@GRAD"))
     for index, name in wanted:
+        # where the branch did not run, what came in goes on unchanged
         made = frame.values.get(name) if runs or name in incoming else None
         found[index] = gradient(xp, made, Input[index], Input_lod[index])
     return {"Input@GRAD": found}

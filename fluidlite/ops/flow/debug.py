@@ -38,6 +38,7 @@ _TYPE_LETTERS = {
     "int8": "a",
     "int16": "s",
 }
+# weak: a count goes with its op
 _printed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
 
 print_op = Op("print", "In -> Out", attrs=_PRINT_ATTRS, effect=True)
@@ -72,8 +73,12 @@ def _printout(ctx: Any, value: Array, lod: Lod) -> str:
 def _shown(value: Array, count: int) -> list[Any]:
     """The first `count` elements, all for a negative count."""
     flat = host(value).reshape(-1)
-    flat = flat if count < 0 else flat[:count]
-    return (flat.astype(int) if flat.dtype == bool else flat).tolist()
+    if count >= 0:
+        flat = flat[:count]
+    # truth values are printed as 0 and 1
+    if flat.dtype == bool:
+        flat = flat.astype(int)
+    return flat.tolist()
 
 
 def _listed(values: Sequence[Any]) -> str:
@@ -109,6 +114,7 @@ def _(ctx: Any, Cond: Array, Data: list[Array], summarize: int) -> dict[str, Any
 
 
 # ---------------------------------------------------------------------- py_func
+# attributes of ops hold numbers and texts, no functions: so an op names one by its number, as in fluid
 _functions: list[Callable[..., Any]] = []
 
 
@@ -147,6 +153,7 @@ py_func = Op(
 def _(
     ctx: Any, xp: Any, X: list[Array | None], X_lod: list[Lod], forward_callable_id: int
 ) -> dict[str, list[Any]]:
+    # copies: the function may keep, or change, what it is given
     tensors = [
         None if value is None else LoDTensor(np.array(host(value)), lod)
         for value, lod in zip(X, X_lod, strict=False)

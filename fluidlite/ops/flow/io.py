@@ -29,11 +29,9 @@ def _(xp: Any, X: Any, col: int) -> Any:
     if X is None:
         return None
     tensor = X[col]
-    return (
-        WithLod(xp.asarray(host(tensor.array)), tensor._lod)
-        if isinstance(tensor, LoDTensor)
-        else xp.asarray(tensor)
-    )
+    if isinstance(tensor, LoDTensor):
+        return WithLod(xp.asarray(host(tensor.array)), tensor._lod)
+    return xp.asarray(tensor)
 
 
 fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
@@ -42,10 +40,11 @@ fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
 @fetch.kernel
 def _(X: Any, X_lod: Lod, Out: Any, col: int) -> LoDTensorArray:
     fetched = LoDTensorArray(Out or ())
+    # fetch ops may come in any order, so the list grows to the position that is asked for
     fetched.extend(LoDTensor() for _ in range(col + 1 - len(fetched)))
-    fetched[col] = (
-        LoDTensor(X.copy(), X_lod) if hasattr(X, "dtype") and not isinstance(X, SelectedRows) else X
-    )
+    is_dense = hasattr(X, "dtype") and not isinstance(X, SelectedRows)
+    # a copy: the next run may write over the array
+    fetched[col] = LoDTensor(X.copy(), X_lod) if is_dense else X
     return fetched
 
 
@@ -125,7 +124,8 @@ def _(ctx: Any, file_path: str, load_as_fp16: bool, seek: int, shape: list[int])
             value = source.tensor()
     except FileNotFoundError:
         raise _missing(file_path) from None
-    if seek >= 0:  # a slice of a parameter: `shape` from element `seek` on
+    # a slice of a parameter: `shape` from element `seek` on
+    if seek >= 0:
         count = int(np.prod(shape, dtype=np.int64))
         value = LoDTensor(host(value.array).reshape(-1)[seek : seek + count].reshape(shape))
     return _loaded(ctx, value, load_as_fp16)
@@ -145,15 +145,16 @@ load_combine = Op(
 def _(ctx: Any, file_path: str, load_as_fp16: bool, model_from_memory: bool) -> dict[str, list[Any]]:
     count = len(ctx.op.output("Out"))
     if model_from_memory:
+        # the bytes themselves travel in the attribute, which is text
         data = file_path.encode(errors="surrogateescape")
-        return {
-            "Out": [_loaded(ctx, value, load_as_fp16) for value in ValueReader.of_bytes(data).tensors(count)]
-        }
-    try:
-        with ValueReader.open(file_path) as source:
-            return {"Out": [_loaded(ctx, value, load_as_fp16) for value in source.tensors(count)]}
-    except FileNotFoundError:
-        raise _missing(file_path) from None
+        tensors = ValueReader.of_bytes(data).tensors(count)
+    else:
+        try:
+            with ValueReader.open(file_path) as source:
+                tensors = source.tensors(count)
+        except FileNotFoundError:
+            raise _missing(file_path) from None
+    return {"Out": [_loaded(ctx, value, load_as_fp16) for value in tensors]}
 
 
 # ---------------------------------------------------------------------- readers
@@ -192,6 +193,7 @@ def _(
         raise TypeError(
             f"{ctx.op.input('blocking_queue')} holds a {type(blocking_queue).__name__} and no queue"
         )
+    # the startup program may run again while a loader is in use
     if isinstance(Out, QueueReader) and Out.queue is blocking_queue:
         return Out
     specs = []

@@ -43,6 +43,7 @@ def _(ctx: Any) -> dict[str, Any]:
         own_copies(ctx, facts.carried)
     steps: list[Any] = []
     while is_true(ctx.frame.find(condition)):
+        # only once the loop has begun: one whose condition is false from the start is right
         if condition not in facts.writes:
             raise EnforceNotMet(
                 f"op 'while': the loop's body never writes its condition {condition!r}, so that it would "
@@ -53,6 +54,7 @@ def _(ctx: Any) -> dict[str, Any]:
         ctx.interpreter.run_block(body, step)
         if facts.keeps:
             steps.append(step)
+        # the gradient block reads what the step began with: the frame keeps that instead of what was left
         for name, (value, lod) in before.items():
             step.values[name], step.lods[name] = value, lod
     return {"StepScopes": steps}
@@ -64,6 +66,8 @@ def _(context: GradContext) -> None:
     forward = context.op.attrs["sub_block"]
     made = {name for op in block.ops for name in op.output_arg_names}
     wanted = [name if name in made else EMPTY_VAR for name in context.in_grad("X")]
+    # gradients that come into the loop: what its gradient ops read, and neither they nor the forward pass
+    # make
     known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
     incoming: list[str] = []
     for op in block.ops:
@@ -115,6 +119,7 @@ def _(
     loop = _LoopGradient(xp, incoming, replaced_names(op.attrs["sub_block"]))
     inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
     carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
+    # the last step first: each hands the gradient of what it read to the one before
     for step in reversed(StepScopes):
         frame = gradient_frame(ctx, step, [name for _, name in wanted], loop.incoming)
         ctx.interpreter.run_block(op.attrs["sub_block"], frame)

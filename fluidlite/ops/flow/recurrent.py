@@ -49,7 +49,9 @@ def _(
         frame.values.update(zip(ex_states, memory, strict=True))
         ctx.interpreter.run_block(block, frame)
         memory = [frame.find(name) for name in states]
+        # by position: a reversed recurrence comes to the last one first
         collected[step] = [frame.values[name] for name in op.output("outputs")]
+        # frames hold every value of a step, so only a gradient is worth their memory
         if keeps:
             frames[step] = frame
     outputs = [

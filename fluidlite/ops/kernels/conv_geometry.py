@@ -62,6 +62,7 @@ def resolve_pads(
         return ((0, 0),) * dims
     if algorithm == "SAME":
         totals = [
+            # what (ceil(size / s) - 1) windows after the first need beyond the data
             max(-(-size // s) * s - s + k - size, 0)
             for size, k, s in zip(spatial, kernel, strides, strict=True)
         ]

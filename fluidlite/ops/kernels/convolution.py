@@ -166,6 +166,8 @@ class Pointwise(ConvPlan):
         out[self._picked] = self.xp.matmul(matrix, d).reshape(*out.shape[:2], *self.geometry.spatial)
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
+        # one product an image, summed afterwards: a single product would need both operands turned around in
+        # memory
         products = self.xp.matmul(dout.reshape(*dout.shape[:2], -1), self._columns(x).swapaxes(1, 2))
         self.xp.sum(products, axis=0, out=out.reshape(out.shape[:2]))
 
@@ -180,6 +182,7 @@ class Depthwise(ConvPlan):
         per_image = max(math.prod(self._out[1:]), 1)
         step = max(1, _DEPTHWISE_ELEMENTS // per_image) if xp is np else n
         self._parts = [slice(start, start + step) for start in range(0, n, step)]
+        # one for all parts, which are computed one after the other
         self._scratch = xp.empty((min(step, n), *self._out[1:]), dtype)
 
     def _factors(self, w: Array) -> Array:
@@ -209,16 +212,15 @@ class Depthwise(ConvPlan):
         xp = self.xp
         factors = self._factors(w)
         d = dout.reshape(self._out)
+        # zeros each time: windows overlap, so their gradients are added
         padded = self.xp.zeros((*self.geometry.x[:2], *self.geometry.padded), self.dtype)
         for part in self._parts:
             scratch = self._scratch[: len(d[part])]
             for position, window in self._windows(padded[part]):
                 xp.multiply(d[part], factors[position], out=scratch)
-                xp.add(
-                    window,
-                    scratch.sum(axis=2, keepdims=True) if scratch.shape[2] > 1 else scratch,
-                    out=window,
-                )
+                # a channel with several filters gets the gradients of all of them
+                mine = scratch.sum(axis=2, keepdims=True) if scratch.shape[2] > 1 else scratch
+                xp.add(window, mine, out=window)
         out[...] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
@@ -244,6 +246,7 @@ class Unfolded(ConvPlan):
         g = geometry
         depth = math.prod(g.w[1:])
         places = math.prod(g.spatial)
+        # also limited by the filters: a filter gradient of that size is made for each image of a part
         step = max(1, _UNFOLDED_ELEMENTS // max(g.groups * depth * places, math.prod(g.w), 1))
         self._parts = [slice(start, start + step) for start in range(0, g.x[0], step)]
         self._columns_shape = (g.groups, depth, places)
@@ -307,6 +310,7 @@ class WidthUnfolded(ConvPlan):
         depth = kw * c
         s = self._turned.strides
         self._windows = as_strided(self._turned, (n, ow, height, depth), (s[1], sw * s[2], s[0], item))
+        # output rows overlap in U where the kernel is taller than the stride: read only, never written
         self._rows = as_strided(
             unfolded, (oh, n * ow, kh * depth), (sh * depth * item, tall * depth * item, item)
         )
@@ -325,6 +329,7 @@ class WidthUnfolded(ConvPlan):
     def forward(self, x: Array, w: Array, out: Array) -> None:
         self._unfold(x)
         self._holds_x = True
+        # the filters in the order in which U lays a window out: row, column, channel
         np.matmul(self._rows, w.transpose(2, 3, 1, 0).reshape(-1, len(w)), out=self._product)
         np.copyto(out, self._as_image())
 
@@ -332,6 +337,7 @@ class WidthUnfolded(ConvPlan):
         # a plan may have dropped the forward pass where nothing reads its result
         if not (reuse and self._holds_x):
             self._unfold(x)
+        # the gradient takes over the product's buffer; a second one must not take U for that of a new x
         self._holds_x = False
         np.copyto(self._as_image(), dout)
         np.matmul(self._rows.transpose(0, 2, 1), self._product, out=self._per_row)
@@ -373,6 +379,7 @@ class WidthUnfolded(ConvPlan):
         (top, _), (left, _) = self.geometry.pads
         columns = self._column_gradient(dout, w)[:, :, top : top + height].transpose(3, 2, 0, 1, 4)
         turned = self._turned_gradient
+        # the first column is written, not added: so only what it does not reach has to be cleared
         turned[:, :, ow:] = 0
         turned[:, :, :ow] = columns[0]
         for j in range(1, kw):

@@ -32,9 +32,9 @@ class Batch:
             sizes = np.diff(offsets)
             steps = int(sizes.max(initial=0))
             self.lengths = xp.asarray(sizes)
-            self.rows = xp.asarray(
-                np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0))
-            )
+            # beyond the end of a sequence any row will do, as long as there is one of that number
+            last = max(int(offsets[-1]) - 1, 0)
+            self.rows = xp.asarray(np.minimum(offsets[:-1, None] + np.arange(steps), last))
         self.mask = xp.arange(steps) < self.lengths[:, None]
 
     def pad(self, value: Array) -> Any:

@@ -54,6 +54,7 @@ class Windows:
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
         starts = [i * size // count for i in range(count)]
+        # rounded up, where the starts are rounded down: so windows overlap rather than leave a gap
         ends = [-(-(i + 1) * size // count) for i in range(count)]
         return cls(size, tuple(starts), tuple(ends), 0)
 
@@ -88,11 +89,9 @@ class Windows:
     @property
     def single(self) -> slice | None:
         """The elements of the only window; None where there are several, or the only one is empty."""
-        return (
-            slice(self.starts[0], self.ends[0])
-            if len(self.starts) == 1 and self.starts[0] < self.ends[0]
-            else None
-        )
+        if len(self.starts) != 1 or self.starts[0] >= self.ends[0]:
+            return None
+        return slice(self.starts[0], self.ends[0])
 
     @functools.cached_property
     def complete(self) -> bool:
@@ -136,19 +135,21 @@ class PoolPlan:
         self.shapes = [(*shape[: 2 + i], *counts[i:]) for i in range(len(windows) + 1)][::-1]
         self.shapes[0] = tuple(shape)
         self.out_shape = self.shapes[-1]
+        # windows of different sizes have no kernel size to divide by
         exclusive = exclusive or not all(w.kernel for w in windows)
-        self._factor = (
-            self._inverse_lengths() if exclusive else dtype.type(1 / math.prod(w.kernel for w in windows))
-        )
+        if exclusive:
+            self._factor = self._inverse_lengths()
+        else:
+            self._factor = dtype.type(1 / math.prod(w.kernel for w in windows))
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
         self._holds_x = False  # since the last forward()
 
     def _inverse_lengths(self) -> Array:
         factors = self.xp.ones((), "float64")
         for w in self.windows:
-            factors = factors[..., None] * self.xp.asarray(
-                [1 / n if n else math.nan for n in w.lengths], dtype="float64"
-            )
+            # the mean of nothing, of a window that lies in the padding, is no number
+            inverse = [1 / n if n else math.nan for n in w.lengths]
+            factors = factors[..., None] * self.xp.asarray(inverse, dtype="float64")
         return factors.astype(self.dtype)
 
     def _passes(self) -> Iterator[tuple[int, Windows]]:
@@ -176,6 +177,7 @@ class PoolPlan:
         combine = self.xp.maximum if self.mode == "max" else self.xp.add
         steps = windows.steps
         if len(steps) > 1 and windows.disjoint:
+            # the first two steps at once: nothing has to be copied to begin with
             combine(_at(source, axis, steps[0][0]), _at(source, axis, steps[1][0]), out=target)
             steps = steps[2:]
         elif windows.complete:
@@ -202,9 +204,9 @@ class PoolPlan:
         values = [x, *self._partial, pooled]
         gradients = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1]), dout]
         for level, (axis, windows) in reversed(list(enumerate(self._passes()))):
-            self._route(
-                values[level], values[level + 1], gradients[level + 1], gradients[level], axis, windows
-            )
+            source, largest = values[level : level + 2]
+            target, incoming = gradients[level : level + 2]
+            self._route(source, largest, incoming, target, axis, windows)
 
     def _rows(self, x: Array) -> None:
         source = x
@@ -216,6 +218,7 @@ class PoolPlan:
         """The gradient of a sum: every element gets the gradients of its windows."""
         targets = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1])]
         for target, (axis, windows) in reversed(list(zip(targets, self._passes(), strict=True))):
+            # disjoint windows write every element once, and nothing is added to what lay there
             if not windows.disjoint:
                 target[...] = 0
             if windows.single is not None:
@@ -243,6 +246,7 @@ class PoolPlan:
             (first, _), (second, _) = windows.steps
             one = _at(out, axis, first)
             other = _at(out, axis, second)
+            # of a pair the second gets what the first does not take, ties included
             xp.multiply(d, _at(source, axis, first) == largest, out=one)
             xp.subtract(d, one, out=other)
             return

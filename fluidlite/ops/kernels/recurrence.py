@@ -103,16 +103,20 @@ class TimeSteps:
         # stable: sequences of the same length stay in their order
         self.order = np.argsort(-lengths, kind="stable")
         ordered = lengths[self.order]
+        # for each step the number of sequences that are longer
         counts = np.searchsorted(-ordered, -np.arange(ordered.max(initial=0)))
         self.starts = np.concatenate(([0], np.cumsum(counts)))
+        # row by row of what is stored step by step: its step, and its sequence's place among those still
+        # running
         step = np.repeat(np.arange(len(counts)), counts)
         rank = np.arange(len(step)) - np.repeat(self.starts[:-1], counts)
         first = (offsets[1:] - 1 if reverse else offsets[:-1])[self.order][rank]
         self.rows = first - step if reverse else first + step
         self.running = int(counts[0]) if len(counts) else 0
-        self.sources = (
-            np.repeat(self.starts[:-1][:-1], counts[1:]) + rank[self.running :] if len(counts) else rank
-        )
+        # a sequence has the same rank in every step, so its row one step before is found by that
+        self.sources = rank
+        if len(counts):
+            self.sources = np.repeat(self.starts[:-2], counts[1:]) + rank[self.running :]
 
     def __iter__(self) -> Iterator[TimeStep]:
         starts = self.starts.tolist()
@@ -145,11 +149,10 @@ class TimeSteps:
         """For each row of X, stored step by step, the row of its sequence one step before; at the first
         step `initial`, or zeros.
         """
-        first = (
-            self.xp.zeros((self.running, *X.shape[1:]), X.dtype)
-            if initial is None
-            else initial[: self.running]
-        )
+        if initial is None:
+            first = self.xp.zeros((self.running, *X.shape[1:]), X.dtype)
+        else:
+            first = initial[: self.running]
         return self.xp.concatenate((first, take_rows(self.xp, X, self.sources)))
 
 

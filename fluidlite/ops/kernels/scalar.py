@@ -155,12 +155,11 @@ class ScalarExpr:
             value: Any = tree.operand.value
             return -value
         function, operands = self._call(tree)
+        # written out here, so that kernels, passes and CUDA text know the plain functions alone
         if function in _MACROS:
-            return self._visit(
-                ast.parse(
-                    _MACROS[function].format(*(f"({ast.unparse(arg)})" for arg in operands)), mode="eval"
-                ).body
-            )
+            arguments = [f"({ast.unparse(operand)})" for operand in operands]
+            text = _MACROS[function].format(*arguments)
+            return self._visit(ast.parse(text, mode="eval").body)
         if function not in FUNCTIONS:
             raise ValueError(f"scalar expression {self.text!r}: unknown function {function!r}")
         return self._node(function, tuple(self._visit(operand) for operand in operands))
@@ -179,10 +178,12 @@ class ScalarExpr:
 
     def _node(self, function: str, operands: tuple[Any, ...]) -> Ref:
         if function == "pow" and operands[1] == 2:
+            # one multiplication, where a general power takes a logarithm and an exponential
             function = "square"
             operands = operands[:1]
         node = ExprNode(function, operands)
-        if node in self.nodes:  # a subexpression written twice is computed once
+        # a subexpression written twice is computed once
+        if node in self.nodes:
             return Ref(self.nodes.index(node))
         self.nodes.append(node)
         return Ref(len(self.nodes) - 1)
@@ -272,12 +273,14 @@ def unary(
     op = Op(type, "X -> Out", attrs=attrs or {})
     op.shape(same_as("X", dtype))
     parameters = parameters_of(expr)
+    # the result has the shape of X even where the expression does not read it
     if "X" not in parameters:
         parameters.append("X")
     op.kernel(_keeping_integers(type, function_of(expr, parameters, _SLOT_NAMES), dtype))
     op.expr = expr
     if grad is not None:
         needed = parameters_of(grad)
+        # likewise: a gradient looks like the one that comes in
         if "dOut" not in needed:
             needed.append("dOut")
         grad_op = op.grad("X", shape=_like_out_grad)(function_of(grad, needed, _SLOT_NAMES))

@@ -86,6 +86,7 @@ def sum_runs(xp: Any, X: Array, offsets: Array) -> Array:
     if xp is np and offsets[-1] >= LONG_ENOUGH * len(out):
         for sequence, (first, end) in enumerate(pairs(offsets)):
             np.add.reduce(X[first:end], axis=0, out=out[sequence, ...])
+    # reduceat takes an empty run for one of a single row, so empty sequences are left out
     elif len(filled) == len(out) and len(out):
         return xp.add.reduceat(X, xp.asarray(offsets[:-1]), axis=0)
     elif len(filled):

@@ -62,6 +62,7 @@ broadcast = _same_shape("broadcast", root=0, sync_mode=False)
 barrier = _same_shape("barrier", ring_id=0)
 
 
+# every rank's result depends on every rank's X, so the gradients are summed as well
 @c_allreduce_sum.grad_rule("X")
 def _(context: GradContext) -> None:
     context.emit("c_allreduce_sum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})

@@ -144,6 +144,7 @@ def _(Ids: list[Spec], W: Spec, lookup_table_version: str) -> tuple[list[Spec]]:
         raise ShapeError(
             f"op 'distributed_lookup_table': the table W must be a matrix, but has shape {list(W.shape)}"
         )
+    # ids of the first version end in a dimension of one, which the rows take the place of
     kept = -1 if lookup_table_version == "lookup_table" else None
     return ([W.with_shape((*ids.shape[:kept], W.shape[1])) for ids in Ids],)
 
@@ -170,12 +171,8 @@ def _(X: Spec, num: int, sections: list[int]) -> tuple[list[Spec]]:
 
 @split_byref.kernel
 def _(xp: Any, X: Array, num: int, sections: list[int]) -> tuple[list[Array]]:
-    return (
-        [
-            xp.ascontiguousarray(part)
-            for part in xp.split(X, np.cumsum(_rows(len(X), num, sections))[:-1].tolist())
-        ],
-    )
+    starts = np.cumsum(_rows(len(X), num, sections))[:-1].tolist()
+    return ([xp.ascontiguousarray(part) for part in xp.split(X, starts)],)
 
 
 @split_byref.grad_rule("X")
@@ -197,6 +194,7 @@ def _(xp: Any, X: SelectedRows, height_sections: list[int]) -> tuple[list[Select
     start = 0
     for rows in height_sections:
         mine = (X.ids >= start) & (X.ids < start + rows)
+        # a server counts the rows of its slice from 0
         parts.append(SelectedRows(X.ids[mine] - start, rows, X.array[mine]))
         start += rows
     return (parts,)
@@ -216,12 +214,9 @@ def _(xp: Any, ctx: Any, Ids: list[Any]) -> tuple[list[Any]]:
     servers = len(ctx.op.output("Out"))
     if isinstance(Ids[0], SelectedRows):
         rows = Ids[0]
-        return (
-            [
-                SelectedRows(rows.ids[mine], rows.height(), rows.array[mine])
-                for mine in (rows.ids % servers == server for server in range(servers))
-            ],
-        )
+        masks = [rows.ids % servers == server for server in range(servers)]
+        return ([SelectedRows(rows.ids[mine], rows.height(), rows.array[mine]) for mine in masks],)
+    # each id is asked for once, however often the batch has it
     ids = xp.unique(xp.concatenate([part.reshape(-1) for part in Ids]))
     return ([ids[ids % servers == server].reshape(-1, 1) for server in range(servers)],)
 
@@ -282,9 +277,8 @@ def _(xp: Any, W: Any, Ids: Array, padding_idx: int, auto_grown_table: bool, is_
         _grow(xp, W, ids)
     at, known = positions(xp, W.ids, ids)
     rows = W.array[at]
-    return xp.where(
-        (known & ((ids != padding_idx) | (padding_idx == NO_PADDING)))[:, None], rows, rows.dtype.type(0)
-    )
+    is_read = known & ((ids != padding_idx) | (padding_idx == NO_PADDING))
+    return xp.where(is_read[:, None], rows, rows.dtype.type(0))
 
 
 def _grow(xp: Any, table: SelectedRows, ids: Array) -> None:

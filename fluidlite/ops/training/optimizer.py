@@ -183,10 +183,9 @@ def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) ->
             values[beta] = tensor
     steps = entry.chosen(operator)
     if decays(operator):
-        grad = values["Grad"] = (
-            dense(xp, grad)
-            + values["Param"].dtype.type(operator.attrs["regularization_coeff"]) * values["Param"]
-        )
+        param = values["Param"]
+        decay = param.dtype.type(operator.attrs["regularization_coeff"])
+        grad = values["Grad"] = dense(xp, grad) + decay * param
     if not isinstance(grad, SelectedRows):
         return _run(xp, entry, steps, values)
     if not entry.rows_only(values):
@@ -194,12 +193,10 @@ def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) ->
     ids, rows = merge_rows(xp, grad.ids, grad.array)
     if isinstance(values["Param"], SelectedRows):
         return {"ParamOut": _moved_rows(xp, entry, steps, values, SelectedRows(ids, grad.height(), rows))}
-    tall = [
-        name
-        for name in map(target_of, entry.op.outputs)
-        if values[name] is not None and values[name].shape == grad.shape
-    ]
-    moved = _run(xp, entry, steps, {**values, **{name: values[name][ids] for name in tall}, "Grad": rows})
+    # accumulators as tall as the parameter are cut to the rows of the batch; one number is used as it is
+    held = {name: values[name] for name in map(target_of, entry.op.outputs) if values[name] is not None}
+    tall = {name: value[ids] for name, value in held.items() if value.shape == grad.shape}
+    moved = _run(xp, entry, steps, {**values, **tall, "Grad": rows})
     return {
         name: _with_rows(values[target_of(name)], ids, value) if target_of(name) in tall else value
         for name, value in moved.items()
@@ -336,6 +333,7 @@ update(
         *_adam_of_2x("LearningRate * lr_ratio", "Param * kept"),
     ),
 )
+# epsilon keeps the norm from becoming 0, so the division needs none of its own
 update(
     "adamax",
     "Param Grad LearningRate Moment InfNorm Beta1Pow -> ParamOut MomentOut InfNormOut",
@@ -399,6 +397,7 @@ update(
     attrs={"rho": 0.95, "epsilon": 1e-6},
 )
 
+# epsilon stands inside of the root, as in Paddle
 _MEAN_SQUARE = ("MeanSquareOut", "decay * MeanSquare + (1 - decay) * (Grad * Grad)")
 _MOMENT_STEP = ("ParamOut", "Param - MomentOut")
 update(

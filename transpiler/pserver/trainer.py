@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.block import Block
@@ -146,7 +147,11 @@ class _Trainer:
         )
         rows = [piece.shape[0] for piece in pieces]
         if len(pieces) > 1 and not self.at_run_time:
-            cut = {"inputs": {"X": [gradient]}, "outputs": {"Out": parts}, "role": OpRole.Dist}
+            cut: dict[str, Any] = {
+                "inputs": {"X": [gradient]},
+                "outputs": {"Out": parts},
+                "role": OpRole.Dist,
+            }
             if gradient.type == VarType.SELECTED_ROWS:
                 self.edits.after(anchor, "split_selected_rows", **cut, height_sections=rows)
             else:

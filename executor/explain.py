@@ -57,7 +57,8 @@ def _bytes(count: float) -> str:
 
 def _blocks(plan: Plan) -> list[str]:
     """Sub-blocks that are part of the source; those left to the interpreter are among the remarks."""
-    kinds = [step.op.type for step in flat(plan.steps) if step.body is not None and step.op is not None]
+    loops = [step for step in flat(plan.steps) if step.body is not None]
+    kinds = [step.op.type for step in loops if step.op is not None]
     if not kinds:
         return []
     counts = sorted(Counter(kinds).items())

@@ -123,7 +123,8 @@ class PlannedBlocks:
                 return False
             bound = known[form] = self._compile(use, values)
             bound.current()
-        for name, (value, lod) in zip(use.leaves, bound.run(list(values.values())), strict=True):
+        left = bound.run(list(values.values()))
+        for name, (value, lod) in zip(use.leaves, left, strict=True):
             # the next run of the plan writes over its buffers
             self.frame.set(name, value.copy() if isinstance(value, np.ndarray) else value, lod)
         return True

@@ -108,13 +108,14 @@ def _or_zeros(
             return zeros(builder, op, value, steps)
     if made is not None and shaped(made):
         found = builder.values.local(made)
-        kept = keep(builder, made)
-        steps.append(Step(op, Assign((found,), (OrElse(made, kept, _new_zeros(made)),)), holds=(made,)))
+        chosen = OrElse(made, keep(builder, made), _new_zeros(made))
+        steps.append(Step(op, Assign((found,), (chosen,)), holds=(made,)))
         return found
     found = builder.values.local()
     kept = None if made is None else keep(builder, made)
     like = Call(Bound("zeros_if_none", Fresh(ZerosIfNone)), (kept, value))
-    steps.append(Step(op, Assign((found,), (like,)), holds=() if made is None else (made,)))
+    holds = () if made is None else (made,)
+    steps.append(Step(op, Assign((found,), (like,)), holds=holds))
     return found
 
 
@@ -189,7 +190,8 @@ class _WhileGradient:
         # a variable that the loop replaces has one gradient outside: what comes in for its last value goes
         # out, under the same name, for the value before the first step
         outer = {name: inner for inner, name in self.inside.items()}
-        self.carried = {name for index, name in self.wanted if outer.get(op.output("X@GRAD")[index]) == name}
+        outputs = op.output("X@GRAD")
+        self.carried = {name for index, name in self.wanted if outer.get(outputs[index]) == name}
         self.replaced = replaced_names(op.attrs["sub_block"])
         # then a gradient loop around this one adds up arrays of its own
         self.nested = builder.level.in_gradient
@@ -274,11 +276,13 @@ class _WhileGradient:
                 totals[name] = total_of(body, body.env.get(name), value, totals.get(name))
 
     def _finish(self, first: dict[str, Value | None], totals: dict[str, Value | None]) -> None:
+        variables = self.op.input("X")
+        gradients = self.op.output("X@GRAD")
         for index, name in self.wanted:
             made = totals.get(name)
             if name in self.carried:
                 made = self._result(name, first[name], made)
-            finish(self.builder, self.op, self.op.output("X@GRAD")[index], made, self.op.input("X")[index])
+            finish(self.builder, self.op, gradients[index], made, variables[index])
 
     def _result(self, name: str, first: Value | None, total: Value | None) -> Value:
         """The gradient before the first step. Inside another loop an array comes without what that loop
@@ -291,7 +295,8 @@ class _WhileGradient:
         found = self.builder.values.local(maybe=symbol.maybe)
         kept = None if first is None else keep(self.builder, first)
         call = Call(Bound("array_result", array_result), (symbol, total, kept))
-        self.builder.add(self.op, Assign((found,), (call,)), holds=() if first is None else (first,))
+        holds = () if first is None else (first,)
+        self.builder.add(self.op, Assign((found,), (call,)), holds=holds)
         return found
 
 
@@ -331,6 +336,8 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     results = {name: merge(body, name, incoming.get(name), body.env.get(name)) for _, name in wanted}
     merge_all(body)
     body.write(Branch((saved.count, condition)))
+    variables = op.input("Input")
+    gradients = op.output("Input@GRAD")
     for index, name in wanted:
-        finish(builder, op, op.output("Input@GRAD")[index], results[name], op.input("Input")[index])
+        finish(builder, op, gradients[index], results[name], variables[index])
     return True

@@ -237,7 +237,8 @@ class Body:
         """Append the loop or branch to the plan; after it, outer variables are what the symbols hold."""
         level = self.builder.level
         # an effect: whether a condition ever turns false cannot be told from who reads the results
-        level.steps += [*self.before, Step(self.op, head, effect=True, body=tuple(self.steps))]
+        level.steps += self.before
+        level.steps.append(Step(self.op, head, effect=True, body=tuple(self.steps)))
         # after the loop its variables are what the symbols hold, whether it ran a step or not
         level.env.update(self.carried)
         self.renew(level.env)
@@ -266,13 +267,15 @@ class Body:
         found = self.start([], entry=value)
         kept = keep(self.builder, value)
         # `holds`: the list refers to the array after the step, so a later pass gives it memory of its own
-        self.add(Append(found, (kept, LodOf(value)) if value.has_lod else kept), holds=(value,))
+        item = (kept, LodOf(value)) if value.has_lod else kept
+        self.add(Append(found, item), holds=(value,))
         return found
 
     def save(self, names: Iterable[str], old: Mapping[str, Value | None]) -> SavedForBackward:
         """Save variables of every step, the value before the step for those in `old`."""
         count = self.start(0)
-        self.add(Assign((count,), (Sum(((1, count), (1, 1))),)))
+        one_more = Sum(((1, count), (1, 1)))
+        self.add(Assign((count,), (one_more,)))
         return self.fill(SavedForBackward(self.op, count), names, old, self.listed)
 
     def fill(

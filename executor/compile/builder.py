@@ -371,7 +371,8 @@ class PlanBuilder:
         has_lod = held is not None and isinstance(held.value, LoDTensor)
         value = self.values.local(name=name, has_lod=has_lod)
         targets = (value, LodOf(value) if has_lod else None)
-        self.add(op, Assign(targets, (Call(ScopeFunction("load"), (name,)),), unpack=True))
+        load = Call(ScopeFunction("load"), (name,))
+        self.add(op, Assign(targets, (load,), unpack=True))
         return value
 
     def _fetched(self, name: str) -> Value:

@@ -210,7 +210,8 @@ class Emitter:
 
     def many(self, slot: str) -> list[Value]:
         """All values in an input slot."""
-        return [self.need(slot, index) for index in range(len(self.op.inputs.get(slot) or []))]
+        count = len(self.op.inputs.get(slot) or [])
+        return [self.need(slot, index) for index in range(count)]
 
     def any(self, slot: str) -> Value:
         """The value in an input slot, of whatever kind."""

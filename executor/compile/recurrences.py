@@ -61,7 +61,8 @@ class _StepLoop:
             shape=value.shape[1:] if is_known and value.shape else None,
             dtype=value.dtype if is_known else None,
         )
-        self.body.add(Assign((found,), (At(value, self.position),)), holds=(value,))
+        part = At(value, self.position)
+        self.body.add(Assign((found,), (part,)), holds=(value,))
         return found
 
     def row(self, inner: Value) -> tuple[Value, bool]:
@@ -72,12 +73,14 @@ class _StepLoop:
         if inner.known and inner.shape is not None and self.length is not None:
             shape = (self.length, *inner.shape)
             whole = self.builder.values.local(shape=shape, dtype=inner.dtype)
-            self.body.before.append(Step(self.op, Assign((whole,), (New("empty", shape, str(inner.dtype)),))))
+            empty = New("empty", shape, str(inner.dtype))
+            self.body.before.append(Step(self.op, Assign((whole,), (empty,))))
             self.body.add(SetItem(whole, self.position, inner))
             return whole, False
         # by position in a dict, because a reversed loop fills the rows from the end
         whole = self.body.start({})
-        self.body.add(SetItem(whole, self.position, keep(self.builder, inner)), holds=(inner,))
+        row = keep(self.builder, inner)
+        self.body.add(SetItem(whole, self.position, row), holds=(inner,))
         return whole, True
 
     def stacked(self, whole: Value, is_by_step: bool) -> Value:
@@ -85,7 +88,8 @@ class _StepLoop:
         if not is_by_step:
             return whole
         found = self.builder.values.local()
-        self.builder.add(self.op, Assign((found,), (Call(Bound("stack", Fresh(StackRows)), (whole,)),)))
+        stacked = Call(Bound("stack", Fresh(StackRows)), (whole,))
+        self.builder.add(self.op, Assign((found,), (stacked,)))
         return found
 
 

@@ -333,14 +333,19 @@ def _groups(steps: Iterable[Step]) -> Iterator[list[Step]]:
     for step in steps:
         if isinstance(step.action, Show):
             continue
-        if group and (
-            step.op is not group[-1].op or step.fused != group[-1].fused or step.body or group[-1].body
-        ):
+        if group and not _belong_together(group[-1], step):
             yield group
             group = []
         group.append(step)
     if group:
         yield group
+
+
+def _belong_together(first: Step, second: Step) -> bool:
+    """True if two steps come from the same op; a loop stands by itself."""
+    if first.body is not None or second.body is not None:
+        return False
+    return first.op is second.op and first.fused == second.fused
 
 
 _PARTS = ("forward", "backward", "update")

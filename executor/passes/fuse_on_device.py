@@ -43,6 +43,7 @@ def _fused(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
             run.clear()
 
     for step in steps:
+        # a kernel has one loop over one shape
         if _fusible(step) and (not run or step.writes[0].shape == run[0].writes[0].shape):
             run.append(step)
         # a view of something older is only a name: it goes ahead and does not end the run
@@ -79,8 +80,10 @@ def _launch(run: Sequence[Step], steps: Sequence[Step], kept: Sequence[Value]) -
     outputs = tuple(out for out in written if out in needed or out.storage is Storage.PARAM)
     inputs = tuple(dict.fromkeys(value for step in run for value in step.reads if value not in made))
     ops = tuple(dict.fromkeys(op for step in run for op in step.ops))
-    part = Part(tuple((step.action, step.writes[0]) for step in run if step.elementwise), inputs, outputs)
-    return replace(launch((part,)), op=run[0].op, effect=any(step.effect for step in run), fused=ops)
+    computed = tuple((step.action, step.writes[0]) for step in run if step.elementwise)
+    start = launch((Part(computed, inputs, outputs),))
+    effect = any(step.effect for step in run)
+    return replace(start, op=run[0].op, effect=effect, fused=ops)
 
 
 def launch(parts: Sequence[Part]) -> Step:

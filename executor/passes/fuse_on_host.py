@@ -167,8 +167,9 @@ class _Chain:
         reads = [value for step in self.run for value in step.reads if value.root not in self.inner]
         writes = [step.writes[0] for step in self.run if step.writes[0] not in self.inner]
         registers = self._registers()
+        computed = [(step.action, step.writes[0]) for step in self.run]
         loop = TiledLoop(
-            tuple((step.action, step.writes[0]) for step in self.run if isinstance(step.action, Elementwise)),
+            tuple((action, out) for action, out in computed if isinstance(action, Elementwise)),
             self.walk,
             tuple(registers.made),
             registers.held_in,
@@ -184,7 +185,9 @@ class _Chain:
     def _registers(self) -> _Registers:
         """Registers for the inner values, in place where an operand dies."""
         last = {value.root: index for index, step in enumerate(self.run) for value in step.reads}
-        block = (self.walk.chunk,) if self.walk.flat else (self.walk.chunk, *self.shape[1:])
+        block: tuple[int, ...] = (self.walk.chunk,)
+        if not self.walk.flat:
+            block = (self.walk.chunk, *self.shape[1:])
         registers = _Registers(self.values, (self.threads, *block))
         for index, step in enumerate(self.run):
             roots = dict.fromkeys(item.root for item in step.reads)

@@ -57,6 +57,5 @@ def _wait(start: Step) -> Step:
     the start did.
     """
     assert start.starts is not None
-    return Step(
-        start.op, Call(Method(start.starts, "wait")), start.writes, (*start.reads, *start.writes), effect=True
-    )
+    wait = Call(Method(start.starts, "wait"))
+    return Step(start.op, wait, start.writes, (*start.reads, *start.writes), effect=True)

@@ -44,7 +44,10 @@ def _pays(product: Product, threads: int) -> bool:
     """True if a product can be cut by rows and is large enough for more than one thread."""
     left = product.left.shape
     out = product.out.shape
+    # a vector's product has no rows to share
+    if left is None or out is None or len(left) < 2 or len(left) != len(out):
+        return False
     # at least two rows (or matrices of a stack) for each member of the team: less is not worth waking it
-    if left is None or out is None or len(left) < 2 or len(left) != len(out) or out[0] < 2 * threads:
+    if out[0] < 2 * threads:
         return False
     return product.work >= LARGE_PRODUCT or product.out.size >= LARGE_RESULT

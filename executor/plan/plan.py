@@ -74,8 +74,9 @@ class Plan:
 
     def all_values(self) -> set[Value]:
         """Every value that a step or a fetch touches, and the values that those show."""
-        found = {value for step in flat(self.steps) for value in (*step.reads, *step.writes, *step.temps)}
-        found |= set(self.fetches)
+        found = set(self.fetches)
+        for step in flat(self.steps):
+            found.update(step.reads, step.writes, step.temps)
         # a buffer may be touched through views alone, and needs a place all the same
         return found | {value.root for value in found}
 

@@ -198,7 +198,11 @@ class KernelCall:
         ):
             return []
         position = dict(where)
-        return [(position[name], self.before.get(name, -1), position[name] == 0) for name in self.outputs]
+        found = []
+        for name in self.outputs:
+            slot = position[name]
+            found.append((slot, self.before.get(name, -1), slot == 0))
+        return found
 
     def _finish_each(
         self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]

@@ -47,6 +47,7 @@ def paddle_names() -> Iterator[None]:
     """Inside the `with`, imports of `paddle` find FluidLite."""
     finder = _Finder()
     aside = _take_out()
+    # in front: an installed Paddle must not be found first
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -39,6 +39,7 @@ def load(
         raise UsageError(f"only scripts have batches, and {source} is none: leave --feeds script out")
     if argv:
         raise UsageError(f"only scripts take arguments after --, and {source} is none")
+    # a file may be called like a function
     if _FUNCTION.fullmatch(source) and not path.exists():
         return _call(source)
     main = _read(source)

@@ -76,6 +76,7 @@ def _job(options: argparse.Namespace, captured: Captured) -> tuple[Job, str]:
         options.sync,
         config_of(options.config),
     )
+    # an unknown role is an error before anything is written
     if options.role is not None:
         job.role(options.role)
     return job, captured.title

@@ -78,11 +78,15 @@ class AnalysisConfig:
 
     def set_model(self, model_dir_or_prog_file: str, params_file: str | None = None) -> None:
         """Say where the model lies."""
-        single = params_file is None
-        self._folder = model_dir_or_prog_file if single else ""
-        self._program, self._params = (
-            ("", "") if params_file is None else (model_dir_or_prog_file, params_file)
-        )
+        # one path is a folder; two are the files of program and parameters
+        if params_file is None:
+            self._folder = model_dir_or_prog_file
+            self._program = ""
+            self._params = ""
+        else:
+            self._folder = ""
+            self._program = model_dir_or_prog_file
+            self._params = params_file
 
     def set_prog_file(self, path: str) -> None:
         """Say where the program lies."""
@@ -198,6 +202,7 @@ def _contents(path: str) -> bytes:
 
 def _numbers(data: Any) -> Array:
     array = np.asarray(data)
+    # a list of Python floats stands for float32, the only floating type that a predictor takes
     return array.astype(np.float32) if isinstance(data, list) and array.dtype.kind == "f" else array
 
 
@@ -292,6 +297,7 @@ class ZeroCopyTensor:
 
     def copy_from_cpu(self, array: Array) -> None:
         """Set an input."""
+        # a copy: the caller may go on writing to the array
         self._tensor.array = np.array(array, order="C")
 
     def copy_to_cpu(self) -> Array:
@@ -323,6 +329,7 @@ class PaddlePredictor:
 
     def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
         self._config = config
+        # of its own: two predictors may hold parameters of the same names
         self._scope = Scope()
         self._executor = Executor(config.place())
         with scope_guard(self._scope):
@@ -344,13 +351,14 @@ class PaddlePredictor:
                 f"the model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), and {len(inputs)} "
                 f"were given"
             )
-        names = [tensor.name for tensor in inputs] if all(tensor.name for tensor in inputs) else self._feeds
-        found = self._run(
-            {
-                name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod))
-                for name, tensor in zip(names, inputs, strict=True)
-            }
-        )
+        names = self._feeds
+        if all(tensor.name for tensor in inputs):
+            names = [tensor.name for tensor in inputs]
+        feed = {
+            name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod))
+            for name, tensor in zip(names, inputs, strict=True)
+        }
+        found = self._run(feed)
         return [
             PaddleTensor(np.asarray(tensor), target.name, tensor.lod())
             for tensor, target in zip(found, self._targets, strict=True)

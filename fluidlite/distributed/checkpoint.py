@@ -102,6 +102,7 @@ def _save(
 ) -> str:
     mine, facts = _own_state(executor, program, group, scope, position)
     about = f"step {step}"
+    # trainers mostly hold the same values, so only what differs from the first goes over the links
     different = {} if group.is_alone else _not_like_first(mine, group, about)
     brought = group.gather(encode_state(different, facts), about)
     if brought is None:
@@ -109,8 +110,10 @@ def _save(
     try:
         path = _write(folder, step, mine, [decode_state(item) for item in brought], group)
         said = {"path": path}
+        # only after the new one is complete
         prune(folder, path, max_num if max_num is not None else 10**9)
     except Exception as error:
+        # the others wait to hear whether the checkpoint is there
         group.share(_bytes_of({"error": f"{type(error).__name__}: {error}"}), f"{about} is written")
         raise
     return _written(group.share(_bytes_of(said), f"{about} is written"))
@@ -118,6 +121,7 @@ def _save(
 
 def _not_like_first(mine: StateValues, group: CheckpointGroup, about: str) -> StateValues:
     """The variables that this trainer has otherwise than the first."""
+    # digests instead of values: a parameter of any size takes 64 characters
     digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
     first = json.loads(bytes(group.share(_bytes_of(digests), about)))
     return {name: value for name, value in mine.items() if first.get(name) != digests[name]}
@@ -187,6 +191,7 @@ def _write(
                 "servers": servers,
             }
         )
+    # an interrupt, too, must not leave half a checkpoint behind
     except BaseException:
         writer.abandon()
         raise
@@ -284,19 +289,16 @@ def load_checkpoint(
     path = os.fspath(folder) if is_checkpoint(folder) else latest_checkpoint(folder)
     checkpoint = None if path is None else Checkpoint.open(path)
     if is_server(program):
-        return (
-            None
-            if checkpoint is None
-            else _into_server(executor, _CheckpointReader(checkpoint), program, scope)
-        )
+        if checkpoint is None:
+            return None
+        return _into_server(executor, _CheckpointReader(checkpoint), program, scope)
     group = group_of(program, getattr(main_program, "_build_strategy", None))
+    # also where there is nothing to load: a server may have found what this trainer cannot see
     if isinstance(group, AtServer):
         _check_servers(group, checkpoint)
-    return (
-        None
-        if checkpoint is None
-        else _into_trainer(executor, _CheckpointReader(checkpoint), program, scope, group)
-    )
+    if checkpoint is None:
+        return None
+    return _into_trainer(executor, _CheckpointReader(checkpoint), program, scope, group)
 
 
 class _CheckpointReader:
@@ -341,6 +343,7 @@ class _CheckpointReader:
             state = dict(entry["random"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.bad(f"{type(error).__name__}: {error}") from error
+        # tried on a generator of its own: a damaged state is found before anything is changed
         restore_random(np.random.default_rng(0), state)
         return state
 
@@ -367,7 +370,8 @@ def _into_server(executor: Any, reader: _CheckpointReader, program: Program, sco
     }
     random = None
     endpoints = program.distribution.servers
-    if len(reader.servers) == len(endpoints):  # this one goes on where the server of its number was
+    # this one goes on where the server of its number was
+    if len(reader.servers) == len(endpoints):
         number = endpoints.index(program.distribution.endpoint or "")
         random = reader.random(reader.servers[number])
     put_values(values, executor, scope)
@@ -389,6 +393,7 @@ def _into_trainer(
         value = reader.value(var.name, mine.get(var.name))
         check_shape(var, value)
         values[var.name] = value
+    # read, and so checked, before the first value is put in its place
     random = reader.random(own)
     put_values(values, executor, scope)
     group.begin_anew()

@@ -68,6 +68,7 @@ class CheckpointWriter:
     def finish(self, facts: Mapping[str, Any]) -> str:
         """Write the manifest, and give the checkpoint its name, which is returned with the folder."""
         body = json.dumps({"step": self.step, "files": self.files, **facts}, indent=1).encode()
+        # last: a folder without a manifest is no checkpoint, whatever else it holds
         with open(self.staging / MANIFEST, "xb") as out:
             out.write(f"{_TITLE}{hashlib.sha256(body).hexdigest()}\n".encode() + body)
             _to_disk(out.fileno())
@@ -75,9 +76,11 @@ class CheckpointWriter:
             _folder_to_disk(root)
         attempt = 0
         target = self.folder / f"step_{self.step:08d}"
-        while target.exists():  # of a job that came here before: it stays until this one is complete
+        # of a job that came here before: it stays until this one is complete
+        while target.exists():
             attempt += 1
             target = self.folder / f"step_{self.step:08d}-{attempt}"
+        # the name comes last, so that a reader finds all of it or nothing
         os.rename(self.staging, target)
         _folder_to_disk(self.folder)
         return str(target)
@@ -168,7 +171,8 @@ def _bytes_of(place: str, size: int | None) -> bytes:
     try:
         with open(place, "rb") as file:
             found = os.fstat(file.fileno()).st_size
-            if found != size if size is not None else found > _MOST:
+            is_wrong = found > _MOST if size is None else found != size
+            if is_wrong:
                 raise FormatError(
                     f"{place}: the file has {found} bytes, and should have "
                     f"{size if size is not None else 'fewer'}"
@@ -192,8 +196,10 @@ def checkpoints_in(folder: str | os.PathLike[str]) -> list[str]:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    found = [(int(match[1]), int(match[2] or 0), name) for name in names if (match := _NAME.fullmatch(name))]
-    return [os.path.join(folder, name) for _, _, name in sorted(found)]
+    matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+    # by number, not by text: steps of more than eight digits have longer names
+    matches.sort(key=lambda match: (int(match[1]), int(match[2] or 0)))
+    return [os.path.join(folder, match[0]) for match in matches]
 
 
 def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:

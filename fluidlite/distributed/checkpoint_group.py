@@ -124,17 +124,15 @@ class InRing(CheckpointGroup):
 
     def share(self, value: Any, about: str) -> Any:
         """The value that rank 0 gave."""
+        # the size first: ranks have to bring an array of the same shape to a broadcast
         size = int(self.ring.broadcast(np.array([value.size]), 0)[0])
         return self.ring.broadcast(value if self.number == 0 else np.zeros(size, np.uint8), 0)
 
     def gather(self, value: Any, about: str) -> list[Any] | None:
         """For rank 0: what each has given."""
-        said = {
-            bytes(each)
-            for each in self.ring.all_gather(
-                np.frombuffer(about.encode().ljust(64)[:64], np.uint8).reshape(1, -1)
-            )
-        }
+        # 64 bytes each, since ranks gather arrays of one shape
+        words = np.frombuffer(about.encode().ljust(64)[:64], np.uint8).reshape(1, -1)
+        said = {bytes(each) for each in self.ring.all_gather(words)}
         if len(said) > 1:
             raise CommunicatorError(
                 f"ranks do not save the same checkpoint: "
@@ -155,6 +153,8 @@ def group_of(program: Program, build: Any = None) -> CheckpointGroup:
         return AtServer(servers)
     session = find_session(needs_servers=False)
     if session is not None and build is not None and build.num_trainers > 1 and 0 not in session.rings:
-        session.join(0, build.trainer_id, build.num_trainers)  # as the first run would
+        # as the first run would
+        session.join(0, build.trainer_id, build.num_trainers)
     rings = [ring for ring in (session.rings.values() if session is not None else ()) if ring.size > 1]
+    # the ring of all: in a hierarchical job the others join a part of the ranks
     return InRing(max(rings, key=lambda ring: (ring.size, -ring.ring_id))) if rings else CheckpointGroup()

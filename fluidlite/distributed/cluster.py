@@ -74,11 +74,13 @@ def verify_job(
     shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
     initial = Initial(job)
     reference = job.mode.reference
+    # by turns where the order of messages decides: otherwise the threads' own pace would
     network = LocalNetwork(TurnScheduler(seed) if reference.in_order or seed is not None else None)
     case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()
     differences = _COMPARED[reference](case, outcome)
     links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), *_samples(shares[0]))
+    # four more trainings, so only where the answer depends on it
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
     return Proof(

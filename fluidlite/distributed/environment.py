@@ -79,12 +79,11 @@ def _role_of_rank(pservers: int) -> ProcessRole:
         raise TranspilerError(
             f"{pservers} servers leave none of the {size} processes to train: start at least {pservers + 1}"
         )
-    servers = tuple(
-        f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers)
-    )  # names: over MPI nobody listens there
-    return ProcessRole(
-        *((TRAINER, rank) if rank < trainers else (PSERVER, rank - trainers)), trainers, servers, "mpi"
-    )
+    # names: over MPI nobody listens there
+    servers = tuple(f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers))
+    if rank < trainers:
+        return ProcessRole(TRAINER, rank, trainers, servers, "mpi")
+    return ProcessRole(PSERVER, rank - trainers, trainers, servers, "mpi")
 
 
 def _role_of_variables(values: Mapping[str, str]) -> ProcessRole:

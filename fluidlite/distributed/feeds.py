@@ -149,13 +149,11 @@ def _elements(block: Block, var: Variable, shape: list[int], random: np.random.R
     if dtype.kind == "b":
         return random.rand(*shape) < 0.5
     if dtype.kind in "iu":
+        # the smallest limit of all readers; 2 where nobody says: 0 and 1 are right almost everywhere
         limits = list(_limits(block, var.name, set()))
         return random.randint(0, max(min(limits, default=2), 1), shape).astype(dtype)
-    if any(
-        var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ())
-        for op in block.ops
-        if op.type in _BETWEEN_0_AND_1
-    ):
+    readers = [op for op in block.ops if op.type in _BETWEEN_0_AND_1]
+    if any(var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ()) for op in readers):
         return random.rand(*shape).astype(dtype)
     return random.standard_normal(shape).astype(dtype)
 

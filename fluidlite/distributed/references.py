@@ -24,11 +24,11 @@ class Initial:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        # nothing to put in yet: the first scope is where the values come from
         self.values: Values = {}
         scope = self.scope()
-        self.values = {
-            name: value for name in scope.local_var_names() if (value := get(scope, name)) is not None
-        }
+        found = {name: get(scope, name) for name in scope.local_var_names()}
+        self.values = {name: value for name, value in found.items() if value is not None}
 
     def scope(self) -> Scope:
         """A scope that is initialised so."""
@@ -78,13 +78,8 @@ def rounding_of(job: Job, initial: Initial, feeds: Sequence[Mapping[str, Any]]) 
     for _ in range(3):
         turned = [_in_another_order(feed, random) for feed in feeds]
         nudged = {name: _nudged(initial.values[name], random) for name in wanted}
-        found = max(
-            found,
-            *(
-                max_relative_difference(value, wanted[name])
-                for name, value in one_process(job, initial, turned, nudged).items()
-            ),
-        )
+        again = one_process(job, initial, turned, nudged)
+        found = max(found, *(max_relative_difference(value, wanted[name]) for name, value in again.items()))
     return found
 
 

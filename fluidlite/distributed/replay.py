@@ -63,7 +63,8 @@ class Replay(SimulatedJob):
             for piece in job.slices
         }
         placement = job.placement
-        self._sent = [  # of each trainer, the slices by the names under which it sends their gradients
+        # of each trainer, the slices by the names under which it sends their gradients
+        self._sent = [
             {placement.sent_name(piece, index): piece for piece in job.slices}
             for index in range(job.trainers)
         ]
@@ -81,7 +82,8 @@ class Replay(SimulatedJob):
             if piece is not None:
                 gradient = trainer.gradient(piece.grad_name, piece)
                 self.held[piece.param_name].update(index, _rows_of(gradient, piece))
-            else:  # the steps that it has counted, of which it tells each server
+            else:
+                # the steps that it has counted, of which it tells each server
                 self._servers[event.endpoint].count(index, trainer.take((event.name, event.endpoint))[1])
         elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
             whole = event.kind is not Kind.ROWS
@@ -150,6 +152,7 @@ class _AsynchronousTrainer(SimulatedTrainer):
 
     def fetch(self, piece: Slice, value: Any, whole: bool) -> None:
         """The rows of a slice are now as the server has them; single rows are for the step that has begun."""
+        # a trainer that fetches whole parameters has ended its step; single rows are fetched within one
         if whole:
             self.compute()
         held = self.scope.find_var(piece.param)
@@ -184,9 +187,11 @@ class _SimulatedServer:
     def __init__(self, job: Job, training: Training, initial: Initial) -> None:
         self.scope = initial.scope()
         self.exe = Executor(CPUPlace())
+        # op by op: the simulation should share as little as possible with what it is held against
         self.exe.naive = True
         counter = job.placement.counter
         self.counter = None if counter is None else counter.name
+        # each trainer's counter begins at 1, as its startup program fills it
         self.counts = [1.0] * job.trainers
         self.corrects = bool(job.config.enable_dc_asgd)
         self.schedule: Program | None = None

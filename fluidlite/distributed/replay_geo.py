@@ -53,11 +53,13 @@ class GeoReplay(SimulatedJob):
             piece = self._changes[event.name]
             rows, change = trainer.change(piece)
             self.servers[piece.param][rows] += change
+            # of all trainers, the sender among them: what comes back also has the changes of the others
             for seen in self._changed:
                 seen[piece.param][rows] = True
         elif event.name in self.by_param and event.kind is not Kind.SEND:
             piece = self.by_param[event.name]
             rows = np.arange(piece.first_row, piece.end_row)
+            # at the start every trainer receives whole tables
             if piece.param in self.sparse and trainer.done:
                 changed = self._changed[index][piece.param]
                 rows = rows[changed[rows]]

@@ -23,12 +23,13 @@ def share(feed: Mapping[str, Any], index: int, count: int) -> Values:
 
     TranspilerError where the trainers cannot share them evenly.
     """
-    return {
-        name: _share_sequences(name, value, index, count)
-        if isinstance(value, LoDTensor) and value.lod()
-        else _share_rows(name, np.asarray(value), index, count)
-        for name, value in feed.items()
-    }
+    mine: Values = {}
+    for name, value in feed.items():
+        if isinstance(value, LoDTensor) and value.lod():
+            mine[name] = _share_sequences(name, value, index, count)
+        else:
+            mine[name] = _share_rows(name, np.asarray(value), index, count)
+    return mine
 
 
 def _share_rows(name: str, value: Any, index: int, count: int) -> Any:
@@ -47,6 +48,7 @@ def _share_sequences(name: str, value: LoDTensor, index: int, count: int) -> LoD
     mine: list[list[int]] = []
     for level in lengths:
         mine.append(list(level[first:last]))
+        # the level below has as many entries as this one's lengths add up to
         first = sum(level[:first])
         last = sum(level[:last])
     part = LoDTensor(np.array(value)[first:last])
@@ -66,11 +68,9 @@ def _check_even(name: str, found: int, count: int, what: str) -> None:
 def get(scope: Scope, name: str) -> Any:
     """A copy of a variable's array; None where it has none."""
     held = scope.find_var(name)
-    return (
-        np.array(held.value)
-        if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None
-        else None
-    )
+    if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
+        return None
+    return np.array(held.value)
 
 
 def put(scope: Scope, values: Mapping[str, Any]) -> None:

@@ -42,10 +42,13 @@ class SimulatedTrainer(abc.ABC):
     def begin(self) -> None:
         """Begin the next step, if there is one: first it looks up rows, if any."""
         self.compute()
-        self.begun += self.begun < len(self.feeds)
+        # the event behind the last step begins none
+        if self.begun < len(self.feeds):
+            self.begun += 1
 
     def compute(self) -> None:
         """Take the step that was begun; all that it looks up has been fetched."""
+        # a step is computed as late as possible: what it reads may still be fetched after it has begun
         if self.done == self.begun:
             return
         self.exe.run(self.program, feed=self.feeds[self.done], scope=self.scope)

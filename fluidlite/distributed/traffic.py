@@ -49,6 +49,7 @@ def compare_with_estimate(
     planned = estimate(job, batch=batch, sequence=sequence)
     foreseen = _servers(job, planned) if job.has_servers else _rings(job, planned)
     bound = any(tensor.sparse for tensor in planned.facts.tensors) or job.config.runtime_split_send_recv
+    # which rank a ring's messages go to is the transport's choice: only what each sends is compared
     total, stepping = (counted, in_steps) if job.has_servers else (_joined(counted), _joined(in_steps))
     # A mode that exchanges once in so many steps is estimated by its mean step
     whole = steps % job.mode.steps_between_exchanges(job) == 0

@@ -63,16 +63,16 @@ class Trial:
         exe = Executor(CPUPlace())
         for startup in startups:
             exe.run(startup, scope=scope)
+        # ranks draw numbers of their own: those of the reference take their place; servers hand theirs out
         if not self.job.has_servers:
             put(scope, self.initial.values)
             for name, copies in self.job.mode.copies(self.job, role).items():
                 put(scope, dict.fromkeys(copies, self.initial.values[name]))
         communicator = communicator_of(self.job, main)
         if communicator is not None:
-            put(
-                scope,
-                {piece.param: self.initial.values[piece.param] for piece in self.job.slices if piece.sparse},
-            )  # nobody sends those
+            # nobody sends those
+            tables = dict.fromkeys(piece.param for piece in self.job.slices if piece.sparse)
+            put(scope, {name: self.initial.values[name] for name in tables})
             communicator.start()
             exe.run(first_copies(startups[0]), scope=scope)
         before = self.bytes_of(role)
@@ -80,7 +80,8 @@ class Trial:
             self.network.begin_step(role.name)
             exe.run(main, feed=feed, scope=scope)
         self.in_steps |= {link: size - before.get(link, 0) for link, size in self.bytes_of(role).items()}
-        self.network.begin_step(role.name)  # which never comes: the last one is over
+        # one that never comes: the last one is over
+        self.network.begin_step(role.name)
         if communicator is not None:
             communicator.stop()
         exe.close()

@@ -135,6 +135,7 @@ class Worker:
         if isinstance(batch, Mapping):
             return {name: self.share(value) for name, value in batch.items()}
         rows = len(batch)
+        # every row goes to exactly one trainer, also where the trainers do not divide the batch
         return batch[self.index * rows // self.count : (self.index + 1) * rows // self.count]
 
     # ------------------------------------------------------------------ training
@@ -145,6 +146,7 @@ class Worker:
             self.communicator.start()
         for program in (self.startup, *self.connect):
             exe.run(program)
+        # tables of which trainers hold no whole copy are fetched once for it
         if keep:
             self.pull(exe)
             self.first = self.values()
@@ -153,6 +155,7 @@ class Worker:
         """Fetch what only the servers have, and leave the job."""
         if self.communicator is not None:
             self.communicator.stop()
+        # one of the trainers is enough, and each would fetch the whole tables
         if self.reports:
             self.pull(exe)
         if self.job.mode is not LOCAL:

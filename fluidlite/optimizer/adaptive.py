@@ -61,6 +61,7 @@ class AdamOptimizer(Optimizer):
                 (self._beta1_pow_acc_str, self._beta1, 0.9),
                 (self._beta2_pow_acc_str, self._beta2, 0.999),
             ):
+                # fluid's defaults: the value of a Variable is not known while the program is built
                 start = usual if isinstance(beta, Variable) else beta
                 self._add_accumulator(name, param, fill_value=start, shape=[1], device="cpu")
 
@@ -127,6 +128,7 @@ class LambOptimizer(AdamOptimizer):
             {
                 "Moment1": self._moment1_acc_str,
                 "Moment2": self._moment2_acc_str,
+                # read only: in 1.8.5 nothing advances lamb's powers
                 "Beta1Pow>": self._beta1_pow_acc_str,
                 "Beta2Pow>": self._beta2_pow_acc_str,
             },
@@ -183,6 +185,7 @@ class AdamaxOptimizer(Optimizer):
             if grad is None or not param.trainable:
                 continue
             with param.block.program._optimized_guard([param, grad]), name_scope("adamx"):
+                # the op itself leaves the power alone
                 power = self._get_accumulator(self._beta1_pow_acc_str, param)
                 block.append_op(
                     type="scale", inputs={"X": power}, outputs={"Out": power}, attrs={"scale": self._beta1}

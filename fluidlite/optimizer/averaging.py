@@ -50,6 +50,7 @@ def _averaged_parameters() -> list[Any]:
     return [
         param
         for param in default_main_program().global_block().all_parameters()
+        # None means that nobody has said anything, and then a parameter is averaged
         if param.do_model_average is not False
     ]
 
@@ -72,7 +73,8 @@ def _restore_program(pairs: list[tuple[Any, Variable]]) -> Program:
             source = block._clone_variable(kept)
             target = block._clone_variable(param)
             assign(input=source, output=target)
-            target.shape = (0,)  # what Paddle finds for an output whose input says no shape
+            # what Paddle finds for an output whose input says no shape
+            target.shape = (0,)
     return program
 
 
@@ -132,6 +134,7 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
         }
         assign(input=param, output=kept)
         count = sums([held["num_accumulates"], held["old_num_accumulates"]])
+        # the op keeps three sums, since one over many steps would lose digits
         total = sums([held["sum_1"], held["sum_2"], held["sum_3"]])
         dtype = "float32" if self._dtype is None else self._dtype
         count = cast(x=count, dtype=dtype)
@@ -188,7 +191,8 @@ class ExponentialMovingAverage(_Swap):
                         assign(rising, decay)
                     with switch.default():
                         assign(np.array([self._decay], dtype=np.float32), decay)
-                decay.dtype = rising.dtype  # in Paddle, assign declares a dtype and assign_value does not
+                # in Paddle, assign declares a dtype and assign_value does not
+                decay.dtype = rising.dtype
         return decay
 
     def _make_apply_program(self) -> Program:

@@ -74,6 +74,8 @@ class Optimizer:
         self._learning_rate = learning_rate
         self._dtype: Any = None
         self._learning_rate_map: dict[Program, Variable] = {}
+        # a schedule's variable belongs to one program; a number gets a variable in each program that is
+        # trained
         if isinstance(learning_rate, Variable):
             self._learning_rate_map[default_main_program()] = learning_rate
         self._accumulators: dict[str, dict[str, Variable]] = defaultdict(dict)
@@ -153,6 +155,7 @@ class Optimizer:
         if isinstance(factor, Variable):
             return factor
         rate: Any = self._global_learning_rate()
+        # no op for the usual factor, as in fluid
         if factor == 1.0:
             return rate
         with default_main_program()._lr_schedule_guard(is_with_opt=True), name_scope("scale_with_param_lr"):
@@ -172,6 +175,7 @@ class Optimizer:
         """Declare `<param>_<name>_N`, a persistable variable that looks like `param` and starts as
         `fill_value`.
         """
+        # two optimizers of one program may keep accumulators of the same kind
         key = name if self._name is None else f"{self._name}_{name}"
         if param.name in self._accumulators[key]:
             raise ProgramEditError(f"Accumulator {key} already exists for parameter {param.name}")
@@ -186,6 +190,7 @@ class Optimizer:
             shape=list(param.shape) if shape is None else list(shape),
             belong_to_optimizer=True,
         )
+        # beside the parameter, unless the op reads the accumulator on the host
         with device_guard(self._get_device_for_param(param.name) if device is None else device):
             self.helper.set_variable_initializer(var, Constant(float(fill_value)))
         self._accumulators[key][param.name] = var
@@ -241,10 +246,12 @@ class Optimizer:
         `loss` has shape [1]; `callbacks` are those of `append_backward`.
         """
         self._check_loss(loss)
+        # the learning rate is declared in the dtype of the loss
         self._dtype = loss.dtype
         program = loss.block.program
         if not isinstance(callbacks, (list, type(None))):
             raise ArgumentError(f"callbacks should be a list. It is a {callbacks.__class__.__name__}")
+        # fluid clips errors while the gradient ops are written, between one op and the next
         calls = [*(callbacks or []), error_clip_callback]
         with program_guard(program, startup_program or default_startup_program()):
             return self._append_backward(
@@ -273,10 +280,13 @@ class Optimizer:
 
     def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:
         """Append clips, weight decay and updates to the main program; gives the update ops."""
+        # by name, as in fluid: the order of the update ops is part of a program that others compare or
+        # transpile
         ordered = sorted(params_grads, key=lambda pair: pair[0].name)
-        clipped = (
-            self._grad_clip(ordered) if self._grad_clip is not None else append_gradient_clip_ops(ordered)
-        )
+        if self._grad_clip is not None:
+            clipped = self._grad_clip(ordered)
+        else:
+            clipped = append_gradient_clip_ops(ordered)
         return self._create_optimization_pass(append_regularization_ops(clipped, self.regularization))
 
     def apply_optimize(
@@ -313,6 +323,7 @@ class Optimizer:
         start = len(target.ops)
         self._update_param_device_map(parameters_and_grads, target)
         self.helper = LayerHelper(self.__class__.__name__)
+        # before the learning rate, as in fluid: startup ops are prepended, and so stand behind its own
         self._create_accumulators(target, [param for param, _ in parameters_and_grads if param.trainable])
         self._create_global_learning_rate()
         for param, grad in parameters_and_grads:
@@ -336,6 +347,7 @@ def _target_block(program: Program) -> Block:
     current = program.current_block()
     if current.idx == 0:
         return current
+    # inside a branch the gradients stand in a block beside it, and the updates read them there
     if current.backward_block_idx < 0:
         raise ProgramEditError("current block is not global_block, but it doesn't have backward block.")
     return program.blocks[current.backward_block_idx]

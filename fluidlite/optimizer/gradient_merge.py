@@ -77,10 +77,9 @@ class GradientMergeOptimizer:
                 name=name, shape=[1], value=value, dtype="int32", persistable=True, force_cpu=True
             )
 
-        k, zero, step = (
-            counter("gradient_merge_" + name, value)
-            for name, value in (("k", self.k_steps), ("zero", 0), ("step", 0))
-        )
+        k = counter("gradient_merge_k", self.k_steps)
+        zero = counter("gradient_merge_zero", 0)
+        step = counter("gradient_merge_step", 0)
         increment(x=step, value=1.0, in_place=True)
         step.block.append_op(type="elementwise_mod", inputs={"X": step, "Y": k}, outputs={"Out": step})
         return step == zero
@@ -121,6 +120,7 @@ def _add_to_sum(param: Any, grad: Any) -> Any:
         dtype=param.dtype,
         persistable=True,
     )
+    # by its role the sum counts as the gradient of the parameter, which transpilers reduce or send
     with program._with_role(OpRole.Backward, [param.name, total.name]):
         program.current_block().append_op(type="sum", inputs={"X": [grad, total]}, outputs={"Out": total})
     return total

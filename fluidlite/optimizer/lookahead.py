@@ -67,6 +67,7 @@ class LookaheadOptimizer:
                 with switch.case(remainder == zero):
                     for fast, slow in pairs:
                         _blend(fast, slow, alpha, one)
+                # fluid's program has this block, empty as it is
                 with switch.default():
                     pass
         return result
@@ -77,6 +78,7 @@ def _slow(param: Any, main: Block, startup: Block) -> Variable:
     name = param.name + "@SLOW"
     slow = main.create_var(name=name, shape=param.shape, dtype=param.dtype, persistable=True)
     copy = startup.create_var(name=name, shape=param.shape, dtype=param.dtype, persistable=True)
+    # behind the op that fills the parameter, whose value it copies
     startup.append_op(type="assign", inputs={"X": startup.var(param.name)}, outputs={"Out": copy})
     return slow
 

@@ -182,6 +182,7 @@ def _plain(op: Operator, name: str) -> Any:
 
 def _increasing(numbers: Sequence[int]) -> frozenset[int]:
     """The longest part of `numbers` that increases: the ops that did not move (patience sorting)."""
+    # for each length the smallest number that a rising run of it can end in
     ends: list[int] = []
     last: list[int] = []
     previous: list[int] = []

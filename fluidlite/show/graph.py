@@ -59,8 +59,6 @@ def block_graph(block: Block) -> BlockGraph:
 
 def value_label(value: VariableVersion) -> str:
     """The name, with the shape of a parameter on a second line."""
-    return (
-        f"{value.name}\n{list(value.var.shape)}"
-        if value.is_parameter and value.var is not None
-        else value.name
-    )
+    if not value.is_parameter or value.var is None:
+        return value.name
+    return f"{value.name}\n{list(value.var.shape)}"

@@ -187,9 +187,8 @@ class _Interner:
         self.tables: dict[str, dict[Hashable, int]] = {
             key: {} for key in ("names", "lines", "ops", "vars", "programs")
         }
-        self.lines: set[Where] | None = (
-            None  # the user's, once the original is in: a transpiler's own ops have none
-        )
+        # the user's, once the original is in: a transpiler's own ops have none
+        self.lines: set[Where] | None = None
 
     def number(self, table: str, item: Hashable) -> int:
         found = self.tables[table]
@@ -267,11 +266,9 @@ class _Marks:
 
     def name(self, name: str) -> str:
         """A variable's name."""
-        return (
-            f"{name[: -len(self.tail)]}.trainer_{_INDEX}"
-            if self.index is not None and name.endswith(self.tail)
-            else name
-        )
+        if self.index is None or not name.endswith(self.tail):
+            return name
+        return f"{name[: -len(self.tail)]}.trainer_{_INDEX}"
 
     def attr(self, name: str, text: str, place: tuple[int, int]) -> str:
         """An attribute's text, of the op at a place."""
@@ -332,6 +329,7 @@ class _Roles:
             for which in _PROGRAMS
         }
         sample = {id(role): self._numbers(pool, role, fixed) for role in (trainers[:2] + trainers[-1:])}
+        # one set of programs for the first two and the last: then the trainers between have it, too
         alike = len({tuple(numbers.items()) for numbers in sample.values()}) == 1
         shared = next(iter(sample.values()))
         found = []

@@ -178,6 +178,7 @@ def parse(text: str | bytes) -> Program:
 def _get(data: Any, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
     """A field of the right type; `default` where it is missing, if there is one."""
     value = data.get(key, default) if isinstance(data, dict) else None
+    # True and False are ints in Python
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         raise FormatError(
             f"{key!r} should be {kind if isinstance(kind, tuple) else kind.__name__}, not {str(value)[:60]!r}"
@@ -197,11 +198,10 @@ def _read_block(block: Block, data: Any) -> None:
 def _read_op(block: Block, data: Any) -> None:
     attrs = {name: _read_attr(block, name, attr) for name, attr in _get(data, "attrs", dict, {}).items()}
     where = data.get("where")
-    line = (
-        Where(_get(where, "file", str), _get(where, "line", int), _get(where, "function", str, "<module>"))
-        if where
-        else None
-    )
+    line = None
+    if where:
+        function = _get(where, "function", str, "<module>")
+        line = Where(_get(where, "file", str), _get(where, "line", int), function)
     op = add_operator(
         block,
         _get(data, "type", str),
@@ -213,6 +213,7 @@ def _read_op(block: Block, data: Any) -> None:
     )
     for name in STAMPS:
         if name not in attrs:
+            # added with their defaults a moment ago: what is not in the file is not in the program either
             del op.attrs[name]
 
 
@@ -241,6 +242,7 @@ def _read_variable(block: Block, data: Any) -> None:
         reader_specs=specs,
         **fields,
     )
+    # a parameter is declared persistable: what the file says is put in afterwards
     var._persistable = persistable
     if data.get("dtype") is None and not parameter:
         var._dtype = None

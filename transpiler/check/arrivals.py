@@ -85,7 +85,8 @@ def _check_average(cluster: Cluster, server: ServerFacts, gradient: str) -> None
     """A synchronous server sums what all trainers sent and divides by their number."""
     if cluster.count == 1:
         return
-    total = next((site for site in server.writers.get(gradient, ()) if site.op.type == "sum"), None)
+    writers = server.writers.get(gradient, ())
+    total = next((site for site in writers if site.op.type == "sum"), None)
     if total is None:
         cluster.found.add("average", server.listen, f"no op sums {gradient!r} over the trainers")
         return

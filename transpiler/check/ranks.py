@@ -43,7 +43,8 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
         (rank.main, "main", programs.main),
         (rank.startup, "startup", programs.startup),
     ):
-        into.extend(Site(role, label, 0, number, op) for number, op in enumerate(program.global_block().ops))
+        for number, op in enumerate(program.global_block().ops):
+            into.append(Site(role, label, 0, number, op))
     for site in rank.startup:
         if site.op.type in ("c_comm_init", "c_comm_init_all"):
             rank.rings.setdefault(int(site.op.attrs.get("ring_id", 0)), site)
@@ -60,13 +61,15 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
                 rank.passes[name] = rank.passes.get(name, 0) + 1
             made.update(names[1::2])
         if site.op.type == "coalesce_tensor":
-            rank.parts[site.op.outputs["FusedOutput"][0]] = list(site.op.outputs.get("Output", ()))
+            (buffer,) = site.op.outputs["FusedOutput"]
+            rank.parts[buffer] = list(site.op.outputs.get("Output", ()))
     return rank
 
 
 def sequence(sites: Iterable[Site]) -> list[tuple[int, Site]]:
     """(ring, op) of the collectives among `sites`."""
-    return [(int(site.op.attrs.get("ring_id", 0)), site) for site in sites if is_collective(site.op)]
+    found = [site for site in sites if is_collective(site.op)]
+    return [(int(site.op.attrs.get("ring_id", 0)), site) for site in found]
 
 
 def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> None:

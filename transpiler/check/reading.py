@@ -205,7 +205,8 @@ def _received(site: Site) -> list[LinkedVariable] | None:
             whole._replace(remote=name, endpoint=endpoint, shape=whole.shape if len(joined) == 1 else None)
             for name, endpoint in zip(joined, _endpoints(op), strict=True)
         ]
-    return _zipped(site, names, [str(name) for name in op.attrs.get("varnames", ())] or names, _endpoints(op))
+    remote = [str(name) for name in op.attrs.get("varnames", ())]
+    return _zipped(site, names, remote or names, _endpoints(op))
 
 
 def _looked_up(site: Site) -> list[LinkedVariable] | None:
@@ -213,7 +214,8 @@ def _looked_up(site: Site) -> list[LinkedVariable] | None:
     op = site.op
     tables = [str(name) for name in op.attrs["table_names"]]
     heights = [int(rows) for rows in op.attrs.get("height_sections", ())]
-    endpoints = [str(endpoint) for endpoint in op.attrs.get("endpoints") or op.attrs.get("epmap") or ()]
+    places = op.attrs.get("endpoints") or op.attrs.get("epmap") or ()
+    endpoints = [str(endpoint) for endpoint in places]
     table = (op.inputs.get("W") or op.inputs.get("Weight") or [""])[0]
     if not len(tables) == len(heights) == len(endpoints):
         return None

@@ -42,7 +42,8 @@ def check_slices(cluster: Cluster) -> None:
 
 def _check_split(found: Findings, site: Site) -> None:
     op = site.op
-    sections = [int(rows) for rows in op.attrs.get("sections") or op.attrs.get("height_sections") or ()]
+    given = op.attrs.get("sections") or op.attrs.get("height_sections") or ()
+    sections = [int(rows) for rows in given]
     outs = op.outputs.get("Out", [])
     whole = declared(op.block, first_of(op.inputs, "X"))
     if len(sections) != len(outs):
@@ -158,7 +159,8 @@ def _check_pairing(cluster: Cluster, trainer: TrainerFacts) -> None:
 
 def _check_order(cluster: Cluster, trainer: TrainerFacts) -> None:
     """The k-th slice of the gradient must update the k-th slice of the parameter."""
-    orders = {tuple(site.op.inputs.get("X", ())): site for site in trainer.joins if site.program == "main"}
+    joins = [site for site in trainer.joins if site.program == "main"]
+    orders = {tuple(site.op.inputs.get("X", ())): site for site in joins}
     place = {name: (number, site) for names, site in orders.items() for number, name in enumerate(names)}
     at_start = {
         name: (number, site)
@@ -194,9 +196,8 @@ def _param_of(server: ServerFacts, arrival: str) -> str | None:
     number = server.gradients.get(gradient)
     if number is None or not 0 < number < len(server.programs.main.blocks):
         return None
-    params = {
-        update[0] for op in server.programs.main.blocks[number].ops if (update := update_of(op)) is not None
-    }
+    updates = map(update_of, server.programs.main.blocks[number].ops)
+    params = {update[0] for update in updates if update is not None}
     return params.pop() if len(params) == 1 else None
 
 

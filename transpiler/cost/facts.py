@@ -95,7 +95,11 @@ class TrainingFacts:
 def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
     """Read the original training program, once."""
     block = program.global_block()
-    updates = {update[0]: op for op in block.ops if (update := update_of(op)) is not None}
+    updates: dict[str, Operator] = {}
+    for op in block.ops:
+        update = update_of(op)
+        if update is not None:
+            updates[update[0]] = op
     helpers: dict[str, int] = {}
     lookups: dict[str, list[Operator]] = {}
     for op in block.ops:
@@ -107,7 +111,9 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
         _tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes)
         for name, op in updates.items()
     )
-    trained = {name for op in updates.values() for name in (op.inputs["Param"][0], *_state_names(block, op))}
+    trained = set(updates)
+    for op in updates.values():
+        trained.update(_state_names(block, op))
     other = sum(
         sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained
     )
@@ -124,6 +130,7 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
 
 def _state_names(block: Block, op: Operator) -> Iterator[str]:
     for slot, names in op.inputs.items():
+        # one learning rate serves all parameters, so it is no parameter's state
         if slot not in ("Param", "Grad", "LearningRate"):
             for name in names:
                 var = block._find_var_recursive(name)
@@ -176,10 +183,10 @@ def flops_of(op: Operator, sizes: Sizes) -> int:
 
 
 def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
-    for name in (op.inputs.get(slot) or op.outputs.get(slot) or op.inputs.get(slot + GRAD_SUFFIX) or ())[:1]:
-        var = op.block._find_var_recursive(name)
-        return () if var is None else sizes.shape(var)
-    return ()
+    # a gradient op may have the variable as an output, or only its gradient
+    names = op.inputs.get(slot) or op.outputs.get(slot) or op.inputs.get(slot + GRAD_SUFFIX)
+    var = op.block._find_var_recursive(names[0]) if names else None
+    return () if var is None else sizes.shape(var)
 
 
 def _mul(op: Operator, sizes: Sizes) -> int:
@@ -196,26 +203,32 @@ def _matmul(op: Operator, sizes: Sizes) -> int:
     y = _shape(op, "Y", sizes)
     if len(x) < 2 or len(y) < 2:
         return 2 * max(math.prod(x), math.prod(y))
-    depth, rows = (x[-2], x[-1]) if op.attrs.get("transpose_X", op.attrs.get("trans_x")) else (x[-1], x[-2])
-    columns = y[-2] if op.attrs.get("transpose_Y", op.attrs.get("trans_y")) else y[-1]
-    return 2 * max(math.prod(x[:-2]), math.prod(y[:-2])) * rows * depth * columns
+    # matmul_v2 has other names for the same attributes
+    turns_y = op.attrs.get("transpose_Y", op.attrs.get("trans_y"))
+    columns = y[-2] if turns_y else y[-1]
+    stack = max(math.prod(x[:-2]), math.prod(y[:-2]))
+    rows_and_depth = x[-2] * x[-1]
+    return 2 * stack * rows_and_depth * columns
 
 
 def _conv(op: Operator, sizes: Sizes) -> int:
     """2 x elements of the output x elements of the filter that each needs (input channels of its group x
     window).
     """
-    return 2 * math.prod(_shape(op, "Output", sizes)) * math.prod(_shape(op, "Filter", sizes)[1:])
+    places = math.prod(_shape(op, "Output", sizes))
+    return 2 * places * math.prod(_shape(op, "Filter", sizes)[1:])
 
 
 def _conv_transpose(op: Operator, sizes: Sizes) -> int:
     """2 x elements of the input x elements of the filter that each meets."""
-    return 2 * math.prod(_shape(op, "Input", sizes)) * math.prod(_shape(op, "Filter", sizes)[1:])
+    places = math.prod(_shape(op, "Input", sizes))
+    return 2 * places * math.prod(_shape(op, "Filter", sizes)[1:])
 
 
 def _recurrence(op: Operator, sizes: Sizes) -> int:
     """2 x steps x elements of the recurrent weight."""
-    return 2 * math.prod(_shape(op, "Input", sizes)[:1]) * math.prod(_shape(op, "Weight", sizes))
+    steps = math.prod(_shape(op, "Input", sizes)[:1])
+    return 2 * steps * math.prod(_shape(op, "Weight", sizes))
 
 
 _FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
@@ -242,9 +255,8 @@ def peak_activations(program: Program, sizes: Sizes) -> int:
     block = program.global_block()
     uses = [list(dict.fromkeys(_names(op))) for op in block.ops]
     last = {name: number for number, names in enumerate(uses) for name in names}
-    views = {
-        name: op.inputs["X"][0] for op in block.ops if op.type == "split_byref" for name in op.outputs["Out"]
-    }
+    cuts = [op for op in block.ops if op.type == "split_byref"]
+    views = {name: op.inputs["X"][0] for op in cuts for name in op.outputs["Out"]}
     for name, whole in views.items():
         last[whole] = max(last[whole], last[name])
     ending: dict[int, list[str]] = {}
@@ -296,5 +308,6 @@ def _held(block: Block, name: str, sizes: Sizes, rows: Mapping[str, int]) -> int
     if var is None or var.persistable:
         return 0
     if var.type == VarType.SELECTED_ROWS and var.shape and var._dtype is not None:
-        return rows.get(name, 0) * (math.prod(var.shape[1:]) * to_numpy(var._dtype).itemsize + ROW_ID_BYTES)
+        row_bytes = math.prod(var.shape[1:]) * to_numpy(var._dtype).itemsize
+        return rows.get(name, 0) * (row_bytes + ROW_ID_BYTES)
     return sizes.bytes(var)

@@ -69,7 +69,8 @@ def _of_device(program: Program, received: set[str], index: int, one_memory: boo
     new = program.clone()
     block = new.global_block()
     edits = Insertions(block)
-    gradient = next(name for op in block.ops for name in op.role_vars[1::2] if op.role & OpRole.Backward)
+    backward = [op for op in block.ops if op.role & OpRole.Backward]
+    gradient = next(name for op in backward for name in op.role_vars[1::2])
     edits.before(
         next(filter(_talks, block.ops)),
         "barrier",

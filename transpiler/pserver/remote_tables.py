@@ -35,7 +35,8 @@ def _look_up_together(
     edits = Insertions(block)
     for group in _groups(block.ops, lookups, positions):
         made_at = {name: index for index, op in enumerate(block.ops) for name in op.output_arg_names}
-        last = max((made_at.get(name, -1) for op in group for name in op.input("Ids")), default=-1)
+        ids = [name for op in group for name in op.input("Ids")]
+        last = max((made_at.get(name, -1) for name in ids), default=-1)
         attrs = dict(
             table_names=[piece.param_name for piece in pieces],
             height_sections=[piece.shape[0] for piece in pieces],
@@ -75,7 +76,8 @@ def _groups(
 def _fits(ops: list[Operator], group: list[Operator], positions: dict[int, int]) -> bool:
     ids = {name for op in group for name in op.input("Ids")}
     rows = {name for op in group for name in op.output("Out")}
-    made = max((index for index, op in enumerate(ops) if ids & set(op.output_arg_names)), default=-1)
+    makers = [index for index, op in enumerate(ops) if ids & set(op.output_arg_names)]
+    made = max(makers, default=-1)
     members = {positions[id(op)] for op in group}
     read = min(
         (index for index, op in enumerate(ops) if index not in members and rows & set(op.input_arg_names)),
@@ -91,4 +93,5 @@ def fake_tables(startup: Program, tables: Iterable[str]) -> None:
     names = [name for name in tables if name in block.vars]
     drop_ops(block, [op for op in block.ops if any(name in names for name in op.output_arg_names)])
     for name in names:
-        block.append_op("fake_init", {}, {"Out": block.vars[name]}, {"shape": list(block.vars[name].shape)})
+        table = block.vars[name]
+        block.append_op("fake_init", {}, {"Out": table}, {"shape": list(table.shape)})

@@ -24,7 +24,8 @@ def _(e: Emitter) -> None:
     if x.dtype != y.dtype or len(y.shape or ()) > len(x.shape or ()):
         raise CannotLower("Y is another kind of array")
     right = aligned(e, y, len(x.shape or ()), e.attr("axis"))
-    e.elementwise(_COMPARISONS[e.op.type], e.out("Out", e.inferred_shape("Out"), "bool"), x=x, y=right)
+    out = e.out("Out", e.inferred_shape("Out"), "bool")
+    e.elementwise(_COMPARISONS[e.op.type], out, x=x, y=right)
 
 
 _LOGIC = {"logical_and": "both(x, y)", "logical_or": "either(x, y)", "logical_xor": "differ(x, y)"}
@@ -36,7 +37,8 @@ def _(e: Emitter) -> None:
     y = e.need("Y")
     if x.dtype != np.bool_ or y.dtype != np.bool_ or x.shape != y.shape:
         raise CannotLower("no truth values of one shape")
-    e.elementwise(_LOGIC[e.op.type], e.out("Out", x.shape, "bool"), x=x, y=y)
+    out = e.out("Out", x.shape, "bool")
+    e.elementwise(_LOGIC[e.op.type], out, x=x, y=y)
 
 
 @lowering("logical_not")

@@ -24,7 +24,9 @@ def _(e: Emitter) -> None:
     if any(dim < 0 for dim in shape):
         raise CannotLower("shape")
     dtype = to_numpy(VarType(e.attr("dtype")))
-    e.fill("Out", exact(e.attr("str_value"), e.attr("value"), dtype).item(), shape, dtype)
+    # the text says numbers that a 32-bit attribute cannot hold
+    number = exact(e.attr("str_value"), e.attr("value"), dtype).item()
+    e.fill("Out", number, shape, dtype)
 
 
 @lowering("shape")
@@ -90,4 +92,5 @@ def _(e: Emitter) -> None:
         raise CannotLower("dtype")
     # the attribute is a float, and a float beside integers would make them floating point
     step = e.attr("step") if x.dtype.kind == "f" else int(e.attr("step"))
-    e.elementwise("x + step", e.out("Out", x.shape, x.dtype, inplace=True), x=x, step=step)
+    out = e.out("Out", x.shape, x.dtype, inplace=True)
+    e.elementwise("x + step", out, x=x, step=step)

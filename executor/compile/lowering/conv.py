@@ -27,71 +27,93 @@ def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
     if e.attr("data_format") not in ("NCHW", "AnyLayout") or e.op.inputs.get("ResidualData"):
         raise CannotLower("layout")
     assert x.shape is not None and w.shape is not None
-    return geometry_of(e.op.type, x.shape, w.shape, {name: e.attr(name) for name in conv_attrs(2, "NCHW")})
+    attrs = {name: e.attr(name) for name in conv_attrs(2, "NCHW")}
+    return geometry_of(e.op.type, x.shape, w.shape, attrs)
 
 
-class SharedConv:
+class _InParts:
+    """A batch that is split over a team of threads: `parts` are the rows of each."""
+
+    def __init__(self, batch: int, threads: int) -> None:
+        self.parts = pieces(batch, max(1, min(threads, batch)))
+
+    def _each(self, task: Callable[[int], None]) -> None:
+        """task(number of the part), for each part on a thread of its own."""
+        if len(self.parts) == 1:
+            task(0)
+        else:
+            team_of(len(self.parts))(task)
+
+
+class SharedConv(_InParts):
     """A convolution whose batch is split over a team of threads, each part with scratch buffers of its
     own.
     """
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int) -> None:
-        batch = geometry.x[0]
-        self.parts = pieces(batch, max(1, min(threads, batch)))
-        self.plans = [
-            conv_plan(xp, replace(geometry, x=(part.stop - part.start, *geometry.x[1:])), dtype)
-            for part in self.parts
-        ]
+        super().__init__(geometry.x[0], threads)
+        shapes = [(part.stop - part.start, *geometry.x[1:]) for part in self.parts]
+        self.plans = [conv_plan(xp, replace(geometry, x=shape), dtype) for shape in shapes]
         self.partial = [xp.empty(geometry.w, dtype) for _ in self.parts[1:]]
         self.xp = xp
 
-    def _each(self, task: Callable[[int], None]) -> None:
-        if len(self.parts) == 1:
-            task(0)
-        else:
-            team_of(len(self.parts))(task)
-
     def forward(self, x: Array, w: Array, out: Array) -> None:
         """out = x convolved with w."""
-        self._each(lambda t: self.plans[t].forward(x[self.parts[t]], w, out[self.parts[t]]))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.plans[t].forward(x[part], w, out[part])
+
+        self._each(work)
 
     def grad_input(self, d: Array, w: Array, out: Array) -> None:
         """out = the gradient of x."""
-        self._each(lambda t: self.plans[t].grad_input(d[self.parts[t]], w, out[self.parts[t]]))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.plans[t].grad_input(d[part], w, out[part])
+
+        self._each(work)
 
     def grad_filter(self, x: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of w: the parts' gradients, summed."""
         # each thread sums over its part of the batch into an array of its own, so none waits for another
         outs = [out, *self.partial]
-        self._each(lambda t: self.plans[t].grad_filter(x[self.parts[t]], d[self.parts[t]], outs[t], reuse))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.plans[t].grad_filter(x[part], d[part], outs[t], reuse)
+
+        self._each(work)
         for part in self.partial:
             self.xp.add(out, part, out=out)
 
 
-class SharedPool:
+class SharedPool(_InParts):
     """A pool whose batch is split over a team of threads."""
 
     def __init__(self, xp: Any, shape: tuple[int, ...], arguments: tuple[Any, ...], threads: int) -> None:
-        self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
-        self.plans = [PoolPlan(xp, (part.stop - part.start, *shape[1:]), *arguments) for part in self.parts]
+        super().__init__(shape[0], threads)
+        shapes = [(part.stop - part.start, *shape[1:]) for part in self.parts]
+        self.plans = [PoolPlan(xp, shape, *arguments) for shape in shapes]
 
     def forward(self, x: Array, out: Array) -> None:
         """out = the pooled x."""
-        self._each(lambda t: self.plans[t].forward(x[self.parts[t]], out[self.parts[t]]))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.plans[t].forward(x[part], out[part])
+
+        self._each(work)
 
     def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of x."""
-        self._each(
-            lambda t: self.plans[t].backward(
-                x[self.parts[t]], pooled[self.parts[t]], d[self.parts[t]], out[self.parts[t]], reuse
-            )
-        )
 
-    def _each(self, task: Callable[[int], None]) -> None:
-        if len(self.parts) == 1:
-            task(0)
-        else:
-            team_of(len(self.parts))(task)
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.plans[t].backward(x[part], pooled[part], d[part], out[part], reuse)
+
+        self._each(work)
 
 
 def _shares(e: Emitter, *values: Value) -> int:

@@ -12,7 +12,9 @@ from fluidlite.executor.plan.values import Value
 def matrix(e: Emitter, value: Value, cols: int) -> Value:
     """`value` with its first `cols` dimensions as rows and the rest as columns."""
     assert value.shape is not None
-    return e.reshape(value, (math.prod(value.shape[:cols]), math.prod(value.shape[cols:])))
+    height = math.prod(value.shape[:cols])
+    width = math.prod(value.shape[cols:])
+    return e.reshape(value, (height, width))
 
 
 def transposed(e: Emitter, value: Value) -> Value:
@@ -53,9 +55,11 @@ def _(e: Emitter) -> None:
     assert left.shape is not None and right.shape is not None
     grad = e.reshape(d, (left.shape[0], right.shape[1]))
     if e.wants("X@GRAD"):
-        e.call("dot", grad, transposed(e, right), out=matrix(e, e.out("X@GRAD", x.shape, x.dtype), rows))
+        out = e.out("X@GRAD", x.shape, x.dtype)
+        e.call("dot", grad, transposed(e, right), out=matrix(e, out, rows))
     if e.wants("Y@GRAD"):
-        e.call("dot", transposed(e, left), grad, out=matrix(e, e.out("Y@GRAD", y.shape, y.dtype), cols))
+        out = e.out("Y@GRAD", y.shape, y.dtype)
+        e.call("dot", transposed(e, left), grad, out=matrix(e, out, cols))
 
 
 def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
@@ -72,7 +76,8 @@ def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
     """out = alpha * x @ y for operands of the same batch dimensions (or none on one side)."""
     assert x.shape is not None and y.shape is not None and out.shape is not None
     # `dot` hands two matrices straight to BLAS; stacks of them are `matmul`'s
-    e.call("dot" if len(x.shape) == len(y.shape) == 2 else "matmul", x, y, out=out)
+    function = "dot" if len(x.shape) == len(y.shape) == 2 else "matmul"
+    e.call(function, x, y, out=out)
     if alpha != 1.0:
         e.call("multiply", out, e.number(alpha, out), out=out)
 
@@ -91,7 +96,8 @@ def _(e: Emitter) -> None:
     if not _same_batch(x.shape, y.shape):
         raise CannotLower("batches differ")
     _check_fit(x, y)
-    _product(e, x, y, e.out("Out", (*x.shape[:-1], y.shape[-1]), x.dtype), e.attr("alpha"))
+    out = e.out("Out", (*x.shape[:-1], y.shape[-1]), x.dtype)
+    _product(e, x, y, out, e.attr("alpha"))
 
 
 @lowering("matmul_grad")

@@ -59,7 +59,8 @@ def _(e: Emitter) -> None:
         raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
-    e.elementwise(_expression(e), out, x=x, y=aligned(e, y, len(x.shape), e.attr("axis")))
+    right = aligned(e, y, len(x.shape), e.attr("axis"))
+    e.elementwise(_expression(e), out, x=x, y=right)
 
 
 def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:

@@ -50,7 +50,8 @@ def _(e: Emitter) -> None:
     if not all(_is_like(value, values[0]) for value in values):
         raise CannotLower("inputs of different kinds")
     out = e.local("Out", like=values[0])
-    choose = Call(e.bind("chosen", Chosen(e.op)), (Item(mask), *(keep(e.builder, value) for value in values)))
+    kept = [keep(e.builder, value) for value in values]
+    choose = Call(e.bind("chosen", Chosen(e.op)), (Item(mask), *kept))
     e.assign(out, choose, holds=tuple(values))
 
 

@@ -25,7 +25,8 @@ def _rows(e: Emitter, value: Value, axis: int) -> Value:
     is_last = axis in (-1, len(value.shape) - 1)
     if not is_last or not value.shape or value.dtype != np.float32:
         raise CannotLower("not the last axis")
-    return e.reshape(value, (math.prod(value.shape[:-1]), value.shape[-1]))
+    height = math.prod(value.shape[:-1])
+    return e.reshape(value, (height, value.shape[-1]))
 
 
 def _softmax(e: Emitter, x: Value, out: Value) -> Value:
@@ -67,7 +68,8 @@ def _(e: Emitter) -> None:
     work = e.temp(y.shape, y.dtype)
     dx = e.reshape(e.out("X@GRAD", out.shape, out.dtype), y.shape)
     e.call("multiply", y, dy, out=work)
-    e.call("dot", work, e.constant(np.ones((cols, 1), y.dtype)), out=dot)
+    column = e.constant(np.ones((cols, 1), y.dtype))
+    e.call("dot", work, column, out=dot)
     e.call("subtract", dy, dot, out=dx)
     e.call("multiply", dx, y, out=dx)
 
@@ -159,7 +161,8 @@ def _(e: Emitter) -> None:
     assert flat.shape is not None and x.shape is not None
     softmax = e.out("Softmax", x.shape, x.dtype)
     out = e.reshape(softmax, flat.shape)
-    loss = e.reshape(e.out("Loss", (*x.shape[:-1], 1), x.dtype), (flat.shape[0],))
+    loss = e.out("Loss", (*x.shape[:-1], 1), x.dtype)
+    loss = e.reshape(loss, (flat.shape[0],))
     total = _softmax(e, flat, out)
     e.call("reciprocal", total, out=total)
     e.call("multiply", out, total, out=out)

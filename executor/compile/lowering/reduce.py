@@ -18,7 +18,7 @@ def sum_to(e: Emitter, value: Value, shape: tuple[int, ...], out: Value) -> None
     """
     assert value.shape is not None
     padded = (1,) * (len(value.shape) - len(shape)) + tuple(shape)
-    axes = tuple(i for i, (have, want) in enumerate(zip(value.shape, padded, strict=True)) if have != want)
+    axes = tuple(i for i, want in enumerate(padded) if value.shape[i] != want)
     sum_axes(e, value, axes, out)
 
 

@@ -109,7 +109,8 @@ def _(e: Emitter) -> None:
     assert first is not None
     axis = e.attr("axis") % len(first)
     total = sum(shape[axis] for shape in shapes if shape is not None)
-    out = e.out("Out", (*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
+    shape = (*first[:axis], total, *first[axis + 1 :])
+    out = e.out("Out", shape, parts[0].dtype)
     e.call("concatenate", tuple(parts), axis=axis, out=out)
 
 

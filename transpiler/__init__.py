@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# looked up at their first use: a program that trains alone does not load the transpiler
 _HOMES = {
     "DistributeTranspiler": "distribute_transpiler",
     "DistributeTranspilerConfig": "config",

@@ -68,10 +68,12 @@ class Collective:
         `current_endpoint`, and programs that make no gradients, are transpiled already, or have ops without a
         role.
         """
+        # the claim is checked before a program is touched: a refused call leaves both as they were
         member = self.implementation.member(RankClaim(rank, endpoints, current_endpoint))
         startup = default_startup_program() if startup_program is None else startup_program
         main = default_main_program() if main_program is None else main_program
         self.implementation.rewrite_in_place(startup, main, member, self.nrings, self.bucket_bytes)
+        # fluid's fields, kept only once the rewrite has succeeded
         self.endpoints = list(member.endpoints)
         self.current_endpoint = current_endpoint
         self.rank = member.index

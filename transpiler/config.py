@@ -50,6 +50,7 @@ class DistributeTranspilerConfig:
     bucket_bytes: int = 0
 
     def __init__(self) -> None:
+        # each of the two is checked against the other when it is set, with fluid's own messages
         self._runtime_split_send_recv = False
         self._sync_mode = True
 
@@ -131,6 +132,7 @@ class ServerRuntimeConfig:
     """Numbers of threads that a server has for each kind of request."""
 
     def __init__(self) -> None:
+        # fluid's numbers where its FLAGS_rpc_*_thread_num are not set
         self._rpc_send_thread_num = 12
         self._rpc_get_thread_num = 12
         self._rpc_prefetch_thread_num = 12

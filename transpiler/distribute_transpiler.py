@@ -55,6 +55,7 @@ class DistributeTranspiler:
     def __init__(self, config: DistributeTranspilerConfig | None = None) -> None:
         self.config = config if config is not None else DistributeTranspilerConfig()
         self.server_config = ServerRuntimeConfig()
+        # a string may be the name of a dispatcher: `place` looks it up
         method = self.config.split_method
         if (
             method is not None
@@ -118,6 +119,7 @@ class DistributeTranspiler:
         trainers = self._check_job(pservers)
         if self.config.geo_sgd_mode:
             self.sync_mode = False
+        # the trainer's programs take over the user's: what the servers are made from is kept apart
         origin = self.origin_program.clone()
         startup = self.startup_program.clone()
         placement = place(
@@ -151,6 +153,8 @@ class DistributeTranspiler:
 
     def _adopt(self, made: Programs, current_endpoint: str) -> None:
         """Put the trainer's programs into the user's."""
+        # of an earlier call: the slices may lie elsewhere now
+        self.__dict__.pop("vars_overview", None)
         main = self.origin_program
         main.take_over(made.main)
         self.startup_program.take_over(made.startup)
@@ -185,6 +189,7 @@ class DistributeTranspiler:
     ) -> None:
         """The mode "collective" with this `collective_mode`, whatever the configuration says."""
         config = self.config.copy()
+        # the caller's configuration stays as it is
         config.mode = RingMode.config_mode
         config.collective_mode = collective_mode
         mode = mode_of_config(config)
@@ -237,9 +242,10 @@ class DistributeTranspiler:
         """
         self._check_server(endpoint)
         main = pserver_program if pserver_program is not None else self.get_pserver_program(endpoint)
-        whole = (
-            startup_program if startup_program not in (None, self.startup_program) else self._origin_startup
-        )
+        whole = startup_program
+        if whole is None or whole is self.startup_program:
+            # the user's own has become the trainer's: the job's is the copy from before
+            whole = self._origin_startup
         assert whole is not None
         return make_server_startup(self.placement, endpoint, main, whole)
 

@@ -59,8 +59,8 @@ class GeoSgdTranspiler(DistributeTranspiler):
         self.trainer_id = trainer_id
         self.trainer_num = trainers
         self.sync_mode = False
-        self.__dict__.pop("vars_overview", None)
         count = self._check_job(pservers)
+        # the trainer's programs take over the user's: what the servers are made from is kept apart
         origin = self.origin_program.clone()
         startup = self.startup_program.clone()
         placement = place_for_geo(origin, startup, self.pserver_endpoints, count, self.config.copy())

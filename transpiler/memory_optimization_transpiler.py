@@ -32,6 +32,7 @@ def _say(name: str) -> None:
     warnings.warn(
         f"{name} changes nothing: the executor reuses memory by itself, whether it is called or not",
         DeprecationWarning,
+        # the line of the script that called
         stacklevel=3,
     )
 

@@ -51,6 +51,7 @@ class HashName(PSDispatcher):
         found = []
         for var in varlist:
             index = zlib.crc32(str(getattr(var, "name", var)).encode()) % len(self._eps)
+            # two parameters on one server could leave the others without work
             if len(taken) < len(self._eps):
                 while index in taken:
                     index = (index + 1) % len(self._eps)

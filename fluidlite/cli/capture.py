@@ -141,16 +141,24 @@ def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
     """Set up what `python script.py argv` would, with its output sent to stderr."""
     module = ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__)
-    saved = sys.argv, sys.path[:], sys.modules.get("__main__")
-    sys.argv, sys.path[:] = [path, *argv], [str(pathlib.Path(path).resolve().parent), *sys.path]
+    argv_before = sys.argv
+    path_before = sys.path[:]
+    main_before = sys.modules.get("__main__")
+    sys.argv = [path, *argv]
+    # Python itself puts the script's folder first, so that it finds the modules beside it
+    sys.path.insert(0, str(pathlib.Path(path).resolve().parent))
+    # dataclasses and pickle look up a class's module by its name
     sys.modules["__main__"] = module
     try:
+        # stdout is the command's own, and may be a pipe that wants one program
         with contextlib.redirect_stdout(sys.stderr):
             yield module
     finally:
-        sys.argv, sys.path[:] = saved[0], saved[1]
-        if saved[2] is not None:
-            sys.modules["__main__"] = saved[2]
+        sys.argv = argv_before
+        # in place: others may hold the list
+        sys.path[:] = path_before
+        if main_before is not None:
+            sys.modules["__main__"] = main_before
 
 
 class _ProgramCapture:
@@ -172,6 +180,7 @@ class _ProgramCapture:
         from fluidlite.parallel_executor import ParallelExecutor
         from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
 
+        # methods of the classes: the script may have the functions under any name
         doors: list[tuple[type, str, Callable[..., Any]]] = [
             (Executor, "__init__", _no_device),
             (Executor, "run", self._run),
@@ -179,6 +188,7 @@ class _ProgramCapture:
             (DistributeTranspiler, "transpile", self._transpile),
         ]
         if batches:
+            # the script trains for real until it has fed enough
             doors[:2] = [
                 (Executor, "__init__", _on_cpu(Executor.__init__)),
                 (Executor, "run", self._recording(Executor.run, batches)),
@@ -206,6 +216,7 @@ class _ProgramCapture:
             if self.found is None:
                 self.note(ran if isinstance(ran, Program) else default_main_program(), sys._getframe(1))
             if isinstance(feed, dict) and feed and isinstance(ran, Program) and _trains(ran):
+                # copies: a script may fill the same arrays again for its next batch
                 self.feeds.append({name: copy.deepcopy(value) for name, value in feed.items()})
                 if len(self.feeds) == batches:
                     raise _Reached
@@ -224,13 +235,15 @@ class _ProgramCapture:
         def transpile(
             transpiler: Any, trainer_id: int = 0, program: Program | None = None, *args: Any, **kwargs: Any
         ) -> Any:
-            startup = (
-                kwargs.get("startup_program")
-                or (args[3] if len(args) > 3 else None)
-                or default_startup_program()
-            )
+            startup = kwargs.get("startup_program")
+            if startup is None and len(args) > 3:
+                # after pservers, trainers and sync_mode
+                startup = args[3]
+            if startup is None:
+                startup = default_startup_program()
             main = program or default_main_program()
-            self.found = self.found or (lambda title, wanted: Captured(main, startup, title))
+            if self.found is None:
+                self.found = lambda title, wanted: Captured(main, startup, title)
             raise _Reached
 
         return transpile
@@ -238,6 +251,7 @@ class _ProgramCapture:
     def stop(self, ran: Program) -> Any:
         """Remember which programs there are, and leave the script."""
         if self.found is None:
+            # the script's own frame: this function and the replacement that called it stand between
             self.note(ran, sys._getframe(2))
         raise _Reached
 
@@ -247,18 +261,16 @@ class _ProgramCapture:
         startup = default_startup_program()
         names = _names(frame)
         known = self._all()
+        # chosen later: a UsageError raised here would go through the script's own `except`
         self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)
 
     def _all(self) -> list[Program]:
         """Every program made since the script began."""
+        # `isinstance` would ask each object for its `__class__`, which may run code of the script's libraries
         found = [item for item in gc.get_objects() if type(item) is Program and item.serial > self.since]
-        return sorted(
-            {
-                id(program): program
-                for program in (*found, default_main_program(), default_startup_program())
-            }.values(),
-            key=lambda program: program.serial,
-        )
+        found += [default_main_program(), default_startup_program()]
+        distinct = {id(program): program for program in found}
+        return sorted(distinct.values(), key=lambda program: program.serial)
 
     # ------------------------------------------------------------------ which program is which
     def _choose(
@@ -273,9 +285,8 @@ class _ProgramCapture:
     ) -> Captured:
         chosen = _named(wanted, names, title) if wanted else _training(ran, main, names, known, title)
         candidates = (ran, startup, *known)
-        return Captured(
-            chosen, next((one for one in candidates if _initialises(one, chosen)), startup), title
-        )
+        starts = next((one for one in candidates if _initialises(one, chosen)), startup)
+        return Captured(chosen, starts, title)
 
     def startup_of(self, main: Program, default: Program) -> Program:
         """The program that initialises the parameters of `main`."""
@@ -295,6 +306,7 @@ def _on_cpu(really: Callable[..., Any]) -> Callable[..., Any]:
 def _names(frame: Any) -> dict[str, Program]:
     """The programs that variables of the script's frames hold, the outermost frame first."""
     found: list[dict[str, Program]] = []
+    # up to where the script was started: the frames beyond are the command's
     while frame is not None and frame.f_code is not _execute.__code__:
         found.append({name: value for name, value in frame.f_locals.items() if type(value) is Program})
         frame = frame.f_back

@@ -60,6 +60,7 @@ complete -o filenames -F _fluidlite_transpile fluidlite-transpile
 
 def _about(action: argparse.Action) -> str:
     """One line on an option, without what only the long help needs."""
+    # the scripts put it between single quotes, in which shells know no escape
     return (action.help or "").replace("'", "").split(" (", 1)[0]
 
 
@@ -67,6 +68,7 @@ def _zsh() -> str:
     values = _values()
     lines = []
     for action in _actions():
+        # brackets and colons divide what zsh reads here
         about = _about(action).replace("[", "(").replace("]", ")").replace(":", " -")
         for option in action.option_strings:
             takes = ":value:_files"

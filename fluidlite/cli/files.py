@@ -28,6 +28,7 @@ def write_job(
     target = pathlib.Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
+        # inside the target, so on its file system: `os.replace` does not move files to another
         with tempfile.TemporaryDirectory(prefix=".fluidlite-", dir=target) as workplace:
             names = _write(job, roles, list(dict.fromkeys(formats)), pathlib.Path(workplace), title)
             for name in names:

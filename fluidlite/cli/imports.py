@@ -77,6 +77,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> Any:
         """A spec for the names that there are; None for others."""
+        # packages all: Python looks for `paddle.fluid` only in a module that has a `__path__`
         if fullname == "paddle" or fullname == "paddle.dataset" or fullname.startswith("paddle.dataset."):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         home = _home(fullname)
@@ -128,15 +129,14 @@ class _PaddleDatasets(ModuleType):
     """`paddle.dataset` and the data sets below it, none of which FluidLite has."""
 
     def __getattr__(self, name: str) -> Any:
+        # the import system asks for these and takes AttributeError for "there is none"
         if name.startswith("__"):
             raise AttributeError(name)
         if self.__name__ == "paddle.dataset":
             return importlib.import_module(f"paddle.dataset.{name}")
-        return (
-            _reader_maker(f"{self.__name__}.{name}")
-            if name in _READERS
-            else _refuse(f"{self.__name__}.{name}")
-        )
+        whole = f"{self.__name__}.{name}"
+        # `train()` makes a reader, so it is the reader that refuses: scripts call the maker as they begin
+        return _reader_maker(whole) if name in _READERS else _refuse(whole)
 
 
 def _reader_maker(name: str) -> Callable[..., Any]:

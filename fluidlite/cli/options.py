@@ -79,6 +79,7 @@ def parser() -> Parser:
         description="What every process of a distributed training job runs, before it runs.",
         epilog=f"modes:\n{_modes()}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # a shortened option would mean something else once another begins like it
         allow_abbrev=False,
     )
     made.add_argument("source", nargs="?", metavar="SOURCE", help=_SOURCE)
@@ -216,6 +217,7 @@ def _add_machines(group: argparse._ArgumentGroup) -> None:
 
 
 def _whole(text: str) -> int:
+    # digits of other scripts are digits too, and `int` does not read all of them ("²")
     if not text.isascii() or not text.isdigit() or int(text) >= 1 << 32:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {(1 << 32) - 1}")
     return int(text)
@@ -226,6 +228,7 @@ def _speed(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
+    # NaN fails every comparison, so it is refused as well
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
     return value
@@ -241,6 +244,7 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The options, and what stands after `--`; UsageError in one line."""
     cut = list(argv).index("--") if "--" in argv else len(argv)
     made = parser()
+    # the unknown ones are answered here, with the nearest option, instead of by argparse
     options, unknown = made.parse_known_args(list(argv[:cut]))
     if unknown:
         name = unknown[0].split("=", 1)[0]
@@ -274,7 +278,10 @@ def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
     if options.pservers is not None and options.endpoints is not None:
         raise UsageError("--pservers and --endpoints say the same: give one of them")
     given = options.endpoints or options.pservers
-    trainers = options.trainers or (2 if servers or given is None else len(given.split(",")))
+    trainers = options.trainers
+    if trainers is None:
+        # without servers the endpoints are the trainers'
+        trainers = 2 if servers or given is None else len(given.split(","))
     if given is None:
         return trainers, 2 if servers else trainers
     if options.pservers is not None and ":" not in given:

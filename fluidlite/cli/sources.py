@@ -104,6 +104,7 @@ def parse_program(data: bytes) -> Program:
         text = ""
     if head == b"{" and text:
         return parse_json(text)
+    # the first word that is no comment
     if re.match(r"(\s*#[^\n]*\n|\s)*program\b", text):
         return parse_text(text)
     return Program.parse_from_string(data)

@@ -17,6 +17,7 @@ _STEPS = ("B", "kB", "MB", "GB", "TB", "PB")
 def amount(size: float) -> str:
     """Bytes for people: `4.01 MB`."""
     step = 0
+    # from here on three digits round up to 1e+03
     while abs(size) >= 999.5 and step < len(_STEPS) - 1:
         size = size / 1000
         step = step + 1

@@ -28,6 +28,7 @@ from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["main"]
 
+# as shells report a process that SIGPIPE (13) ended
 BROKEN_PIPE = 128 + 13
 STEPS = 10  # of a proof
 

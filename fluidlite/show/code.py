@@ -22,6 +22,7 @@ from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["block_code", "block_to_code", "op_code", "program_code", "program_to_code", "variable_code"]
 
+# fluid's listing gives shape and dtype of these kinds only
 _SHAPED = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
 
 
@@ -67,7 +68,9 @@ def _attr(op: Operator, name: str) -> Any:
     kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block[{value.idx}]"
-    return f"blocks[{', '.join(str(block.idx) for block in value)}]" if kind == AttrType.BLOCKS else value
+    if kind == AttrType.BLOCKS:
+        return f"blocks[{', '.join(str(block.idx) for block in value)}]"
+    return value
 
 
 # ---------- fluid's functions

@@ -76,18 +76,22 @@ class Baseline:
         exact = set[int]()
         for key, mine in zip(_KEYS, self._keys, strict=True):
             _pair(mine, new, pairs, key, shared=key is _purpose)
-            exact = set(pairs) if key is _content else exact
+            if key is _content:
+                # the first key, and the only one that asks for everything: later pairs are changed ops
+                exact = set(pairs)
         return pairs, exact
 
     def diff(self, role: Program) -> list[Edit]:
         """See `diff`."""
-        (pairs, exact), new = self.matches(role), _ops(role)
+        pairs, exact = self.matches(role)
+        new = _ops(role)
         ordered = _increasing([pairs[index] for index in sorted(pairs)]) if exact else frozenset()
         gone = sorted(set(range(len(self.ops))) - set(pairs.values()))
         edits = list[Edit]()
         taken = 0
         for index, op in enumerate(new):
             before = pairs.get(index)
+            # only an op that kept its place says where the removed ones stood
             if before is not None and before in ordered:
                 while taken < len(gone) and gone[taken] < before:
                     edits.append(Edit("removed", gone[taken], None, self.ops[gone[taken]], None))
@@ -150,14 +154,13 @@ def _content(op: Operator) -> Hashable:
         for slot, names in sorted(part.items())
         if names
     )
-    return (
-        op.type,
-        slots,
-        tuple((name, repr(_plain(op, name))) for name in sorted(op.attrs) if name != CALLSTACK_ATTR),
-    )
+    # as text: lists have no hash, and 1, 1.0 and True would be the same
+    attrs = tuple((name, repr(_plain(op, name))) for name in sorted(op.attrs) if name != CALLSTACK_ATTR)
+    return (op.type, slots, attrs)
 
 
 def _writes(op: Operator) -> Hashable:
+    # None pairs with nothing: ops without outputs, such as barriers, would all be one
     return (op.type, tuple(sorted(op.output_arg_names))) if op.output_arg_names else None
 
 
@@ -166,6 +169,7 @@ def _reads(op: Operator) -> Hashable:
 
 
 def _purpose(op: Operator) -> Hashable:
+    # parameters stand at even places, their gradients, whose names the transpiler changes, at odd ones
     return (op.type, tuple(op.role_vars[::2])) if op.role_vars else None
 
 
@@ -177,7 +181,9 @@ def _plain(op: Operator, name: str) -> Any:
     kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block {value.idx}"
-    return [f"block {block.idx}" for block in value] if kind == AttrType.BLOCKS else value
+    if kind == AttrType.BLOCKS:
+        return [f"block {block.idx}" for block in value]
+    return value
 
 
 def _increasing(numbers: Sequence[int]) -> frozenset[int]:
@@ -203,6 +209,10 @@ def _named(names: Sequence[str]) -> str:
     return " ".join(names) or "(nothing)"
 
 
+def _attr_text(op: Operator, name: str) -> str:
+    return repr(_plain(op, name)) if name in op.attrs else "(nothing)"
+
+
 def _changes(old: Operator, new: Operator) -> Iterator[str]:
     for before, after in ((old.inputs, new.inputs), (old.outputs, new.outputs)):
         for slot in sorted({*before, *after}):
@@ -211,7 +221,8 @@ def _changes(old: Operator, new: Operator) -> Iterator[str]:
             if old_names != new_names:
                 yield f"{slot}: {_named(old_names)} -> {_named(new_names)}"
     for name in sorted({*old.attrs, *new.attrs} - {CALLSTACK_ATTR}):
-        was, now = (repr(_plain(op, name)) if name in op.attrs else "(nothing)" for op in (old, new))
+        was = _attr_text(old, name)
+        now = _attr_text(new, name)
         if was != now:
             yield f"{name}: {was} -> {now}"
 
@@ -253,12 +264,11 @@ def diff_text(edits: Sequence[Edit], colour: bool = False, context: int | None =
 def _near(edits: Sequence[Edit], context: int | None) -> set[int]:
     if context is None:
         return set(range(len(edits)))
-    return {
-        index
-        for centre, edit in enumerate(edits)
-        if edit.kind != "kept" or edit.moved
-        for index in range(max(0, centre - context), min(len(edits), centre + context + 1))
-    }
+    near = set[int]()
+    for centre, edit in enumerate(edits):
+        if edit.kind != "kept" or edit.moved:
+            near.update(range(max(0, centre - context), min(len(edits), centre + context + 1)))
+    return near
 
 
 def _lines(edit: Edit) -> Iterator[str]:
@@ -271,15 +281,16 @@ def _lines(edit: Edit) -> Iterator[str]:
 def _short(op: Operator) -> str:
     """`mul(X=img, Y=w) -> Out=y   at train.py:26`."""
     outputs = f" -> {_slots(op.outputs)}" if op.output_arg_names else ""
-    return f"{op.type}({_slots(op.inputs)}){outputs}{f'   at {op.where}' if op.where else ''}"
+    where = f"   at {op.where}" if op.where else ""
+    return f"{op.type}({_slots(op.inputs)}){outputs}{where}"
 
 
 def _slots(slots: dict[str, list[str]]) -> str:
-    return ", ".join(
-        f"{slot}={names[0] if len(names) == 1 else '[' + ', '.join(names) + ']'}"
-        for slot, names in slots.items()
-        if names
-    )
+    return ", ".join(f"{slot}={_names(names)}" for slot, names in slots.items() if names)
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
 
 
 def _painted(text: str, kind: str, colour: bool) -> str:

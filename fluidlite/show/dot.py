@@ -34,6 +34,7 @@ def program_dot(program: Program) -> str:
     ]
     for block in program.blocks:
         lines += _cluster(block)
+    # Graphviz draws arrows between nodes only: this one is cut off at the cluster of the node it goes to
     lines += [
         f"  op{block.idx}_{number} -> op{inner.idx}_0 [style=dashed, lhead=cluster_{inner.idx}];"
         for block in program.blocks
@@ -49,7 +50,8 @@ def _cluster(block: Block) -> Iterator[str]:
     style = 'color="#bbbbbb"; fontname="Helvetica";'
     yield f'  subgraph cluster_{block.idx} {{ label="block {block.idx}"; {style}'
     for index, value in enumerate(graph.values):
-        fill, ink = (_FILL["parameter"], "white") if value.is_parameter else (_FILL["value"], "black")
+        fill = _FILL["parameter" if value.is_parameter else "value"]
+        ink = "white" if value.is_parameter else "black"
         yield (
             f'    v{block.idx}_{index} [shape=box, style="rounded,filled", '
             f"label={_quoted(value_label(value))}, "
@@ -57,6 +59,7 @@ def _cluster(block: Block) -> Iterator[str]:
         )
     for number, op in enumerate(graph.ops):
         node = f"op{block.idx}_{number}"
+        # ids are numbers: names of variables may hold anything, and several versions share one
         yield f'    {node} [shape=box, label={_quoted(op.type)}, fillcolor="{_FILL[_role(op)]}"];'
         yield from (f"    v{block.idx}_{index} -> {node};" for index in graph.reads[number])
         yield from (f"    {node} -> v{block.idx}_{index};" for index in graph.writes[number])

@@ -52,6 +52,7 @@ def block_graph(block: Block) -> BlockGraph:
 
     for op in block.ops:
         read = dict.fromkeys(op.input_arg_names)
+        # what is read before any write comes from outside: it is version 0
         reads.append([latest[name] if name in latest else add(name) for name in read])
         writes.append([add(name) for name in dict.fromkeys(op.output_arg_names)])
     return BlockGraph(tuple(block.ops), tuple(values), tuple(reads), tuple(writes))

@@ -29,6 +29,7 @@ _INDEX, _ENDPOINT = "\x01", "\x02"
 _NUMBERS = ("trainer_id", "rank")
 _PROGRAMS = ("main", "startup")
 _MOST_STATIC = 400  # rows of the table for readers without scripts, who cannot fold it
+# the first that fits: an op of `_lr_schedule_guard(True)` belongs to a schedule and to the optimizer
 _CATEGORIES = (
     (OpRole.RPC | OpRole.Dist, "comm"),
     (OpRole.LRSched, "schedule"),
@@ -37,6 +38,7 @@ _CATEGORIES = (
 )
 
 
+# What the page asks of a job, said here: this room stands below the transpiler and imports none of it.
 class RoleLike(Protocol):
     """One process of a job."""
 
@@ -129,6 +131,7 @@ def job_page(job: JobLike, title: str = "job") -> str:
     pool = _Interner()
     roles = _Roles(job)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
+    # from here on only these lines: those of the transpiler's own ops say nothing to a user
     pool.lines = {
         op.where
         for program in (job.main, job.startup)
@@ -205,9 +208,7 @@ class _Interner:
             self.number("ops", self._op(op, marks, (block.idx, place))) for place, op in enumerate(block.ops)
         )
         variables = tuple(
-            self.number(
-                "vars", (self.number("names", marks.name(var.name)), _declared(variable_text(var), var.name))
-            )
+            self.number("vars", (self.number("names", marks.name(var.name)), _declared(variable_text(var))))
             for var in block.vars.values()
         )
         return block.idx, block.parent_idx, ops, variables
@@ -277,8 +278,11 @@ class _Marks:
         if name in _NUMBERS and text == self.index and (*place, name) not in self.fixed:
             return _INDEX
         if name == ROLE_VAR_ATTR:
+            # with the quote that ends the name: `.trainer_1` also begins `.trainer_10`
             return text.replace(f"{self.tail}'", f".trainer_{_INDEX}'")
-        return _ENDPOINT if name == "endpoint" and self.endpoint and text == repr(self.endpoint) else text
+        if name == "endpoint" and self.endpoint and text == repr(self.endpoint):
+            return _ENDPOINT
+        return text
 
 
 def _fixed(one: Program, other: Program) -> frozenset[tuple[int, int, str]]:
@@ -292,7 +296,7 @@ def _fixed(one: Program, other: Program) -> frozenset[tuple[int, int, str]]:
     )
 
 
-def _declared(text: str, name: str) -> str:
+def _declared(text: str) -> str:
     """The part of a declaration after the name, with `param` before it where it is one."""
     return f"{text.split(' ', 1)[0]} {text.rsplit(': ', 1)[-1]}"
 
@@ -308,7 +312,9 @@ def _shown(op: Operator, name: str) -> str:
     kind = op.attr_type(name)
     if kind == AttrType.BLOCK:
         return f"block {value.idx}"
-    return ", ".join(f"block {block.idx}" for block in value) if kind == AttrType.BLOCKS else repr(value)
+    if kind == AttrType.BLOCKS:
+        return ", ".join(f"block {block.idx}" for block in value)
+    return repr(value)
 
 
 # ------------------------------------------------------------------------------------------------ roles
@@ -334,9 +340,9 @@ class _Roles:
         shared = next(iter(sample.values()))
         found = []
         for role in self.job.roles:
-            known = sample.get(id(role)) or (
-                shared if alike and role.trains else self._numbers(pool, role, fixed)
-            )
+            known = sample.get(id(role))
+            if known is None:
+                known = shared if alike and role.trains else self._numbers(pool, role, fixed)
             found.append(
                 {
                     "name": role.name,
@@ -379,7 +385,8 @@ class _Roles:
         """Roles that share programs name the first that has them instead of repeating the matches."""
         first: dict[tuple[int, int], int] = {}
         for index, role in enumerate(roles):
-            if (source := first.setdefault((role["main"], role["startup"]), index)) != index:
+            source = first.setdefault((role["main"], role["startup"]), index)
+            if source != index:
                 role["matches"] = source
         return roles
 
@@ -393,11 +400,9 @@ def _static_table(job: JobLike) -> str:
         for part in sorted(job.slices, key=lambda part: (part.param, part.first_row))[:_MOST_STATIC]
     ]
     more = f"<p>... and {len(job.slices) - _MOST_STATIC} more.</p>" if len(job.slices) > _MOST_STATIC else ""
-    return (
-        f"<table><tr><th>parameter</th><th>rows</th><th>server</th></tr>{''.join(rows)}</table>{more}"
-        if rows
-        else ""
-    )
+    if not rows:
+        return ""
+    return f"<table><tr><th>parameter</th><th>rows</th><th>server</th></tr>{''.join(rows)}</table>{more}"
 
 
 def rows_text(first: int, shape: Sequence[int]) -> str:
@@ -411,6 +416,7 @@ def _page(title: str, data: Mapping[str, Any], static: str) -> str:
         "STYLE": _asset("page.css"),
         "SCRIPT": "\n".join(map(_asset, _SCRIPTS)),
         "STATIC": static,
+        # no name may end the element that holds the data (`</script>`)
         "DATA": json.dumps(data, separators=(",", ":"))
         .replace("<", "\\u003c")
         .replace(">", "\\u003e")

@@ -56,6 +56,7 @@ _KINDS = {name: kind for kind, name in DTYPE_NAMES.items()}
 _VALUES: dict[AttrType, tuple[type, ...]] = {
     AttrType.INT: (int,),
     AttrType.LONG: (int,),
+    # text: "nan", "inf" and "-inf", which JSON has no numbers for
     AttrType.FLOAT: (int, float, str),
     AttrType.STRING: (str,),
     AttrType.BOOLEAN: (bool,),
@@ -79,6 +80,7 @@ _LISTS = (
 
 def program_json(program: Program, indent: int | None = 1) -> str:
     """The whole program."""
+    # Python would write NaN and Infinity as words that no other reader of JSON knows
     return json.dumps(program_data(program), indent=indent, allow_nan=False) + "\n"
 
 
@@ -129,6 +131,7 @@ def _variable_data(var: Variable) -> dict[str, Any]:
 
 
 def _op_data(op: Operator) -> dict[str, Any]:
+    # without the call stack, whose innermost line `where` gives
     attrs = {
         name: {
             "type": op.attr_type(name).name.lower(),
@@ -146,7 +149,9 @@ def _op_data(op: Operator) -> dict[str, Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_value, value))
-    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -162,6 +167,7 @@ def parse(text: str | bytes) -> Program:
     program._seed = _get(data, "random_seed", int, 0)
     program.file_version = _get(data, "file_version", int, PROGRAM_VERSION)
     blocks = _get(data, "blocks", list)
+    # before they are made: a short file could ask for any number
     if not 0 < len(blocks) <= MAX_BLOCKS:
         raise FormatError(f"a program has 1 to {MAX_BLOCKS} blocks, not {len(blocks)}")
     program.make_blocks(len(blocks))
@@ -225,7 +231,6 @@ def _read_variable(block: Block, data: Any) -> None:
         for name, value in usual.items()
         if name in data or name in _FIELDS
     }
-    persistable = fields["persistable"] if "persistable" in data else parameter
     if "learning_rate" in data:
         fields["optimize_attr"] = {"learning_rate": _get(data, "learning_rate", (int, float))}
     specs = tuple(
@@ -243,7 +248,7 @@ def _read_variable(block: Block, data: Any) -> None:
         **fields,
     )
     # a parameter is declared persistable: what the file says is put in afterwards
-    var._persistable = persistable
+    var._persistable = fields["persistable"]
     if data.get("dtype") is None and not parameter:
         var._dtype = None
 

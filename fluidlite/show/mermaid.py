@@ -16,6 +16,7 @@ def program_mermaid(program: Program) -> str:
     lines = ["flowchart TD"]
     for block in program.blocks:
         lines += _subgraph(block)
+    # unlike in Graphviz, an arrow may go to a whole subgraph
     lines += [
         f"  op{block.idx}_{number} -.-> block{inner.idx}"
         for block in program.blocks

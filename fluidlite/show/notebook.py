@@ -18,8 +18,8 @@ _COLOURS = (
     (OpRole.RPC | OpRole.Dist, "#bd3f6c"),
     (OpRole.Optimize | OpRole.LRSched, "#3f9150"),
     (OpRole.Backward, "#c77b30"),
-    (~OpRole.Forward, "#4a78b8"),
 )
+_FORWARD = "#4a78b8"
 _MOST = 2000
 
 
@@ -50,7 +50,8 @@ def _block(block: Block) -> str:
 
 
 def _row(number: int, op: Operator) -> str:
-    colour = next((colour for flags, colour in _COLOURS if op.role & flags), "#4a78b8")
+    # the first that fits: an op may have several roles
+    colour = next((colour for flags, colour in _COLOURS if op.role & flags), _FORWARD)
     type_cell = f'<td style="{_MONO};border-left:3px solid {colour}"><b>{html.escape(op.type)}</b></td>'
     slots = "".join(
         f'<td style="{_MONO}">{html.escape(", ".join(names))}</td>'

@@ -288,6 +288,15 @@ def test_what_old_programs_read_off() -> None:
     assert made.param_name_to_grad_name["w"] == "w@GRAD"
 
 
+def test_a_second_call_takes_the_place_of_the_first() -> None:
+    made = transpiled(*programs())
+    assert made.vars_overview.get_distributed_vars_by_ep(SECOND)
+    main, startup = programs()
+    made.transpile(0, main, FIRST, 2, True, startup)
+    assert not made.vars_overview.get_distributed_vars_by_ep(SECOND)
+    assert main._parameters_on_pservers is made.vars_overview
+
+
 def test_a_table_on_the_servers_only() -> None:
     def net() -> Any:
         rows = fluid.layers.embedding(

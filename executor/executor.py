@@ -280,11 +280,9 @@ class Executor:
         else:
             found.clear()
             block = program.global_block()
-            ops = (
-                block.ops
-                if prune_to is None
-                else pruned(block.ops, signature.fetches, prune_to, signature.names)
-            )
+            ops = block.ops
+            if prune_to is not None:
+                ops = pruned(ops, signature.fetches, prune_to, signature.names)
             plan = compile_plan(
                 block,
                 ops,

@@ -20,7 +20,9 @@ def _(e: Emitter) -> None:
     # the output's shape has to be known now: it may be given by a tensor that is itself a constant
     if given is not None and given.constant is None:
         raise CannotLower("a shape that is computed")
-    shape = tuple(e.attr("shape")) if given is None else tuple(int(dim) for dim in given.constant)
+    shape = tuple(e.attr("shape"))
+    if given is not None:
+        shape = tuple(int(dim) for dim in given.constant)
     if any(dim < 0 for dim in shape):
         raise CannotLower("shape")
     dtype = to_numpy(VarType(e.attr("dtype")))
@@ -31,7 +33,8 @@ def _(e: Emitter) -> None:
 
 @lowering("shape")
 def _(e: Emitter) -> None:
-    e.alias("Out", e.constant(np.array(e.need("Input").shape, np.int32)))
+    shape = np.array(e.need("Input").shape, np.int32)
+    e.alias("Out", e.constant(shape))
 
 
 @lowering("fill_zeros_like")
@@ -81,8 +84,9 @@ def _(e: Emitter) -> None:
     if len(parts) > 20:
         raise CannotLower("a sum of more than 20 arrays")
     names = [f"x{index}" for index in range(len(parts))]
-    out = e.out("Out", parts[0].shape, parts[0].dtype, inplace=True)
-    e.elementwise(" + ".join(names), out, **dict(zip(names, parts, strict=True)))
+    out = e.out("Out", first.shape, first.dtype, inplace=True)
+    operands = dict(zip(names, parts, strict=True))
+    e.elementwise(" + ".join(names), out, **operands)
 
 
 @lowering("increment")

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,12 +163,14 @@ class Pointwise(ConvPlan):
             return
         # strides leave out elements, which have no gradient
         out[...] = 0
-        out[self._picked] = self.xp.matmul(matrix, d).reshape(*out.shape[:2], *self.geometry.spatial)
+        products = self.xp.matmul(matrix, d)
+        out[self._picked] = products.reshape(*out.shape[:2], *self.geometry.spatial)
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
         # one product an image, summed afterwards: a single product would need both operands turned around in
         # memory
-        products = self.xp.matmul(dout.reshape(*dout.shape[:2], -1), self._columns(x).swapaxes(1, 2))
+        d = dout.reshape(*dout.shape[:2], -1)
+        products = self.xp.matmul(d, self._columns(x).swapaxes(1, 2))
         self.xp.sum(products, axis=0, out=out.reshape(out.shape[:2]))
 
 
@@ -188,7 +190,8 @@ class Depthwise(ConvPlan):
     def _factors(self, w: Array) -> Array:
         """The filters as (*kernel, C, O / C, 1, ...)."""
         dims = len(self.geometry.kernel)
-        factors = self.xp.moveaxis(w.reshape(*self._out[1:3], *self.geometry.kernel), (0, 1), (-2, -1))
+        filters = w.reshape(*self._out[1:3], *self.geometry.kernel)
+        factors = self.xp.moveaxis(filters, (0, 1), (-2, -1))
         return factors.reshape(*factors.shape, *(1,) * dims)
 
     def _windows(self, padded: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
@@ -258,7 +261,7 @@ class Unfolded(ConvPlan):
         """(n, groups, C / groups * kernel, places)"""
         out = self.xp.empty((len(padded), *self._window_shape), self.dtype)
         for position, window in self.geometry.positions():
-            out[(slice(None), slice(None), *position)] = padded[(slice(None), slice(None), *window)]
+            out[_beyond_channels(position)] = padded[_beyond_channels(window)]
         return out.reshape(len(padded), *self._columns_shape)
 
     def forward(self, x: Array, w: Array, out: Array) -> None:
@@ -275,7 +278,7 @@ class Unfolded(ConvPlan):
             windows = self.xp.matmul(filters, rows[part]).reshape(-1, *self._window_shape)
             padded = self.xp.zeros((len(windows), self.geometry.x[1], *self.geometry.padded), self.dtype)
             for position, window in self.geometry.positions():
-                padded[(slice(None), slice(None), *window)] += windows[(slice(None), slice(None), *position)]
+                padded[_beyond_channels(window)] += windows[_beyond_channels(position)]
             out[part] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
@@ -284,7 +287,13 @@ class Unfolded(ConvPlan):
         result = out.reshape(self._filter_shape)
         result[...] = 0
         for part in self._parts:
-            result += self.xp.matmul(rows[part], self._columns(padded[part]).swapaxes(2, 3)).sum(axis=0)
+            columns = self._columns(padded[part])
+            result += self.xp.matmul(rows[part], columns.swapaxes(2, 3)).sum(axis=0)
+
+
+def _beyond_channels(where: Sequence[Any]) -> tuple[Any, ...]:
+    """An index of all images and channels at a place in the dimensions beyond."""
+    return (slice(None), slice(None), *where)
 
 
 class WidthUnfolded(ConvPlan):
@@ -299,7 +308,9 @@ class WidthUnfolded(ConvPlan):
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
         super().__init__(xp, geometry, dtype)
         n, c, height, width = geometry.x
-        (kh, kw), (sh, sw), (oh, ow) = geometry.kernel, geometry.strides, geometry.spatial
+        kh, kw = geometry.kernel
+        sh, sw = geometry.strides
+        oh, ow = geometry.spatial
         (top, _), (left, _) = geometry.pads
         tall, wide = geometry.padded
         self._turned = np.zeros((height, n, wide, c), dtype)  # x as (H, N, W, C), zeros left and right
@@ -308,8 +319,10 @@ class WidthUnfolded(ConvPlan):
         self._unfolded_x = unfolded[:, :, top : top + height]
         item = unfolded.itemsize
         depth = kw * c
-        s = self._turned.strides
-        self._windows = as_strided(self._turned, (n, ow, height, depth), (s[1], sw * s[2], s[0], item))
+        per_row, per_image, per_column, _ = self._turned.strides
+        self._windows = as_strided(
+            self._turned, (n, ow, height, depth), (per_image, sw * per_column, per_row, item)
+        )
         # output rows overlap in U where the kernel is taller than the stride: read only, never written
         self._rows = as_strided(
             unfolded, (oh, n * ow, kh * depth), (sh * depth * item, tall * depth * item, item)
@@ -330,7 +343,8 @@ class WidthUnfolded(ConvPlan):
         self._unfold(x)
         self._holds_x = True
         # the filters in the order in which U lays a window out: row, column, channel
-        np.matmul(self._rows, w.transpose(2, 3, 1, 0).reshape(-1, len(w)), out=self._product)
+        filters = w.transpose(2, 3, 1, 0).reshape(-1, len(w))
+        np.matmul(self._rows, filters, out=self._product)
         np.copyto(out, self._as_image())
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
@@ -342,7 +356,8 @@ class WidthUnfolded(ConvPlan):
         np.copyto(self._as_image(), dout)
         np.matmul(self._rows.transpose(0, 2, 1), self._product, out=self._per_row)
         o, c, kh, kw = self.geometry.w
-        np.copyto(out, np.add.reduce(self._per_row, axis=0).reshape(kh, kw, c, o).transpose(3, 2, 0, 1))
+        total = np.add.reduce(self._per_row, axis=0)
+        np.copyto(out, total.reshape(kh, kw, c, o).transpose(3, 2, 0, 1))
 
     @functools.cached_property
     def _per_row(self) -> Array:
@@ -361,13 +376,13 @@ class WidthUnfolded(ConvPlan):
             return Unfolded(self.xp, g, self.dtype)
         if math.prod(g.x[2:]) >= 2 * math.prod(g.spatial):
             return None
-        return WidthUnfolded(
-            self.xp, Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1)), self.dtype
-        )
+        turned = Geometry(g.out, (g.w[1], g.w[0], *g.kernel), (1, 1), pads, (1, 1))
+        return WidthUnfolded(self.xp, turned, self.dtype)
 
     def grad_input(self, dout: Array, w: Array, out: Array) -> None:
         if isinstance(self._back, WidthUnfolded):
-            self._back.forward(dout, w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3), out)
+            flipped = w[:, :, ::-1, ::-1]
+            self._back.forward(dout, flipped.transpose(1, 0, 2, 3), out)
         elif self._back is not None:
             self._back.grad_input(dout, w, out)
         else:
@@ -375,9 +390,13 @@ class WidthUnfolded(ConvPlan):
 
     def _fold(self, dout: Array, w: Array, out: Array) -> None:
         """The gradient of x from the gradient of U; stride 1 only."""
-        (_, kw), (_, ow), (height, width) = self.geometry.kernel, self.geometry.spatial, self.geometry.x[2:]
+        kw = self.geometry.kernel[1]
+        ow = self.geometry.spatial[1]
+        height, width = self.geometry.x[2:]
         (top, _), (left, _) = self.geometry.pads
-        columns = self._column_gradient(dout, w)[:, :, top : top + height].transpose(3, 2, 0, 1, 4)
+        inside = self._column_gradient(dout, w)[:, :, top : top + height]
+        # (kw, height, n, ow, C): one slab for each column of the window, laid out as `turned` is
+        columns = inside.transpose(3, 2, 0, 1, 4)
         turned = self._turned_gradient
         # the first column is written, not added: so only what it does not reach has to be cleared
         turned[:, :, ow:] = 0
@@ -395,18 +414,19 @@ class WidthUnfolded(ConvPlan):
         filters = w.transpose(2, 3, 1, 0).reshape(-1, len(w)).T
         columns, product = self._folded
         n, c = self.geometry.x[:2]
+        kw = self.geometry.kernel[1]
         high = filters.shape[1]
-        step = self.geometry.kernel[1] * c
+        step = kw * c
         np.matmul(self._product[0], filters, out=columns[:, :high])
         for row in range(1, len(self._product)):
             begin = row * step
             new = row * step + high - step
             np.dot(self._product[row], filters, out=product)
-            np.add(columns[:, begin:new], product[:, : high - step], out=columns[:, begin:new])
+            # the rows that the windows before reached are added to; the one below them is new
+            reached = columns[:, begin:new]
+            np.add(reached, product[:, : high - step], out=reached)
             columns[:, new : new + step] = product[:, high - step :]
-        return columns.reshape(
-            n, self.geometry.spatial[1], self.geometry.padded[0], self.geometry.kernel[1], c
-        )
+        return columns.reshape(n, self.geometry.spatial[1], self.geometry.padded[0], kw, c)
 
     @functools.cached_property
     def _folded(self) -> tuple[Array, Array]:

@@ -45,7 +45,8 @@ class Windows:
     @classmethod
     def regular(cls, size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> Windows:
         """Windows of `kernel` elements every `stride`."""
-        begins = [i * stride - pad[0] for i in range(out_size(size, kernel, stride, pad, ceil_mode))]
+        count = out_size(size, kernel, stride, pad, ceil_mode)
+        begins = [i * stride - pad[0] for i in range(count)]
         ends = tuple(max(min(start + kernel, size), 0) for start in begins)
         starts = tuple(min(max(start, 0), end) for start, end in zip(begins, ends, strict=True))
         return cls(size, starts, ends, kernel, stride, pad[0])
@@ -72,8 +73,11 @@ class Windows:
         """For each position in the window, all windows for which it lies inside."""
         for offset in range(self.kernel):
             shift = offset - self.before
+            # the first window for which the position is not in the padding before, and the last for which
+            # it is not beyond the end
             first = max(0, -(shift // self.stride))
-            count = min((self.size - 1 - shift) // self.stride, len(self.starts) - 1) - first + 1
+            last = min((self.size - 1 - shift) // self.stride, len(self.starts) - 1)
+            count = last - first + 1
             if count > 0:
                 begin = first * self.stride + shift
                 yield (
@@ -132,7 +136,7 @@ class PoolPlan:
         counts = [len(w.starts) for w in windows]
         # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before
         # columns
-        self.shapes = [(*shape[: 2 + i], *counts[i:]) for i in range(len(windows) + 1)][::-1]
+        self.shapes = [(*shape[: 2 + i], *counts[i:]) for i in reversed(range(len(windows) + 1))]
         self.shapes[0] = tuple(shape)
         self.out_shape = self.shapes[-1]
         # windows of different sizes have no kernel size to divide by
@@ -202,7 +206,8 @@ class PoolPlan:
             self._rows(x)
         self._holds_x = False
         values = [x, *self._partial, pooled]
-        gradients = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1]), dout]
+        between = [self.xp.empty(shape, self.dtype) for shape in self.shapes[1:-1]]
+        gradients = [out, *between, dout]
         for level, (axis, windows) in reversed(list(enumerate(self._passes()))):
             source, largest = values[level : level + 2]
             target, incoming = gradients[level : level + 2]
@@ -216,8 +221,9 @@ class PoolPlan:
 
     def _spread(self, d: Array, out: Array) -> None:
         """The gradient of a sum: every element gets the gradients of its windows."""
-        targets = [out, *(self.xp.empty(s, self.dtype) for s in self.shapes[1:-1])]
-        for target, (axis, windows) in reversed(list(zip(targets, self._passes(), strict=True))):
+        between = [self.xp.empty(shape, self.dtype) for shape in self.shapes[1:-1]]
+        passes = list(zip([out, *between], self._passes(), strict=True))
+        for target, (axis, windows) in reversed(passes):
             # disjoint windows write every element once, and nothing is added to what lay there
             if not windows.disjoint:
                 target[...] = 0
@@ -256,7 +262,8 @@ class PoolPlan:
         for elements, places in windows.steps:
             left = _at(rest, axis, places)
             part = _at(out, axis, elements)
-            taken = xp.where(_at(source, axis, elements) == _at(largest, axis, places), left, 0)
+            is_largest = _at(source, axis, elements) == _at(largest, axis, places)
+            taken = xp.where(is_largest, left, 0)
             xp.add(part, taken, out=part)
             xp.subtract(left, taken, out=left)
 

@@ -37,10 +37,9 @@ class RowSampler:
         self, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
     ) -> None:
         kept = weights != 0
-        owners, rows, weights = owners[kept], rows[kept], weights[kept]
         starts = xp.zeros(sums + 1, "int64")
-        starts[1:] = xp.cumsum(xp.bincount(owners, minlength=sums))
-        self.matrix = _csr_matrix(xp)((weights, rows, starts), shape=(sums, table_rows))
+        starts[1:] = xp.cumsum(xp.bincount(owners[kept], minlength=sums))
+        self.matrix = _csr_matrix(xp)((weights[kept], rows[kept], starts), shape=(sums, table_rows))
 
     def read(self, table: Array) -> Array:
         """(sums, C) from a table (rows, C)."""
@@ -66,19 +65,24 @@ def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_cou
     Sum (r, p, q) is that over y and x of down[r, p, y] * across[r, q, x] * image[images[r, p, q], y, x];
     `images` is (R, P, Q), or broadcasts to that.
     """
-    (regions, high, height), (wide, width) = down.shape, across.shape[1:]
-    (y_bins, ys), (x_bins, xs) = (xp.nonzero(part.reshape(-1, part.shape[2])) for part in (down, across))
+    regions, high, height = down.shape
+    wide, width = across.shape[1:]
+    by_row = down.reshape(-1, height)
+    by_column = across.reshape(-1, width)
+    # most weights are 0: a bin reads a few rows and columns of the image
+    y_bins, ys = xp.nonzero(by_row)
+    x_bins, xs = xp.nonzero(by_column)
     y_counts = xp.bincount(y_bins, minlength=regions * high)
     x_counts = xp.bincount(x_bins, minlength=regions * wide)
-    counts = (y_counts.reshape(regions, high, 1) * x_counts.reshape(regions, 1, wide)).reshape(-1)
-    owners, within = entries_of(xp, counts)
+    counts = y_counts.reshape(regions, high, 1) * x_counts.reshape(regions, 1, wide)
+    owners, within = entries_of(xp, counts.reshape(-1))
     # entry k of a bin is the pair (k // columns, k % columns) of its nonzero weights down and across
     y_owners = owners // wide
     x_owners = owners // (high * wide) * wide + owners % wide
     columns = x_counts[x_owners]
     y = (xp.cumsum(y_counts) - y_counts)[y_owners] + within // columns
     x = (xp.cumsum(x_counts) - x_counts)[x_owners] + within % columns
-    weights = down.reshape(-1, height)[y_bins, ys][y] * across.reshape(-1, width)[x_bins, xs][x]
+    weights = by_row[y_bins, ys][y] * by_column[x_bins, xs][x]
     read = xp.broadcast_to(images, (regions, high, wide)).reshape(-1)[owners]
     rows = (read * height + ys[y]) * width + xs[x]
     return RowSampler(xp, owners, rows, weights, counts.size, image_count * height * width)
@@ -98,15 +102,18 @@ def bilinear_corners(xp: Any, y: Array, x: Array, height: int, width: int) -> An
 
     Corners outside the image have the weight 0, and stand at the image's border.
     """
-    top, left = xp.floor(y), xp.floor(x)
-    below, right = y - top, x - left
+    top = xp.floor(y)
+    left = xp.floor(x)
+    below = y - top
+    right = x - left
     ones = xp.ones_like(y)
     rows = xp.stack([top, top, top + 1, top + 1], axis=-1)
     columns = xp.stack([left, left + 1, left, left + 1], axis=-1)
     down = xp.stack([1 - below, 1 - below, below, below], axis=-1)
     across = xp.stack([1 - right, right, 1 - right, right], axis=-1)
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    rows, columns = xp.clip(rows, 0, height - 1), xp.clip(columns, 0, width - 1)
+    rows = xp.clip(rows, 0, height - 1)
+    columns = xp.clip(columns, 0, width - 1)
     places = (rows * width + columns).astype("int64")
     by_y = xp.stack([-ones, -ones, ones, ones], axis=-1) * across * inside
     by_x = xp.stack([-ones, ones, -ones, ones], axis=-1) * down * inside

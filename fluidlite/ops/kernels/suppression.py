@@ -13,7 +13,8 @@ __all__ = ["kept_boxes"]
 
 def _overlaps_of(boxes: Array, sizes: Array, chosen: int, one: Any) -> Any:
     """Intersection over union of box `chosen` with those behind it; boxes that do not touch have none."""
-    box, rest = boxes[:, chosen, None], boxes[:, chosen + 1 :]
+    box = boxes[:, chosen, None]
+    rest = boxes[:, chosen + 1 :]
     wide = np.minimum(box[2], rest[2]) - np.maximum(box[0], rest[0])
     high = np.minimum(box[3], rest[3]) - np.maximum(box[1], rest[1])
     both = np.where((wide >= 0) & (high >= 0), (wide + one) * (high + one), one * 0)
@@ -29,10 +30,13 @@ def kept_boxes(
     A kept box makes a threshold above 0.5 smaller by the factor `eta`. With `most` not negative no more than
     that are kept. Work grows with the boxes times those kept.
     """
+    # a coordinate of all boxes lies together: each kept box reads them all
     columns = np.ascontiguousarray(boxes.T)
+    # boxes in pixels reach to their last pixel, so they are one wider than the difference
     one = boxes.dtype.type(not normalized)
     limit = boxes.dtype.type(threshold)
-    wide, high = columns[2] - columns[0], columns[3] - columns[1]
+    wide = columns[2] - columns[0]
+    high = columns[3] - columns[1]
     sizes = np.where((wide < 0) | (high < 0), one * 0, (wide + one) * (high + one))
     worst = np.full(len(boxes), -1, boxes.dtype)  # the largest overlap with a kept box
     kept: list[int] = []

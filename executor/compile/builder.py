@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
+from fluidlite.executor.compile.dynamic_shapes import data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
@@ -304,28 +305,27 @@ class PlanBuilder:
 
     def value(self, op: Operator, slot: str, name: str) -> Value:
         """The newest value of a variable; the error for one that nothing has written."""
-        found = self.newest(name)
+        found = self._newest_or_held(name)
         if found is not None:
-            return found
-        held = self.held(name)
-        if held is not None:
-            # kept in the level, so that ops which read the same version get the same value (rules remember by
-            # value)
-            found = self.level.env[name] = self.param(name, held)
             return found
         if self._holds_other(name) or _optional(op, name):
             # rules know arrays alone: lists, rows, and what is absent are for the portable kernel
             raise CannotLower(name)
         raise missing(op, slot, name, self.block)
 
+    def _newest_or_held(self, name: str) -> Value | None:
+        """The newest value of a variable, or else the array that the scope holds."""
+        found = self.newest(name)
+        held = self.held(name) if found is None else None
+        if held is not None:
+            # kept in the level: ops that read the same version get the same value, by which rules remember
+            found = self.level.env[name] = self.param(name, held)
+        return found
+
     def argument(self, op: Operator, name: str) -> Value | None:
         """The newest value of a variable of any kind; None for one that the op can do without."""
-        found = self.newest(name)
+        found = self._newest_or_held(name)
         if found is not None:
-            return found
-        held = self.held(name)
-        if held is not None:
-            found = self.level.env[name] = self.param(name, held)
             return found
         if self._holds_other(name):
             return self._loaded(op, name)
@@ -547,7 +547,7 @@ class PlanBuilder:
         var = self.block._find_var_recursive(name)
         # the shape rule of a list or of rows describes the dense array that they stand for
         is_dense = var is None or var.type == VarType.LOD_TENSOR
-        is_known = spec is not None and spec.static and is_dense and not _data_dependent(op)
+        is_known = spec is not None and spec.static and is_dense and not data_dependent(op)
         has_lod = (
             any(item.has_lod for item in arguments.values())
             or KernelCall.may_make_lod(op)
@@ -572,37 +572,3 @@ def _optional(op: Operator, name: str) -> bool:
         return True
     slots = [slot for slot, names in op.inputs.items() if name in names]
     return all(slot not in definition.inputs or definition.inputs[slot].optional for slot in slots)
-
-
-# slots whose numbers decide about the shape of what comes out
-_SIZES = (
-    "AxesTensor",
-    "AxesTensorList",
-    "AxisTensor",
-    "EndsTensor",
-    "EndsTensorList",
-    "ExpandTimes",
-    "K",
-    "MaxLenTensor",
-    "OutSize",
-    "OutputShape",
-    "Paddings",
-    "SectionsTensorList",
-    "Shape",
-    "ShapeTensor",
-    "ShapeTensorList",
-    "SizeTensor",
-    "StartsTensor",
-    "StartsTensorList",
-    "StridesTensor",
-    "StridesTensorList",
-    "depth_tensor",
-    "expand_times_tensor",
-)
-
-
-def _data_dependent(op: Operator) -> bool:
-    """True if an op's outputs may have another shape than its rule says, because they depend on the data."""
-    if op.definition is not None and op.definition.dynamic:
-        return True
-    return any(op.inputs.get(slot) for slot in _SIZES)

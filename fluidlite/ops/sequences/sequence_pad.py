@@ -104,6 +104,7 @@ sequence_mask = Op(
     "sequence_mask",
     "X MaxLenTensor? -> Y",
     attrs={"maxlen": -1, "out_dtype": required(AttrType.INT)},
+    lod=None,
     dynamic=True,
 )
 

@@ -82,13 +82,20 @@ def sliced_shape(
     return tuple(kept) if kept or not decrease else (1,)
 
 
-def _whole_ends(
-    axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], decrease: Sequence[int]
-) -> list[int]:
-    """`ends`, where one number was taken by a tensor that holds -1: what lies from -1 to 0 is the last."""
-    return [
+def _limits(
+    starts: tuple[Any, list[Any], list[int]],
+    ends: tuple[Any, list[Any], list[int]],
+    axes: Sequence[int],
+    decrease: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """Starts and ends, from a tensor, a list of tensors, or the attribute.
+
+    Where one number was taken by a tensor that holds -1, what lies from -1 to 0 is the last.
+    """
+    first, last = given_ints(*starts), given_ints(*ends)
+    return first, [
         2**31 - 1 if axis in decrease and (start, end) == (-1, 0) else end
-        for axis, start, end in zip(axes, starts, ends, strict=True)
+        for axis, start, end in zip(axes, first, last, strict=True)
     ]
 
 
@@ -130,11 +137,8 @@ def _(
     ends: list[int],
     decrease_axis: list[int],
 ) -> Any:
-    starts, ends = (
-        given_ints(StartsTensor, StartsTensorList, starts),
-        given_ints(EndsTensor, EndsTensorList, ends),
-    )
-    ends = _whole_ends(axes, starts, ends, decrease_axis)
+    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
+    starts, ends = _limits(*given, axes, decrease_axis)
     if isinstance(Input, LoDTensorArray):
         part = Input[bound(len(Input), starts[0], ends[0])]
         return WithLod(part[0].array, part[0]._lod) if decrease_axis else LoDTensorArray(part)
@@ -169,11 +173,8 @@ def _(
     ends: list[int],
     decrease_axis: list[int],
 ) -> Any:
-    starts, ends = (
-        given_ints(StartsTensor, StartsTensorList, starts),
-        given_ints(EndsTensor, EndsTensorList, ends),
-    )
-    ends = _whole_ends(axes, starts, ends, decrease_axis)
+    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
+    starts, ends = _limits(*given, axes, decrease_axis)
     if isinstance(Input, LoDTensorArray):
         return _array_gradient(xp, Input, bound(len(Input), starts[0], ends[0]), dOut)
     return _spread(xp, Input, ranges(Input.shape, axes, starts, ends), dOut)

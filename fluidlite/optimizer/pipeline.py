@@ -111,8 +111,7 @@ class Section:
                 var = source._find_var_recursive(name)
                 if var is not None and name not in block.vars:
                     block.vars[name] = copy_variable(var, block)
-            block.ops.append(copy_operator(op, block))
-        program.bump_version()
+            block.adopt(len(block.ops), copy_operator(op, block))
         return {"program": program, "input_set": self.reads, "output_set": self.gives}
 
 

@@ -21,11 +21,11 @@ INTERMEDIATE = _slots(
     "linear_chain_crf.Alpha linear_chain_crf.EmissionExps linear_chain_crf.TransitionExps "
     "margin_rank_loss.Activated modified_huber_loss.IntermediateVal nce.SampleLabels nce.SampleLogits "
     "norm.Norm pyramid_hash.X_Temp_Out roi_perspective_transform.Out2InIdx "
-    "roi_perspective_transform.Out2InWeights roi_pool.Argmax "
-    "sample_logits.LabelsDim sample_logits.LogitsDim sample_logits.Probabilities "
-    "sample_logits.SampledLogits sample_logits.Samples sequence_topk_avg_pooling.pos "
-    "smooth_l1_loss.Diff softmax_with_cross_entropy.Softmax squared_l2_distance.sub_result "
-    "warpctc.WarpCTCGrad yolov3_loss.GTMatchMask yolov3_loss.ObjectnessMask "
+    "roi_perspective_transform.Out2InWeights roi_pool.Argmax sample_logits.LabelsDim "
+    "sample_logits.LogitsDim sample_logits.Probabilities sample_logits.SampledLogits "
+    "sample_logits.Samples sequence_topk_avg_pooling.pos smooth_l1_loss.Diff "
+    "softmax_with_cross_entropy.Softmax squared_l2_distance.sub_result warpctc.WarpCTCGrad "
+    "yolov3_loss.GTMatchMask yolov3_loss.ObjectnessMask "
 )
 
 # outputs that may be absent here, and are not marked so

@@ -1,4 +1,4 @@
-"""What the functions of the 2.x door assume where they are not told: the dtype of new tensors."""
+"""Defaults of the 2.x door: the dtype of tensors that are made without saying one."""
 
 from __future__ import annotations
 

@@ -125,9 +125,9 @@ def _read_slice(cut: _Cut, axis: int, item: slice) -> None:
     if item.start is None and item.stop is None and not isinstance(step, Variable) and step == 1:
         return
     backwards = not isinstance(step, Variable) and step < 0
-    start = item.start if item.start is not None else (END if backwards else 0)
-    end = item.stop if item.stop is not None else (-1 if backwards else END)
-    cut.add(axis, start, end, step)
+    first, last = (END, -1) if backwards else (0, END)
+    start = first if item.start is None else item.start
+    cut.add(axis, start, last if item.stop is None else item.stop, step)
 
 
 def _read_number(var: Variable, cut: _Cut, axis: int, item: Any) -> None:

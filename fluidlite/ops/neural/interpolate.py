@@ -174,69 +174,6 @@ def _axes_and_taps(
     ]
 
 
-def _places_v1(
-    spatial: Sequence[int],
-    OutSize: Array | None,
-    SizeTensor: Sequence[Array],
-    Scale: Array | None,
-    attrs: Mapping[str, Any],
-) -> tuple[list[int], list[float]]:
-    """The size that comes out; the scales by which fluid's ops find elements follow from the sizes."""
-    return _out_places(spatial, OutSize, SizeTensor, Scale, attrs), [0.0] * len(spatial)
-
-
-def _declare(
-    type: str,
-    dims: int,
-    method: str,
-    attributes: Mapping[str, Any] = _ATTRS,
-    rule: Callable[[str, int], Callable[..., Spec]] = _shape_rule,
-    sizes: Callable[..., tuple[list[int], list[float]]] = _places_v1,
-) -> None:
-    op = Op(type, _SLOTS, attrs=attributes)
-
-    op.shape(rule(type, dims))
-
-    @op.kernel
-    @with_attrs(_ATTRS)
-    def _(
-        xp: Any,
-        X: Array,
-        OutSize: Array | None,
-        SizeTensor: list[Array],
-        Scale: Array | None,
-        attrs: dict[str, Any],
-    ) -> Array:
-        x = channels_first(xp, X, attrs["data_layout"])
-        out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        for axis, found in _axes_and_taps(method, x, out, scales, attrs):
-            x = _resample(xp, x, axis, found)
-        return channels_last(xp, x, attrs["data_layout"])
-
-    @op.grad("X")
-    @with_attrs(_ATTRS)
-    def _(
-        xp: Any,
-        X: Array,
-        OutSize: Array | None,
-        SizeTensor: list[Array],
-        Scale: Array | None,
-        dOut: Array,
-        attrs: dict[str, Any],
-    ) -> Array:
-        x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
-        _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        for axis, found in _axes_and_taps(method, x, d.shape[2:], scales, attrs):
-            d = _resample_gradient(xp, d, axis, x.shape[axis], found)
-        return channels_last(xp, d, attrs["data_layout"])
-
-
-_declare("nearest_interp", 2, "nearest")
-_declare("bilinear_interp", 2, "linear")
-_declare("trilinear_interp", 3, "linear")
-_declare("bicubic_interp", 2, "bicubic")
-
-
 # ------------------------------------------------------------------ as 2.x has it: a scale a dimension
 _ATTRS_V2 = {**_ATTRS, "out_d": -1, "out_h": -1, "out_w": -1, "scale": FLOATS()}
 
@@ -244,7 +181,9 @@ _ATTRS_V2 = {**_ATTRS, "out_d": -1, "out_h": -1, "out_w": -1, "scale": FLOATS()}
 def _scales(dims: int, Scale: Array | None, attrs: Mapping[str, Any]) -> list[float]:
     """The scale of each dimension; 0 where the sizes say it."""
     given = [float(one) for one in (attrs["scale"] if Scale is None else Scale.reshape(-1))]
-    return given * (dims if len(given) == 1 else 1) if given else [0.0] * dims
+    if not given:
+        return [0.0] * dims
+    return given * dims if len(given) == 1 else given
 
 
 def _places_v2(
@@ -287,8 +226,68 @@ def _shape_rule_v2(type: str, dims: int) -> Callable[..., Spec]:
     return rule
 
 
-_declare("linear_interp_v2", 1, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
-_declare("nearest_interp_v2", 2, "nearest", _ATTRS_V2, _shape_rule_v2, _places_v2)
-_declare("bilinear_interp_v2", 2, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
-_declare("trilinear_interp_v2", 3, "linear", _ATTRS_V2, _shape_rule_v2, _places_v2)
-_declare("bicubic_interp_v2", 2, "bicubic", _ATTRS_V2, _shape_rule_v2, _places_v2)
+def _places_v1(
+    spatial: Sequence[int],
+    OutSize: Array | None,
+    SizeTensor: Sequence[Array],
+    Scale: Array | None,
+    attrs: Mapping[str, Any],
+) -> tuple[list[int], list[float]]:
+    """The size that comes out; the scales by which fluid's ops find elements follow from the sizes."""
+    return _out_places(spatial, OutSize, SizeTensor, Scale, attrs), [0.0] * len(spatial)
+
+
+_V1 = (_ATTRS, _shape_rule, _places_v1)
+_V2 = (_ATTRS_V2, _shape_rule_v2, _places_v2)
+
+
+def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = _V1) -> None:
+    attributes, rule, sizes = version
+    op = Op(type, _SLOTS, attrs=attributes)
+    op.shape(rule(type, dims))
+
+    @op.kernel
+    @with_attrs(_ATTRS)
+    def _(
+        xp: Any,
+        X: Array,
+        OutSize: Array | None,
+        SizeTensor: list[Array],
+        Scale: Array | None,
+        attrs: dict[str, Any],
+    ) -> Array:
+        x = channels_first(xp, X, attrs["data_layout"])
+        out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
+        for axis, found in _axes_and_taps(method, x, out, scales, attrs):
+            x = _resample(xp, x, axis, found)
+        return channels_last(xp, x, attrs["data_layout"])
+
+    @op.grad("X")
+    @with_attrs(_ATTRS)
+    def _(
+        xp: Any,
+        X: Array,
+        OutSize: Array | None,
+        SizeTensor: list[Array],
+        Scale: Array | None,
+        dOut: Array,
+        attrs: dict[str, Any],
+    ) -> Array:
+        x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
+        _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
+        for axis, found in _axes_and_taps(method, x, d.shape[2:], scales, attrs):
+            d = _resample_gradient(xp, d, axis, x.shape[axis], found)
+        return channels_last(xp, d, attrs["data_layout"])
+
+
+_declare("nearest_interp", 2, "nearest")
+_declare("bilinear_interp", 2, "linear")
+_declare("trilinear_interp", 3, "linear")
+_declare("bicubic_interp", 2, "bicubic")
+
+
+_declare("linear_interp_v2", 1, "linear", _V2)
+_declare("nearest_interp_v2", 2, "nearest", _V2)
+_declare("bilinear_interp_v2", 2, "linear", _V2)
+_declare("trilinear_interp_v2", 3, "linear", _V2)
+_declare("bicubic_interp_v2", 2, "bicubic", _V2)

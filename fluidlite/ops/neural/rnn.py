@@ -71,7 +71,7 @@ def _(
 
 # ---------------------------------------------------------------------- one layer in one direction
 @dataclass
-class _Weights:
+class _CellWeights:
     """The weights and biases of one layer and direction."""
 
     entry: Array
@@ -80,13 +80,13 @@ class _Weights:
     state_bias: Array
 
 
-def _weights(found: list[Array]) -> list[_Weights]:
+def _weights(found: list[Array]) -> list[_CellWeights]:
     half = len(found) // 2
     pairs = range(0, half, 2)
-    return [_Weights(found[i], found[i + 1], found[half + i], found[half + i + 1]) for i in pairs]
+    return [_CellWeights(found[i], found[i + 1], found[half + i], found[half + i + 1]) for i in pairs]
 
 
-def _in_order(weights: list[_Weights]) -> list[Array]:
+def _in_order(weights: list[_CellWeights]) -> list[Array]:
     """The inverse of `_weights`."""
     matrices = [each for one in weights for each in (one.entry, one.state)]
     return matrices + [each for one in weights for each in (one.entry_bias, one.state_bias)]
@@ -98,7 +98,7 @@ def _sigmoid(xp: Any, x: Array) -> Array:
 
 
 @dataclass
-class _Step:
+class _CellStep:
     """The values of one step that its gradient reads."""
 
     x: Array
@@ -115,7 +115,9 @@ def _lstm(xp: Any, entry: Array, state: Array, before: tuple[Array, ...]) -> tup
     return (o * shown, cell), (i, f, g, o, shown)
 
 
-def _lstm_back(xp: Any, step: _Step, d: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array | None, Array]]:
+def _lstm_back(
+    xp: Any, step: _CellStep, d: tuple[Array, ...]
+) -> tuple[Array, Array, tuple[Array | None, Array]]:
     i, f, g, o, shown = step.gates
     d_cell = d[1] + d[0] * o * (1 - shown * shown)
     parts = (
@@ -135,7 +137,9 @@ def _gru(xp: Any, entry: Array, state: Array, before: tuple[Array, ...]) -> tupl
     return ((before[0] - c) * z + c,), (r, z, c, hc)
 
 
-def _gru_back(xp: Any, step: _Step, d: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array | None, ...]]:
+def _gru_back(
+    xp: Any, step: _CellStep, d: tuple[Array, ...]
+) -> tuple[Array, Array, tuple[Array | None, ...]]:
     r, z, c, hc = step.gates
     d_c = d[0] * (1 - z) * (1 - c * c)
     d_r, d_z = d_c * hc * r * (1 - r), d[0] * (step.before[0] - c) * z * (1 - z)
@@ -149,7 +153,9 @@ def _simple(mode: str) -> Any:
         out = xp.tanh(total) if mode == "RNN_TANH" else xp.maximum(total, 0)
         return (out,), (out,)
 
-    def backward(xp: Any, step: _Step, d: tuple[Array, ...]) -> tuple[Array, Array, tuple[Array | None, ...]]:
+    def backward(
+        xp: Any, step: _CellStep, d: tuple[Array, ...]
+    ) -> tuple[Array, Array, tuple[Array | None, ...]]:
         out = step.gates[0]
         slope = d[0] * (1 - out * out if mode == "RNN_TANH" else (out > 0))
         return slope, slope, (None,)
@@ -166,17 +172,23 @@ _CELLS = {
 
 
 @dataclass
-class _Pass:
+class _DirectionRun:
     """A layer's run in one direction: outputs, last states, and its steps in the order in which they ran."""
 
     outs: Array
     last: tuple[Array, ...]
-    steps: list[tuple[int, _Step]]
+    steps: list[tuple[int, _CellStep]]
 
 
 def _run(
-    xp: Any, mode: str, x: Array, weights: _Weights, start: tuple[Array, ...], lengths: Any, backwards: bool
-) -> _Pass:
+    xp: Any,
+    mode: str,
+    x: Array,
+    weights: _CellWeights,
+    start: tuple[Array, ...],
+    lengths: Any,
+    backwards: bool,
+) -> _DirectionRun:
     forward, _ = _CELLS[mode]
     # one product for all steps: the input does not depend on the state
     entries = x @ weights.entry.T + weights.entry_bias
@@ -185,13 +197,13 @@ def _run(
     for time in _times(len(x), backwards):
         made, gates = forward(xp, entries[time], state[0] @ weights.state.T + weights.state_bias, state)
         mask = None if lengths is None else (lengths > time)[:, None]
-        steps.append((time, _Step(x[time], state, gates, mask)))
+        steps.append((time, _CellStep(x[time], state, gates, mask)))
         if mask is None:
             outs[time], state = made[0], made
         else:
             outs[time] = made[0] * mask
             state = tuple(xp.where(mask, new, old) for new, old in zip(made, state, strict=True))
-    return _Pass(outs, state, steps)
+    return _DirectionRun(outs, state, steps)
 
 
 def _times(count: int, backwards: bool) -> Iterator[int]:
@@ -199,8 +211,8 @@ def _times(count: int, backwards: bool) -> Iterator[int]:
 
 
 def _run_back(
-    xp: Any, mode: str, run: _Pass, weights: _Weights, d_outs: Array, d_last: tuple[Array, ...]
-) -> tuple[Array, tuple[Array, ...], _Weights]:
+    xp: Any, mode: str, run: _DirectionRun, weights: _CellWeights, d_outs: Array, d_last: tuple[Array, ...]
+) -> tuple[Array, tuple[Array, ...], _CellWeights]:
     """The gradients of input, first states and weights."""
     _, backward = _CELLS[mode]
     rows = dict(run.steps)
@@ -224,7 +236,7 @@ def _run_back(
     d_entry, d_hidden = xp.stack(d_entries), xp.stack(d_states)
     x = xp.stack([rows[time].x for time in range(len(d_outs))])
     before = xp.stack([rows[time].before[0] for time in range(len(d_outs))])
-    found = _Weights(
+    found = _CellWeights(
         xp.tensordot(d_entry, x, axes=((0, 1), (0, 1))),
         xp.tensordot(d_hidden, before, axes=((0, 1), (0, 1))),
         d_entry.sum((0, 1)),
@@ -243,7 +255,7 @@ def _layers(
     lengths: Any,
     directions: int,
     masks: list[Array],
-) -> tuple[Array, list[_Pass]]:
+) -> tuple[Array, list[_DirectionRun]]:
     """The last layer's output, and the runs of all layers and directions."""
     weights, runs, x = _weights(WeightList), [], Input
     for number, one in enumerate(weights):
@@ -323,7 +335,7 @@ def _(
     _, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
     given = [*dState, *[None] * (len(PreState) - len(dState))]
     last = [xp.zeros_like(s) if d is None else d for s, d in zip(PreState, given, strict=True)]
-    weights: list[_Weights] = _weights(WeightList)
+    weights: list[_CellWeights] = _weights(WeightList)
     found: list[Any] = [None] * len(runs)
     first = [xp.zeros_like(state) for state in PreState]
     d = xp.zeros_like(Out) if dOut is None else dOut

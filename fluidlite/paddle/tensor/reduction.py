@@ -21,7 +21,9 @@ Axis = int | Sequence[int] | None
 
 def axes_of(x: Variable, axis: Any) -> tuple[list[int], bool]:
     """The dimensions that `axis` names, as they were given, and True if these are all of x's."""
-    dims = [] if axis is None else list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
+    dims: list[int] = []
+    if axis is not None:
+        dims = list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
     named = {dim % len(x.shape) for dim in dims} if x.shape else set(dims)
     return dims, not dims or len(named) == len(x.shape)
 

@@ -98,7 +98,7 @@ def cond(
     name: str | None = None,
     return_names: Any = None,
 ) -> Any:
-    """What one of two functions returns, by a truth value of one element; `return_names` names results in
+    """The result of one of two functions, by a truth value of one element; `return_names` names results in
     2.x's messages.
     """
     return conditional.cond(pred, true_fn, false_fn, name)

@@ -28,12 +28,13 @@ def append(
     extra: Mapping[str, DTypeLike] | None = None,
     out: Variable | None = None,
     stop_gradient: bool = False,
+    written: Mapping[str, Variable] | None = None,
 ) -> Any:
     """Append `op_type` and return its output in `slot`: a temporary of the layer (`layer`, by default called
     like the op), or `out`.
 
     `scalar` says that the output has the shape [], where the same op of fluid gives [1]. `extra` are further
-    output slots that the op needs, with their dtypes.
+    output slots that the op needs, with their dtypes; `written` are those that write over variables.
     """
     begin()
     helper = LayerHelper(layer or op_type, name=name)
@@ -41,6 +42,7 @@ def append(
     outputs = {slot: [result]}
     for other, kind in (extra or {}).items():
         outputs[other] = [helper.create_variable_for_type_inference(kind)]
+    outputs |= {slot: [var] for slot, var in (written or {}).items()}
     marks = {ZERO_DIM_ATTR: [slot]} if scalar else {}
     helper.append_op(type=op_type, inputs=dict(inputs), outputs=outputs, attrs={**(attrs or {}), **marks})
     if stop_gradient:

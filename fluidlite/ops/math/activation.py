@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Op, Spec, get, same_as
+from fluidlite.base.registry import GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import erf, is_one_number, unary
 
@@ -145,7 +145,12 @@ unary(
     grad="dout * scale_a * scale_b * (1 - tanh(scale_a * x) * tanh(scale_a * x))",
     attrs={"scale_a": 0.67, "scale_b": 1.7159},
 )
-unary("softplus", "maximum(x, 0) + log1p(exp(-abs(x)))", grad="dout * sigmoid(x)")
+unary(
+    "softplus",
+    "where(beta * x > threshold, x, (maximum(beta * x, 0) + log1p(exp(-abs(beta * x)))) / beta)",
+    grad="dout * where(beta * x > threshold, 1.0, sigmoid(beta * x))",
+    attrs={"beta": later(1.0), "threshold": later(20.0)},
+)
 unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))")
 unary(
     "soft_relu",

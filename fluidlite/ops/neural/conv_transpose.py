@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Op, Spec
+from fluidlite.base.registry import INTS, Op, Spec, later
 from fluidlite.ops.kernels.conv_geometry import Pads, is_channels_last, places, resolve_pads, unturned
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.neural.conv import Conv, check_ranks, conv_attrs
@@ -34,12 +34,14 @@ def _out_places(
     """The spatial dimensions of the result; ShapeError where `output_size` asks for what cannot be."""
     pads, dilations = _pads_and_dilations(type, spatial, w, attrs)
     strides, wanted = attrs["strides"], attrs["output_size"]
+    beyond = attrs["output_padding"] or [0] * len(w[2:])
     smallest = [
         (size - 1) * s - sum(pad) + d * (k - 1) + 1
         for size, s, pad, d, k in zip(spatial, strides, pads, dilations, w[2:], strict=True)
     ]
     if not wanted:
-        return tuple(-1 if size < 0 else out for size, out in zip(spatial, smallest, strict=True))
+        sizes = zip(spatial, smallest, beyond, strict=True)
+        return tuple(-1 if size < 0 else out + more for size, out, more in sizes)
     for size, least, s, out in zip(spatial, smallest, strides, wanted, strict=True):
         if size >= 0 and not least <= out < least + s:
             raise ShapeError(
@@ -64,7 +66,7 @@ def _conv(xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Con
 
 
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
-    attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS()}
+    attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
     op = Op(type, slots, attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})  # as Paddle has it
 
     @op.shape

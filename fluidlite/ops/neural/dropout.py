@@ -80,5 +80,7 @@ def _factor(mask: Array, dtype: Any, dropout_prob: float, dropout_implementation
 
 
 @dropout.grad("X")
-def _(dOut: Array, Mask: Array, dropout_prob: float, dropout_implementation: str) -> Array:
+def _(dOut: Array, Mask: Maybe, dropout_prob: float, dropout_implementation: str, is_test: bool) -> Array:
+    if is_test or Mask is None:  # as the forward op in inference: there is nothing to leave out
+        return dOut if _upscales(dropout_implementation) else dOut * dOut.dtype.type(1 - dropout_prob)
     return dOut * _factor(Mask, dOut.dtype, dropout_prob, dropout_implementation)

@@ -1,0 +1,392 @@
+"""Functions of 2.x: products, random zeros, tables, borders, sizes of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fluidlite.base.dtypes import VarType
+from fluidlite.ir.variable import Variable
+from fluidlite.layers.neural.conv import numbers
+from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+from fluidlite.paddle.tensor.creation import full
+from fluidlite.paddle.tensor.linalg import matmul
+from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
+from fluidlite.paddle.tensor.math import cast, clip, scale, sqrt
+from fluidlite.paddle.tensor.random import uniform
+from fluidlite.paddle.tensor.reduction import sum
+from fluidlite.paddle.tensor.shapes import number_tensors, shape_of
+
+__all__ = [
+    "alpha_dropout",
+    "bilinear",
+    "cosine_similarity",
+    "dropout",
+    "dropout2d",
+    "dropout3d",
+    "embedding",
+    "interpolate",
+    "label_smooth",
+    "linear",
+    "one_hot",
+    "pad",
+    "unfold",
+    "upsample",
+]
+
+
+def linear(x: Variable, weight: Variable, bias: Variable | None = None, name: str | None = None) -> Variable:
+    """x @ weight + bias, with weights [in, out]."""
+    out = matmul(x, weight, name=name)
+    return out if bias is None else out + bias
+
+
+def bilinear(
+    x1: Variable, x2: Variable, weight: Variable, bias: Variable | None = None, name: str | None = None
+) -> Variable:
+    """x1 @ weight[k] @ x2 for each k, plus bias [1, k]; [batch, k]."""
+    inputs = {"X": [x1], "Y": [x2], "Weight": [weight]}
+    if bias is not None:
+        inputs["Bias"] = [bias]
+    out: Variable = append("bilinear_tensor_product", inputs, dtype=x1.dtype, layer="bilinear", name=name)
+    return out
+
+
+def embedding(
+    x: Variable,
+    weight: Variable,
+    padding_idx: int | None = None,
+    sparse: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The rows of `weight` that x names; zeros for `padding_idx`. `sparse` gives a gradient of those rows
+    alone.
+    """
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise ValueError(f"padding_idx must be within [-{rows}, {rows}), but got {padding_idx}")
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx < 0:
+        padding_idx += rows
+    attrs = {
+        "is_sparse": sparse,
+        "is_distributed": False,
+        "remote_prefetch": False,
+        "padding_idx": padding_idx,
+    }
+    inputs = {"W": [weight], "Ids": [x]}
+    out: Variable = append("lookup_table_v2", inputs, attrs, dtype=weight.dtype, layer="embedding", name=name)
+    return out
+
+
+def one_hot(x: Variable, num_classes: int, name: str | None = None) -> Variable:
+    """A last dimension of `num_classes` numbers: 1 at the class that x names, else 0."""
+    attrs = {"depth": num_classes, "allow_out_of_range": False, "dtype": VarType.FP32}
+    out: Variable = append("one_hot_v2", {"X": [x]}, attrs, dtype="float32", stop_gradient=True)
+    return out
+
+
+def label_smooth(
+    label: Variable, prior_dist: Variable | None = None, epsilon: float = 0.1, name: str | None = None
+) -> Variable:
+    """(1 - epsilon) * label + epsilon * prior_dist, by default the same for all classes."""
+    if not 0 <= epsilon <= 1:
+        raise ValueError("The value of epsilon must be between 0 and 1.")
+    inputs = {"X": [label]}
+    if prior_dist is not None:
+        inputs["PriorDist"] = [prior_dist]
+    label.stop_gradient = True
+    out: Variable = append("label_smooth", inputs, {"epsilon": float(epsilon)}, dtype=label.dtype, name=name)
+    return out
+
+
+def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e-8) -> Variable:
+    """The cosine of the angle between x1 and x2 along `axis`; `eps` bounds the product of the norms."""
+    product = sum(x1 * x2, axis)
+    squares = sum(x1 * x1, axis) * sum(x2 * x2, axis)
+    return product / sqrt(clip(squares, min=eps * eps))
+
+
+# ---------------------------------------------------------------------- random zeros
+_MODES = ("downscale_in_infer", "upscale_in_train")
+
+
+def dropout(
+    x: Variable,
+    p: Any = 0.5,
+    axis: int | Sequence[int] | None = None,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+    name: str | None = None,
+) -> Variable:
+    """Zeros with the probability `p` in training, the rest divided by 1 - p (or, with "downscale_in_infer",
+    everything times 1 - p after training). `axis` are the dimensions in which the zeros differ.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError("p argument should between 0 and 1")
+    if mode not in _MODES:
+        raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
+    if axis is not None:
+        return _along(x, p, [axis] if isinstance(axis, int) else list(axis), training, mode)
+    attrs = {
+        "dropout_prob": p,
+        "is_test": not training,
+        "fix_seed": False,
+        "seed": 0,
+        # the op's name for it
+        "dropout_implementation": "downgrade_in_infer" if mode == _MODES[0] else mode,
+    }
+    extra = {"Mask": VarType.UINT8}
+    out: Variable = append("dropout", {"X": [x]}, attrs, dtype=x.dtype, name=name, extra=extra)
+    return out
+
+
+def _along(x: Variable, p: float, axes: list[int], training: bool, mode: str) -> Variable:
+    """`dropout` whose zeros are the same along all dimensions but `axes`."""
+    if len(axes) > len(x.shape) or not all(0 <= axis < len(x.shape) for axis in axes):
+        raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)}")
+    upscaled = mode == "upscale_in_train"
+    if not training:
+        return x if upscaled else scale(x, 1 - p)
+    if p == 1:
+        return scale(x, 0.0)
+    scaled = scale(x, 1 / (1 - p)) if upscaled else x
+    shape = [size if place in axes else 1 for place, size in enumerate(x.shape)]
+    if any(size < 0 for size in shape):
+        shape = _known(x, shape)
+    kept = uniform(shape, "float32", 0.0, 1.0) >= full([1], p, "float32")
+    return scaled * cast(kept, x.dtype)
+
+
+def _known(x: Variable, shape: list[int]) -> list[Any]:
+    """The shape with tensors in the place of sizes that only the run knows."""
+
+    found = shape_of(x)
+    whole = [found[place] if size < 0 else size for place, size in enumerate(shape)]
+    return number_tensors(whole, shape=())
+
+
+def dropout2d(
+    x: Variable, p: float = 0.5, training: bool = True, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """`dropout` of whole channels of pictures."""
+    return _channels(x, p, training, data_format, ("NCHW", "NHWC"), name)
+
+
+def dropout3d(
+    x: Variable, p: float = 0.5, training: bool = True, data_format: str = "NCDHW", name: str | None = None
+) -> Variable:
+    """`dropout` of whole channels of volumes."""
+    return _channels(x, p, training, data_format, ("NCDHW", "NDHWC"), name)
+
+
+def _channels(
+    x: Variable, p: float, training: bool, data_format: str, known: Sequence[str], name: str | None
+) -> Variable:
+    if len(x.shape) != len(data_format):
+        raise ValueError(f"dimensions of x should be {len(data_format)}, but received {len(x.shape)}")
+    if data_format not in known:
+        raise ValueError(f"Attr(data_format) should be one of {', '.join(known)}. Received: {data_format}")
+    axes = [0, len(x.shape) - 1 if data_format.endswith("C") else 1]
+    return dropout(x, p, axes, training, name=name)
+
+
+_ALPHA = 1.6732632423543772848170429916717 * 1.0507009873554804934193349852946
+
+
+def alpha_dropout(x: Variable, p: float = 0.5, training: bool = True, name: str | None = None) -> Variable:
+    """`dropout` that keeps mean and variance of what `selu` gives: to its lowest value in the place of zeros,
+    then scaled and shifted (Klambauer et al., 2017).
+    """
+    if not 0 <= p <= 1:
+        raise ValueError("p argument should between 0 and 1")
+    if not training:
+        return x
+    if p == 1:
+        return scale(x, 0.0)
+    low = -_ALPHA
+    a = ((1 - p) * (1 + p * low**2)) ** -0.5
+    shape = list(x.shape) if all(size >= 0 for size in x.shape) else _known(x, list(x.shape))
+    kept = cast(uniform(shape, "float32", 0.0, 1.0) >= full([1], p, "float32"), x.dtype)
+    mixed = x * kept + scale(1 - kept, low)
+    return scale(mixed, a, -a * low * p)
+
+
+# ---------------------------------------------------------------------- borders and sizes
+_LAYOUTS = {3: ("NCL", "NLC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
+
+
+def pad(
+    x: Variable,
+    pad: Any,
+    mode: str = "constant",
+    value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """x with borders.
+
+    pad: a number for all spatial sides, two numbers for each spatial dimension from the last to the first, or
+        (for "constant") two for every dimension from the first to the last; or a Variable with the former.
+    mode: "constant" (`value`), "reflect", "replicate" or "circular".
+    """
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
+    dims = len(x.shape)
+    if isinstance(pad, (list, tuple)) and mode == "constant" and len(pad) == 2 * dims:
+        attrs = {"paddings": list(pad), "pad_value": float(value)}
+        whole: Variable = append("pad", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+        return whole
+    if dims not in _LAYOUTS:
+        raise ValueError(f"x should have 3, 4 or 5 dimensions, but has {dims}")
+    last = data_format.endswith("C")
+    layout = _LAYOUTS[5][1 if last else 0]
+    missing = list(range(1, 6 - dims)) if last else list(range(2, 7 - dims))  # dimensions of size one
+    volume = unsqueeze(x, missing) if missing else x
+    inputs, attrs = {"X": [volume]}, {"mode": mode, "value": float(value), "data_format": layout}
+    if isinstance(pad, Variable):
+        inputs["Paddings"] = [pad]
+    else:
+        sides = [pad] * (2 * (dims - 2)) if isinstance(pad, int) else numbers(pad, 2 * (dims - 2), "pad")
+        attrs["paddings"] = sides + [0] * (6 - len(sides))
+    out = append("pad3d", inputs, attrs, dtype=x.dtype, name=name)
+    return squeeze(out, missing) if missing else out
+
+
+def unfold(
+    x: Variable,
+    kernel_sizes: Any,
+    strides: Any = 1,
+    paddings: Any = 0,
+    dilations: Any = 1,
+    name: str | None = None,
+) -> Variable:
+    """The windows of pictures, [batch, channels * window, number of windows]."""
+    if len(x.shape) != 4:
+        raise AssertionError("input should be the format of [N, C, H, W]")
+    given = [paddings] * 4 if isinstance(paddings, int) else list(paddings)
+    attrs = {
+        "kernel_sizes": numbers(kernel_sizes, 2, "kernel_sizes"),
+        "strides": numbers(strides, 2, "strides"),
+        "paddings": given * 2 if len(given) == 2 else given,
+        "dilations": numbers(dilations, 2, "dilations"),
+    }
+    out: Variable = append("unfold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
+    return out
+
+
+# mode -> dimensions of x that it takes
+_MODES_OF_SIZE = {
+    "linear": (3,),
+    "bilinear": (4,),
+    "bicubic": (4,),
+    "trilinear": (5,),
+    "nearest": (4, 5),
+    "area": (3, 4, 5),
+}
+
+
+def interpolate(
+    x: Variable,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """x with its spatial dimensions in another size: `size`, or `scale_factor` times their own; one number,
+    one a dimension, or a Variable.
+
+    mode: "nearest", "linear" (one dimension), "bilinear", "bicubic", "trilinear" or "area" (means).
+    align_corners: the first and the last pixels stay where they are; otherwise, for linear modes, align_mode
+        says how pixels lie on the grid: 0 with their centres, 1 with their corners.
+    """
+    dims = len(x.shape)
+    if mode.lower() not in _MODES_OF_SIZE:
+        raise ValueError(f"The 'mode' of interpolate should be one of {', '.join(_MODES_OF_SIZE)}: {mode}")
+    if dims not in _MODES_OF_SIZE[mode.lower()]:
+        raise ValueError(f"'{mode}' takes x of {_MODES_OF_SIZE[mode.lower()]} dimensions, but x has {dims}")
+    if size is None and scale_factor is None:
+        raise ValueError("One of size and scale_factor must not be None.")
+    if align_corners and mode.lower() == "nearest":
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes, not with nearest"
+        )
+    if mode.lower() == "area":
+        return _areas(x, size, scale_factor, dims - 2, name)
+    attrs: dict[str, Any] = {
+        "out_d": -1,
+        "out_h": -1,
+        "out_w": -1,
+        "interp_method": mode.lower(),
+        "align_corners": align_corners,
+        "align_mode": align_mode,
+        "data_layout": "NHWC" if data_format.endswith("C") and len(data_format) > 2 else "NCHW",
+    }
+    inputs = {"X": [x]}
+    _put_size(inputs, attrs, size, scale_factor, dims - 2)
+    out: Variable = append(f"{mode.lower()}_interp_v2", inputs, attrs, dtype=x.dtype, name=name)
+    return out
+
+
+def _put_size(
+    inputs: dict[str, list[Variable]], attrs: dict[str, Any], size: Any, factor: Any, dims: int
+) -> None:
+    """The wanted size, as numbers or tensors of the op."""
+    names = ("out_d", "out_h", "out_w")[3 - dims :]
+    attrs["scale"] = []
+    if isinstance(size, Variable):
+        inputs["OutSize"] = [size]
+    elif size is not None:
+        given = [size] * dims if isinstance(size, int) else list(size)
+        if len(given) != dims:
+            raise ValueError(f"size needs {dims} numbers, but is {size}")
+        if any(isinstance(length, Variable) for length in given):
+            inputs["SizeTensor"] = number_tensors(given)
+        attrs |= {
+            name: -1 if isinstance(length, Variable) else int(length)
+            for name, length in zip(names, given, strict=True)
+        }
+    elif isinstance(factor, Variable):
+        inputs["Scale"] = [factor]
+    else:
+        given = [factor] * dims if isinstance(factor, (int, float)) else list(factor)
+        if len(given) != dims:
+            raise ValueError(f"scale_factor needs {dims} numbers, but is {factor}")
+        attrs["scale"] = [float(one) for one in given]
+
+
+def _areas(x: Variable, size: Any, factor: Any, dims: int, name: str | None) -> Variable:
+
+    if size is None:
+        factors = [factor] * dims if isinstance(factor, (int, float)) else list(factor)
+        size = [int(length * by) for length, by in zip(x.shape[2:], factors, strict=True)]
+    pools: dict[int, Callable[..., Variable]] = {
+        1: adaptive_avg_pool1d,
+        2: adaptive_avg_pool2d,
+        3: adaptive_avg_pool3d,
+    }
+    return pools[dims](x, size, name=name)
+
+
+def upsample(
+    x: Variable,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """`interpolate` under its other name."""
+    need_variable(x, "x", "upsample")
+    return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format, name)

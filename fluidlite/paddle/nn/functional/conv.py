@@ -1,0 +1,256 @@
+"""Convolutions of 2.x, with weights [out channels, in channels / groups, ...] that the caller has; those of
+the transposed ones are [in channels, out channels / groups, ...].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.ir.variable import Variable
+from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.windows import is_last, padding_of, window
+from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
+
+__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
+
+
+def _conv(
+    dims: int,
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_format: str,
+    name: str | None,
+) -> Variable:
+    need_variable(x, "x", f"conv{dims}d")
+    last = is_last(data_format, dims)
+    channels, filters = x.shape[-1 if last else 1], weight.shape[0]
+    if groups < 1 or channels % groups or filters % groups:
+        raise ValueError(
+            f"the channels of x, {channels}, and the filters, {filters}, must be divisible by groups={groups}"
+        )
+    if channels > 0 and channels != weight.shape[1] * groups:
+        raise ValueError(
+            f"x has {channels} channels where the weight {list(weight.shape)} with groups={groups} needs "
+            f"{weight.shape[1] * groups}"
+        )
+    paddings, algorithm = padding_of(padding, dims, last)
+    depthwise = dims == 2 and channels == groups and channels != 1 and filters % channels == 0
+    attrs = {
+        "strides": window(stride, dims, "stride"),
+        "paddings": paddings,
+        "padding_algorithm": algorithm,
+        "dilations": window(dilation, dims, "dilation"),
+        "groups": groups,
+        "data_format": data_format,
+    }
+    op_type = "depthwise_conv2d" if depthwise else f"conv{dims}d"
+    inputs = {"Input": [x], "Filter": [weight]}
+    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=f"conv{dims}d", name=name)
+    return _with_bias(out, bias, dims, last)
+
+
+def _with_bias(out: Variable, bias: Variable | None, dims: int, last: bool) -> Variable:
+    if bias is None:
+        return out
+    if last:
+        return out + bias
+    return out + reshape(bias, [1, bias.shape[0], *[1] * dims])
+
+
+def conv1d(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> Variable:
+    """As `conv2d`, over [batch, channels, length]."""
+    last = is_last(data_format, 1)
+    line = 1 if last else 2  # the dimension of height one
+    steps = [1, *window(stride, 1, "stride")]
+    spread = [1, *window(dilation, 1, "dilation")]
+    layout = "NHWC" if last else "NCHW"
+    picture, filters = unsqueeze(x, [line]), unsqueeze(weight, [2])
+    pads = _line_padding(padding, last)
+    out = _conv(2, picture, filters, bias, steps, pads, spread, groups, layout, name)
+    return squeeze(out, [line])
+
+
+def _line_padding(padding: Any, last: bool) -> Any:
+    """The padding of a line, for a picture that is one pixel high."""
+    if isinstance(padding, str):
+        return padding
+    pads, _ = padding_of(padding, 1, last)
+    return [0, *pads] if len(pads) == 1 else [0, 0, *pads]
+
+
+def conv2d(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The convolution of pictures, [batch, channels, height, width], plus `bias`, one number a filter.
+
+    stride, dilation: one number, or one a dimension. padding: one, or two, numbers a dimension, pairs for all
+    dimensions, "SAME" or "VALID". groups: parts of the channels, each with filters of its own.
+    """
+    return _conv(2, x, weight, bias, stride, padding, dilation, groups, data_format, name)
+
+
+def conv3d(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """As `conv2d`, over depth, height and width."""
+    return _conv(3, x, weight, bias, stride, padding, dilation, groups, data_format, name)
+
+
+# ---------------------------------------------------------------------- transposed
+def _transposed(
+    dims: int,
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+    output_size: Any,
+    data_format: str,
+    name: str | None,
+) -> Variable:
+    need_variable(x, "x", f"conv{dims}d_transpose")
+    last = is_last(data_format, dims)
+    channels = x.shape[-1 if last else 1]
+    if channels > 0 and channels != weight.shape[0]:
+        raise ValueError(
+            f"x has {channels} channels where the weight {list(weight.shape)} needs {weight.shape[0]}"
+        )
+    if output_size is not None and output_padding not in (0, [0] * dims):
+        raise ValueError("output_padding option is mutually exclusive with output_size")
+    paddings, algorithm = padding_of(padding, dims, last)
+    attrs = {
+        "output_padding": [] if output_size is not None else _beyond(output_padding, dims),
+        "output_size": [] if output_size is None else window(output_size, dims, "output_size"),
+        "strides": window(stride, dims, "stride"),
+        "paddings": paddings,
+        "padding_algorithm": algorithm,
+        "dilations": window(dilation, dims, "dilation"),
+        "groups": groups,
+        "data_format": "NHWC" if last else "NCHW",  # said of three dimensions too
+    }
+    filters = weight.shape[1] * groups
+    depthwise = dims == 2 and channels == groups and channels != 1 and filters == channels
+    op_type = "depthwise_conv2d_transpose" if depthwise else f"conv{dims}d_transpose"
+    layer = f"conv{dims}d_transpose"
+    inputs = {"Input": [x], "Filter": [weight]}
+    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
+    return _with_bias(out, bias, dims, last)
+
+
+def _beyond(output_padding: Any, dims: int) -> list[int]:
+    """Rows that the result has beyond its least size; none for 0."""
+    rows = window(output_padding, dims, "output_padding")
+    return rows if any(rows) else []
+
+
+def conv1d_transpose(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> Variable:
+    """As `conv2d_transpose`, over [batch, channels, length]."""
+    last = is_last(data_format, 1)
+    line = 1 if last else 2
+    steps = [1, *window(stride, 1, "stride")]
+    spread = [1, *window(dilation, 1, "dilation")]
+    beyond = [0, *window(output_padding, 1, "output_padding")]
+    size = None if output_size is None else [1, *window(output_size, 1, "output_size")]
+    out = _transposed(
+        2,
+        unsqueeze(x, [line]),
+        unsqueeze(weight, [2]),
+        bias,
+        steps,
+        _line_padding(padding, last),
+        beyond,
+        spread,
+        groups,
+        size,
+        "NHWC" if last else "NCHW",
+        name,
+    )
+    return squeeze(out, [line])
+
+
+def conv2d_transpose(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    output_size: Any = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The gradient of `conv2d` with respect to its input, taken as a layer.
+
+    output_size: the size of the result, of those that the stride allows; or output_padding, rows and columns
+    beyond the least one. The rest as in `conv2d`.
+    """
+    return _transposed(
+        2, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, name
+    )
+
+
+def conv3d_transpose(
+    x: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """As `conv2d_transpose`, over depth, height and width."""
+    return _transposed(
+        3, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, name
+    )

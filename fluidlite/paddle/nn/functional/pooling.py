@@ -1,0 +1,305 @@
+"""Pools of 2.x."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import VarType
+from fluidlite.ir.variable import Variable
+from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, padding_of, window
+from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+]
+
+
+def _pool(
+    kind: str,
+    dims: int,
+    x: Variable,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    name: str | None,
+) -> Variable:
+    need_variable(x, "x", f"{kind}_pool{dims}d")
+    last = is_last(data_format, dims)
+    paddings, algorithm = padding_of(padding, dims, last)
+    if algorithm == "VALID" and ceil_mode:
+        raise ValueError("When Attr(padding) is 'VALID', Attr(ceil_mode) must be False.")
+    size = window(kernel_size, dims, "kernel_size")
+    attrs = {
+        "pooling_type": kind,
+        "ksize": size,
+        "global_pooling": False,
+        "strides": size if stride is None else window(stride, dims, "stride"),
+        "paddings": paddings,
+        "padding_algorithm": algorithm,
+        "ceil_mode": ceil_mode,
+        "exclusive": exclusive,
+        "adaptive": False,
+        "data_format": data_format,
+    }
+    out: Variable = append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+    return out
+
+
+def _with_places(
+    dims: int,
+    x: Variable,
+    size: list[int],
+    strides: list[int],
+    paddings: Any,
+    adaptive: bool,
+    name: str | None,
+) -> tuple[Variable, Variable]:
+    """The largest of each window, and their places in the flattened picture."""
+    attrs = {
+        "ksize": size,
+        "strides": strides,
+        "paddings": paddings,
+        "global_pooling": False,
+        "adaptive": adaptive,
+    }
+    op_type = f"max_pool{dims}d_with_index"
+    out = append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name, extra={"Mask": VarType.INT32})
+    return out, out.block.var(out.block.ops[-1].output("Mask")[0])
+
+
+# ---------------------------------------------------------------------- windows of one size
+def avg_pool1d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    exclusive: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """As `avg_pool2d`, over [batch, channels, length]."""
+    size, steps, pads = _on_a_line(kernel_size, stride, padding)
+    flat = _pool("avg", 2, unsqueeze(x, [2]), size, steps, pads, ceil_mode, exclusive, "NCHW", name)
+    return squeeze(flat, [2])
+
+
+def avg_pool2d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The mean of each window of `kernel_size`, every `stride` (by default the size) places.
+
+    padding: zeros at the borders, which `exclusive` leaves out of the mean. ceil_mode: a last window may
+    reach beyond the border. divisor_override: divide by this number instead of the window's size.
+    """
+    out = _pool("avg", 2, x, kernel_size, stride, padding, ceil_mode, exclusive, data_format, name)
+    return _overridden(out, kernel_size, divisor_override, 2)
+
+
+def avg_pool3d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """As `avg_pool2d`, over depth, height and width."""
+    out = _pool("avg", 3, x, kernel_size, stride, padding, ceil_mode, exclusive, data_format, name)
+    return _overridden(out, kernel_size, divisor_override, 3)
+
+
+def _overridden(out: Variable, kernel_size: Any, divisor: float | None, dims: int) -> Variable:
+    if divisor is None:
+        return out
+    cells = 1
+    for length in window(kernel_size, dims, "kernel_size"):
+        cells *= length
+    return out * (cells / divisor)
+
+
+def _on_a_line(kernel_size: Any, stride: Any, padding: Any) -> tuple[list[int], Any, Any]:
+    """Size, stride and padding of one dimension, for pictures that are one pixel high."""
+    size = window(kernel_size, 1, "kernel_size")
+    steps = None if stride is None else [1, *window(stride, 1, "stride")]
+    if isinstance(padding, str):
+        return [1, *size], steps, padding
+    pads, _ = padding_of(padding, 1, False)
+    return [1, *size], steps, [0, *pads] if len(pads) == 1 else [0, 0, *pads]
+
+
+def max_pool1d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As `max_pool2d`, over [batch, channels, length]."""
+    size, steps, pads = _on_a_line(kernel_size, stride, padding)
+    return _on_pictures(
+        _max(2, unsqueeze(x, [2]), size, steps, pads, return_mask, ceil_mode, "NCHW", name), return_mask
+    )
+
+
+def _on_pictures(found: Any, both: bool) -> Any:
+    """Results for pictures that are one pixel high, as those of lines."""
+    return tuple(squeeze(one, [2]) for one in found) if both else squeeze(found, [2])
+
+
+def _max(
+    dims: int,
+    x: Variable,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    return_mask: bool,
+    ceil_mode: bool,
+    data_format: str,
+    name: str | None,
+) -> Any:
+    if not return_mask:
+        # 2.6.2 marks the pool over three dimensions as not exclusive; for the largest it is all one
+        return _pool("max", dims, x, kernel_size, stride, padding, ceil_mode, dims < 3, data_format, name)
+    if data_format != LAYOUTS[dims][0]:
+        raise ValueError(
+            f"When setting return_mask to true, data_format must be set to {LAYOUTS[dims][0]} in "
+            f"max_pool{dims}d"
+        )
+    size = window(kernel_size, dims, "kernel_size")
+    strides = size if stride is None else window(stride, dims, "stride")
+    paddings, algorithm = padding_of(padding, dims, False)
+    if algorithm == "SAME" or ceil_mode or len(paddings) != dims:
+        raise ValueError("the places of the largest are told for paddings in numbers, alike on both sides")
+    return _with_places(dims, x, size, strides, paddings, False, name)
+
+
+def max_pool2d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Any:
+    """The largest of each window of `kernel_size`, every `stride` (by default the size) places; with
+    `return_mask` also its place in the flattened picture. `padding` and `ceil_mode` as in `avg_pool2d`.
+    """
+    return _max(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format, name)
+
+
+def max_pool3d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Any:
+    """As `max_pool2d`, over depth, height and width."""
+    return _max(3, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format, name)
+
+
+# ---------------------------------------------------------------------- results of one size
+def _output_size(output_size: Any, x: Variable, dims: int, last: bool) -> list[int]:
+    """One number a dimension; None stands for the input's."""
+    places = x.shape[1:-1] if last else x.shape[2:]
+    given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * dims
+    filled = [own if size is None else size for size, own in zip(given, places, strict=True)]
+    return window(filled, dims, "output_size")
+
+
+def _adaptive_avg(dims: int, x: Variable, output_size: Any, data_format: str, name: str | None) -> Variable:
+    need_variable(x, "x", f"adaptive_avg_pool{dims}d")
+    attrs = {
+        "pooling_type": "avg",
+        "ksize": _output_size(output_size, x, dims, is_last(data_format, dims)),
+        "adaptive": True,
+        "data_format": data_format,
+    }
+    out: Variable = append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+    return out
+
+
+def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:
+    """As `adaptive_avg_pool2d`, over [batch, channels, length]."""
+    size = window(output_size, 1, "output_size")
+    return squeeze(_adaptive_avg(2, unsqueeze(x, [2]), [1, *size], "NCHW", name), [2])
+
+
+def adaptive_avg_pool2d(
+    x: Variable, output_size: Any, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """Means of windows that divide each dimension into `output_size` parts; None leaves a dimension as it
+    is.
+    """
+    return _adaptive_avg(2, x, output_size, data_format, name)
+
+
+def adaptive_avg_pool3d(
+    x: Variable, output_size: Any, data_format: str = "NCDHW", name: str | None = None
+) -> Variable:
+    """As `adaptive_avg_pool2d`, over depth, height and width."""
+    return _adaptive_avg(3, x, output_size, data_format, name)
+
+
+def _adaptive_max(dims: int, x: Variable, output_size: Any, return_mask: bool, name: str | None) -> Any:
+    need_variable(x, "x", f"adaptive_max_pool{dims}d")
+    size = _output_size(output_size, x, dims, False)
+    found = _with_places(dims, x, size, [1] * dims, [0] * dims, True, name)
+    return found if return_mask else found[0]
+
+
+def adaptive_max_pool1d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Any:
+    """As `adaptive_max_pool2d`, over [batch, channels, length]."""
+    size = [1, *window(output_size, 1, "output_size")]
+    return _on_pictures(_adaptive_max(2, unsqueeze(x, [2]), size, return_mask, name), return_mask)
+
+
+def adaptive_max_pool2d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Any:
+    """The largest of windows that divide each dimension into `output_size` parts; with `return_mask` also
+    their places in the flattened picture.
+    """
+    return _adaptive_max(2, x, output_size, return_mask, name)
+
+
+def adaptive_max_pool3d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Any:
+    """As `adaptive_max_pool2d`, over depth, height and width."""
+    return _adaptive_max(3, x, output_size, return_mask, name)

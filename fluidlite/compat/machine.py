@@ -1,4 +1,4 @@
-"""What `fluid.core` tells of the machine and of Paddle's compiled module."""
+"""Facts that `fluid.core` tells of the machine and of Paddle's compiled module."""
 
 from __future__ import annotations
 

@@ -406,7 +406,7 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
 
 
 def positions(xp: Any, rows: Any, ids: Any) -> tuple[Any, Any]:
-    """Where each of `ids` stands among the row numbers `rows`, and whether it stands there at all."""
+    """The place of each of `ids` among the row numbers `rows`, and True for those that are there at all."""
     if len(rows) == 0:
         return xp.zeros(ids.shape, "int64"), xp.zeros(ids.shape, bool)
     order = xp.argsort(rows)

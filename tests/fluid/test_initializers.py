@@ -10,7 +10,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import initializer, layers
-from fluidlite.ops.tensors.random import minstd_states, minstd_uniform
+from fluidlite.ops.kernels.minstd import minstd_states, minstd_uniform
 
 
 def filled(init: Any, shape: Any, seed: int = 0, dtype: str = "float32") -> tuple[Any, Any]:

@@ -40,7 +40,7 @@ class _DecoderType(enum.Enum):
 
 
 class _Stage(enum.Enum):
-    """Where a decoder stands: its block is written once."""
+    """States of a decoder, whose block is written once."""
 
     BEFORE = 0
     INSIDE = 1

@@ -28,7 +28,7 @@ Activation = Callable[[Variable], Variable]
 # ---------------------------------------------------------------------- several levels
 @dataclass(frozen=True)
 class _Stack:
-    """What the levels of one layer have in common."""
+    """The part that the levels of one layer have in common."""
 
     layer: str
     hidden_size: int

@@ -100,7 +100,7 @@ def _best_of_image(found: Found, most: int) -> Found:
 def _suppressed(
     boxes_of: Callable[[int], Array], scores: Array, attrs: Mapping[str, Any], sort_rows: bool
 ) -> Found:
-    """What remains of one image, whose `scores` are [classes, M]; in the order of rows if `sort_rows`."""
+    """The boxes that remain of one image, whose `scores` are [classes, M]; in rows' order if `sort_rows`."""
     labels, rows = [], []
     for label in range(len(scores)):
         if label == attrs["background_label"]:
@@ -128,7 +128,7 @@ def _ends(counts: Iterable[int]) -> Lod:
 
 
 def _nothing(xp: Any, dtype: Any) -> WithLod:
-    """What there is instead of an output without rows."""
+    """The value that stands for an output without rows."""
     return WithLod(xp.full((1, 1), -1, dtype), ((0, 1),))
 
 
@@ -270,7 +270,7 @@ def _decayed(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Array:
 
 
 def _decayed_of_image(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Found:
-    """What remains of one image, the highest score first."""
+    """The boxes that remain of one image, the highest score first."""
     parts = [(np.zeros(0, int), np.zeros(0, scores.dtype), np.zeros(0, int))]
     for label in range(len(scores)):
         if label != attrs["background_label"]:

@@ -164,7 +164,7 @@ def _corners(xp: Any, centers: Array, sizes: Array) -> Array:
 
 
 def _ignored(xp: Any, grid: Array, GTBox: Array, attrs: dict[str, Any]) -> Array:
-    """Whether each predicted box overlaps an object of its image too well to be called background."""
+    """True for each predicted box that overlaps an object of its image too well to be called background."""
     x, y = _centers(xp, grid, attrs["scale_x_y"])
     size = grid.shape[3]
     anchors = _anchor_sizes(xp, attrs["anchors"], grid)[xp.asarray(attrs["anchor_mask"])]
@@ -201,7 +201,7 @@ def _matches(xp: Any, GTBox: Array, pixels: int, attrs: dict[str, Any]) -> Array
 
 
 class _Targets:
-    """What the cells that answer for objects should say: one entry an object that has such a cell."""
+    """Targets of the cells that answer for objects: one entry an object that has such a cell."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
-from fluidlite.ops.tensors.random import minstd_uniform
+from fluidlite.ops.kernels.minstd import minstd_uniform
 
 Maybe: TypeAlias = "Array | None"
 

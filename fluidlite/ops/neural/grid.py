@@ -76,7 +76,7 @@ def _(X: Spec, Grid: Spec) -> Spec:
 
 
 class _Places(NamedTuple):
-    """Where the points of a grid lie along one dimension of the image: (N, H * W); and how much they move
+    """Places of the points of a grid along one dimension of the image: (N, H * W); and how much they move
     there for each step of the grid.
     """
 

@@ -102,7 +102,7 @@ def _(
 
 
 class _Images:
-    """Where the windows of all images look, as positions in X, and where results go.
+    """Positions in X that the windows of all images look at, and those that results go to.
 
     `source` is [windows, channels x kernel], one behind the end of X for what lies outside of the image; a
     window is one number of an output image, image by image, row by row.

@@ -61,11 +61,14 @@ def _(
     if not is_sorted:  # fluid's op
         _check_vector("unique", X)
         return X.with_shape((-1,)), Spec(X.shape, kind)
-    at = axis[0] % len(X.shape) if axis else None
-    count = math.prod(X.shape) if -1 not in X.shape else -1
+    if axis:
+        at = axis[0] % len(X.shape)
+        values, count = (*X.shape[:at], -1, *X.shape[at + 1 :]), X.shape[at]
+    else:
+        values, count = (-1,), math.prod(X.shape) if -1 not in X.shape else -1
     return (
-        X.with_shape((-1,) if at is None else (*X.shape[:at], -1, *X.shape[at + 1 :])),
-        Spec((count if at is None else X.shape[at],) if return_inverse else (), kind),
+        X.with_shape(values),
+        Spec((count,) if return_inverse else (), kind),
         Spec((-1,) if return_index else (), kind),
         Spec((-1,) if return_counts else (), kind),
     )

@@ -106,7 +106,7 @@ def _(X: Spec, Index: Spec, of_2x: bool) -> Spec:
 
 
 def _at(xp: Any, x: Array, index: Array) -> Array:
-    """What each row of `index` names: a part of `x`, or all of it where the rows are empty."""
+    """The things that rows of `index` name: each a part of `x`, or all of it where the rows are empty."""
     if index.shape[-1] == 0:
         return xp.broadcast_to(x, (*index.shape[:-1], *x.shape)).copy()
     found: Array = x[tuple(index[..., i] for i in range(index.shape[-1]))]

@@ -1,9 +1,5 @@
-"""Ops that draw random numbers.
-
-With a seed they give the numbers of PaddlePaddle 1.8.5's CPU kernels, which are those of libstdc++: its
-engine `minstd_rand` and its distributions. The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a
-power of the multiplier times the first one and whole arrays of states are computed by doubling. Without a
-seed the numbers come from the run's own generator.
+"""Ops that draw random numbers: with a seed those of PaddlePaddle 1.8.5's CPU kernels, without one those of
+the run's own generator.
 """
 
 from __future__ import annotations
@@ -17,145 +13,20 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONGS, AttrType, KernelContext, Op, Spec, required
+from fluidlite.ops.kernels.minstd import (
+    MODULUS,
+    OLD_MULTIPLIER,
+    RANGE,
+    between,
+    first_state,
+    minstd_integers,
+    minstd_normal,
+    minstd_states,
+    minstd_uniform,
+    truncated_normal,
+)
 from fluidlite.ops.tensors.creation import as_declared
 from fluidlite.values.tensor import SelectedRows
-
-__all__ = ["minstd_integers", "minstd_normal", "minstd_states", "minstd_uniform"]
-
-_MODULUS = 2**31 - 1
-_MULTIPLIER = 48271  # std::minstd_rand
-_OLD_MULTIPLIER = 16807  # std::minstd_rand0, which libstdc++ calls default_random_engine
-_RANGE = _MODULUS - 2  # largest minus smallest state
-
-
-# ---------------------------------------------------------------------- the engine and its distributions
-def minstd_states(seed: int, n: int) -> Array:
-    """The first `n` states of `std::minstd_rand`, each in [1, 2**31 - 2], as uint64."""
-    states = np.empty(n, np.uint64)
-    states[:1] = _first_state(seed) * _MULTIPLIER % _MODULUS
-    known, jump = 1, _MULTIPLIER
-    while known < n:
-        stop = min(2 * known, n)
-        states[known:stop] = states[: stop - known] * np.uint64(jump) % np.uint64(_MODULUS)
-        known, jump = stop, jump * jump % _MODULUS
-    return states
-
-
-def _first_state(seed: int) -> int:
-    """The generator's state for a seed attribute: an unsigned 32-bit number, and never 0."""
-    return (int(seed) & 0xFFFFFFFF) % _MODULUS or 1
-
-
-def _canonical(seed: int, n: int, dtype: Any = np.float32) -> Array:
-    """`std::generate_canonical`: one draw makes a float32 in [0, 1), two make a float64."""
-    kind = np.dtype(dtype).type
-    span = kind(_RANGE + 1)
-    draws = minstd_states(seed, n * (2 if kind is np.float64 else 1)) - np.uint64(1)
-    if kind is np.float64:
-        unit = (draws[0::2].astype(kind) + draws[1::2].astype(kind) * span) / (span * span)
-    else:
-        unit = draws.astype(kind) / span
-    return np.minimum(unit, np.nextafter(kind(1), kind(0)))
-
-
-def minstd_uniform(seed: int, n: int, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> Array:
-    """`n` draws of `std::uniform_real_distribution(low, high)` from an engine seeded with `seed`."""
-    return _between(_canonical(seed, n, dtype), low, high)
-
-
-def _between(unit: Array, low: float, high: float) -> Array:
-    """[0, 1) moved to [low, high), rounded as C++ does with float attributes."""
-    kind = unit.dtype.type
-    bottom, top = kind(np.float32(low)), kind(np.float32(high))
-    return unit * (top - bottom) + bottom
-
-
-def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> Array:
-    """`n` draws of `std::normal_distribution`: Marsaglia's polar method, the second value of a pair comes
-    first.
-    """
-    kind = np.dtype(dtype).type
-    tries = int(0.7 * n) + 64  # a pair of draws passes with probability pi / 4
-    while True:
-        unit = kind(2) * _canonical(seed, 2 * tries, dtype) - kind(1)
-        x, y = unit[0::2], unit[1::2]
-        square = x * x + y * y
-        inside = (square <= 1) & (square != 0)
-        if 2 * np.count_nonzero(inside) >= n:
-            break
-        tries *= 2
-    square = square[inside]
-    factor = np.sqrt(kind(-2) * _c_log(square) / square)
-    pairs = np.stack((y[inside] * factor, x[inside] * factor), axis=1)
-    return pairs.reshape(-1)[:n] * kind(np.float32(std)) + kind(np.float32(mean))
-
-
-def _c_log(x: Array) -> Array:
-    """The C library's logarithm: NumPy's own differs from it in the last bit of every tenth number."""
-    # imported when it is called: SciPy is slow to start, and few programs need it
-    from scipy.special import xlogy  # type: ignore[import-untyped]
-
-    result: Array = xlogy(x.dtype.type(1), x)
-    return result
-
-
-def minstd_integers(seed: int, n: int, low: int, high: int) -> Array:
-    """`n` draws of `std::uniform_int_distribution(low, high)`, both ends included, as int64."""
-    bins = high - low + 1
-    width = _RANGE // bins
-    tries = n + 16
-    while True:
-        draws = minstd_states(seed, tries) - np.uint64(1)
-        draws = draws[draws < bins * width]
-        if len(draws) >= n:
-            return (draws[:n] // np.uint64(width)).astype(np.int64) + low
-        tries *= 2
-
-
-# Central branch of Wichura's algorithm AS 241 (1988), which the kernel uses over its whole range.
-_AS241_NUMERATOR = (
-    2.5090809287301226727e3,
-    3.3430575583588128105e4,
-    6.7265770927008700853e4,
-    4.5921953931549871457e4,
-    1.3731693765509461125e4,
-    1.9715909503065514427e3,
-    1.3314166789178437745e2,
-    3.3871328727963666080e0,
-)
-_AS241_DENOMINATOR = (
-    5.2264952788528545610e3,
-    2.8729085735721942674e4,
-    3.9307895800092710610e4,
-    2.1213794301586595867e4,
-    5.3941960214247511077e3,
-    6.8718700749205790830e2,
-    4.2313330701600911252e1,
-    1.0,
-)
-
-
-def _polynomial(coefficients: Sequence[float], x: Array, factor: float = 1.0) -> Array:
-    total: Any = x.dtype.type(coefficients[0] * factor)
-    for coefficient in coefficients[1:]:
-        total = total * x + x.dtype.type(coefficient * factor)
-    result: Array = total
-    return result
-
-
-def _truncated_normal(unit: Array, mean: float, std: float) -> Array:
-    """Normal numbers within two standard deviations from uniform ones, by the inverse of the distribution
-    function.
-    """
-    kind = unit.dtype.type
-    bottom, top = kind((1 - math.erf(math.sqrt(2))) / 2), kind((1 + math.erf(math.sqrt(2))) / 2)
-    x = kind(2) * (unit * (top - bottom) + bottom) - kind(1)
-    wide = x.astype(np.float64)
-    r = (0.180625 - 0.25 * wide * wide).astype(kind)
-    inverse = x * _polynomial(_AS241_NUMERATOR, r, 1 / math.sqrt(8)) / _polynomial(_AS241_DENOMINATOR, r)
-    return (
-        math.sqrt(2) * inverse.astype(np.float64) * float(np.float32(std)) + float(np.float32(mean))
-    ).astype(kind)
 
 
 # ---------------------------------------------------------------------- shapes
@@ -199,7 +70,7 @@ def _uniform(
     n, kind = math.prod(shape), _kind(dtype)
     if seed:
         return minstd_uniform(seed, n, low, high, kind)
-    return _between(ctx.rng(0).random(n, dtype=kind), low, high)
+    return between(ctx.rng(0).random(n, dtype=kind), low, high)
 
 
 def _normal(
@@ -308,7 +179,7 @@ def _(
 ) -> Array:
     smallest = float(np.finfo(np.float32).tiny)
     return _finish(
-        xp, _truncated_normal(_uniform(ctx, shape, smallest, 1.0, seed, dtype), mean, std), shape, dtype
+        xp, truncated_normal(_uniform(ctx, shape, smallest, 1.0, seed, dtype), mean, std), shape, dtype
     )
 
 
@@ -446,7 +317,7 @@ def _c_rand(seed: int) -> Iterator[int]:
     """
     state = [(int(seed) + 2**31) % 2**32 - 2**31 or 1]
     for _ in range(30):
-        state.append(_OLD_MULTIPLIER * state[-1] % _MODULUS)
+        state.append(OLD_MULTIPLIER * state[-1] % MODULUS)
     state += state[:3]
     produced = 0
     while True:
@@ -538,7 +409,7 @@ def _(
     flat = X.reshape(count, *sizes)
     index: list[Any] = [xp.arange(count).reshape(-1, *(1,) * len(shape))]
     for axis, (dim, size) in enumerate(zip(sizes, shape, strict=True)):
-        offsets = np.minimum(draws[:, axis] // np.uint64(_RANGE // (dim - size + 1)), dim - size).astype(
+        offsets = np.minimum(draws[:, axis] // np.uint64(RANGE // (dim - size + 1)), dim - size).astype(
             np.int64
         )
         window = offsets[:, None] + np.arange(size)
@@ -552,16 +423,16 @@ class _OldEngine:
     """`std::minstd_rand0`, one number at a time."""
 
     def __init__(self, seed: int) -> None:
-        self.state = _first_state(seed)
+        self.state = first_state(seed)
 
     def next(self) -> int:
         """The next state."""
-        self.state = self.state * _OLD_MULTIPLIER % _MODULUS
+        self.state = self.state * OLD_MULTIPLIER % MODULUS
         return self.state
 
     def up_to(self, top: int) -> int:
         """`std::uniform_int_distribution(0, top)`."""
-        width = _RANGE // (top + 1)
+        width = RANGE // (top + 1)
         while True:
             drawn = self.next() - 1
             if drawn < width * (top + 1):

@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
-from fluidlite.ops.tensors.random import minstd_normal
+from fluidlite.ops.kernels.minstd import minstd_normal
 from fluidlite.ops.training.optimizer import dense, same_targets, written_by_2x
 from fluidlite.values.tensor import SelectedRows
 

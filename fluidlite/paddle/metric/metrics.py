@@ -46,7 +46,7 @@ class Metric(abc.ABC):
         """The name, or a list of them where there are several figures."""
 
     def compute(self, *args: Any) -> Any:
-        """What `update` is given: by default the outputs and labels as they are."""
+        """The arguments of `update`: by default the outputs and labels as they are."""
         return args
 
 

@@ -129,7 +129,7 @@ class Optimizer(base.Optimizer):
             self._scheduler.set_state_dict(state_dict["LR_Scheduler"])
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
-        """Nothing is to be cleared: each run of a static program computes its gradients anew."""
+        """Do nothing: each run of a static program computes its gradients anew."""
 
     clear_gradients = clear_grad
 

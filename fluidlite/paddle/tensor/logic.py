@@ -53,14 +53,14 @@ not_equal = _comparison("not_equal")
 
 
 def equal(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """Whether elements are equal; y may be a number."""
+    """True where elements are equal; y may be a number."""
     if not isinstance(y, (int, float, Variable)):
         raise TypeError(f"Type of input args must be float, bool, int or Tensor, but received type {type(y)}")
     return _compared("equal", x, y if isinstance(y, Variable) else constant([], x.dtype, y), name)
 
 
 def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Whether all elements are equal, as one truth value."""
+    """True if all elements are equal."""
     return append("equal_all", {"X": [x], "Y": [y]}, dtype=VarType.BOOL, name=name)  # type: ignore[no-any-return]
 
 
@@ -72,7 +72,7 @@ def allclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Whether |x - y| <= atol + rtol * |y| everywhere, as one truth value."""
+    """True if |x - y| <= atol + rtol * |y| everywhere."""
     inputs = {"Input": [x], "Other": [y]}
     attrs = {"rtol": str(rtol), "atol": str(atol), "equal_nan": equal_nan}
     return append("allclose", inputs, attrs, dtype=VarType.BOOL, name=name, scalar=True)  # type: ignore[no-any-return]
@@ -114,7 +114,7 @@ isfinite, isinf, isnan = (
 
 
 def is_empty(x: Variable, name: str | None = None) -> Variable:
-    """Whether x has no elements, as one truth value."""
+    """True if x has no elements."""
     out: Variable = append(
         "is_empty", {"X": [x]}, dtype=VarType.BOOL, name=name, scalar=True, stop_gradient=True
     )

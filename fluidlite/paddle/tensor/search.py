@@ -35,7 +35,7 @@ def argmax(
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Variable:
-    """Where the largest element stands along `axis`, or among all in one row."""
+    """The place of the largest element along `axis`, or among all in one row."""
     return _argument("arg_max", "argmax", x, axis, keepdim, dtype, name)
 
 
@@ -46,7 +46,7 @@ def argmin(
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Variable:
-    """Where the smallest element stands along `axis`, or among all in one row."""
+    """The place of the smallest element along `axis`, or among all in one row."""
     return _argument("arg_min", "argmin", x, axis, keepdim, dtype, name)
 
 

@@ -14,7 +14,7 @@ class SearchSpace:
     """The base of what a user writes: which tokens there are, and the network that tokens stand for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to set up."""
+        """A base without anything to set up."""
 
     def init_tokens(self) -> list[int]:
         """The tokens to begin with."""

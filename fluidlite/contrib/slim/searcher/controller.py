@@ -17,7 +17,7 @@ class EvolutionaryController:
     """The base of controllers that change tokens bit by bit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to set up."""
+        """A base without anything to set up."""
 
     def update(self, tokens: Sequence[int], reward: float) -> None:
         """Learn the reward of tokens."""

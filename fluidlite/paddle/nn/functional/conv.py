@@ -162,10 +162,9 @@ def _transposed(
         "groups": groups,
         "data_format": "NHWC" if last else "NCHW",  # said of three dimensions too
     }
-    filters = weight.shape[1] * groups
-    depthwise = dims == 2 and channels == groups and channels != 1 and filters == channels
-    op_type = "depthwise_conv2d_transpose" if depthwise else f"conv{dims}d_transpose"
     layer = f"conv{dims}d_transpose"
+    depthwise = dims == 2 and channels == groups == weight.shape[1] * groups != 1
+    op_type = "depthwise_conv2d_transpose" if depthwise else layer
     inputs = {"Input": [x], "Filter": [weight]}
     out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
     return _with_bias(out, bias, dims, last)

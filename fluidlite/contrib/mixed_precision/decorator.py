@@ -47,10 +47,12 @@ class OptimizerWithMixedPrecision:
         incr_ratio: float,
         decr_ratio: float,
         dtype: VarType = VarType.FP16,
+        only: str = "",
     ) -> None:
         self._optimizer = optimizer
         self._amp_lists = amp_lists
         self._dtype = dtype
+        self._only = only
         self._param_grads: Any = None
         self._train_program = default_main_program()
         self._startup_prog: Program | None = None
@@ -88,7 +90,7 @@ class OptimizerWithMixedPrecision:
         """
         self._train_program = loss.block.program
         self._startup_prog = startup_program
-        rewrite_program(self._train_program, self._amp_lists, self._dtype)
+        rewrite_program(self._train_program, self._amp_lists, self._dtype, self._only)
         self._scaled_loss = loss * self._loss_scaling
         self._param_grads = self._optimizer.backward(
             self._scaled_loss, startup_program, parameter_list, no_grad_set, callbacks

@@ -61,14 +61,15 @@ def find_true_post_op(ops: Sequence[Operator], cur_op: Operator, var_name: str) 
 
 # ---------------------------------------------------------------------- casts
 def rewrite_program(
-    main_prog: Program, amp_lists: AutoMixedPrecisionLists, dtype: VarType = VarType.FP16
+    main_prog: Program, amp_lists: AutoMixedPrecisionLists, dtype: VarType = VarType.FP16, only: str = ""
 ) -> None:
     """Cast the inputs of each op of the global block to the precision that the lists give it.
 
-    `dtype` is the half precision: FP16, as in fluid, or BF16.
+    `dtype` is the half precision: FP16, as in fluid, or BF16. With `only`, the name of a name scope, the ops
+    outside such scopes stay in single precision (an addition to fluid's).
     """
     block = main_prog.global_block()
-    single, half = _by_precision(block, amp_lists)
+    single, half = _by_precision(block, amp_lists, only)
     for op in list(block.ops):
         if op in single:
             _insert_cast_op(block, op, op.idx, dtype, VarType.FP32)
@@ -76,12 +77,18 @@ def rewrite_program(
             _insert_cast_op(block, op, op.idx, VarType.FP32, dtype)
 
 
-def _by_precision(block: Block, amp_lists: AutoMixedPrecisionLists) -> tuple[set[Operator], set[Operator]]:
+def _by_precision(
+    block: Block, amp_lists: AutoMixedPrecisionLists, only: str
+) -> tuple[set[Operator], set[Operator]]:
     """The ops that compute in single precision, and those in half; the rest is left as it is."""
     single: set[Operator] = set()
     half: set[Operator] = set()
     for op in block.ops:
-        if op.type in amp_lists.black_list or _is_in_black_varnames(op, amp_lists):
+        if (
+            not _is_in_scope(op, only)
+            or op.type in amp_lists.black_list
+            or _is_in_black_varnames(op, amp_lists)
+        ):
             single.add(op)
         elif op.type in amp_lists.white_list:
             half.add(op)
@@ -111,6 +118,11 @@ def _makers(block: Block, op: Operator) -> list[Operator]:
 def _is_in_black_varnames(op: Operator, amp_lists: AutoMixedPrecisionLists) -> bool:
     names = amp_lists.black_varnames or ()
     return any(name in names for name in (*op.input_arg_names, *op.output_arg_names))
+
+
+def _is_in_scope(op: Operator, only: str) -> bool:
+    """True if the op was written under the name scope `only`, or that is empty."""
+    return not only or only in str(op.attr("op_namescope") or "")
 
 
 def _dtype_to_str(dtype: VarType) -> str:

@@ -6,7 +6,13 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.amp.support": "GradScaler auto_cast decorate is_bfloat16_supported "
+        "is_float16_supported"
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,13 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall"})
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall",
+        "fluidlite.paddle.static.variables": "accuracy",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.static.executor": "Executor",
         "fluidlite.paddle.static.inputs": "InputSpec data",
     },
-    "nn",
+    "amp nn",
 )
 
 

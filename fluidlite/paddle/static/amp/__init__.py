@@ -1,0 +1,25 @@
+"""`paddle.static.amp`: programs that train in half precision"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.lazy import LazyNames
+
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.static.amp.decorator": "decorate",
+        "fluidlite.paddle.static.amp.fp16_lists": "AutoMixedPrecisionLists CustomOpLists",
+        "fluidlite.paddle.static.amp.fp16_utils": "cast_model_to_fp16 cast_parameters_to_fp16 fp16_guard",
+    },
+    "bf16 decorator fp16_lists fp16_utils",
+)
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.load(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.names()

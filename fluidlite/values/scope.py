@@ -23,6 +23,7 @@ class ScopeVariable:
     def __init__(self, name: str) -> None:
         self.name = name
         self.value: Any = None
+        self._handle: SelectedRows | None = None  # that a user has taken
 
     def _held(self, kind: type[Held]) -> Held:
         """The value held here, made by `kind` if nothing is held yet; EnforceNotMet where it is of another
@@ -43,7 +44,8 @@ class ScopeVariable:
 
     def get_selected_rows(self) -> SelectedRows:
         """The SelectedRows held here, made empty if nothing is held yet."""
-        return self._held(SelectedRows)
+        self._handle = self._held(SelectedRows)
+        return self._handle
 
     def get_lod_tensor_array(self) -> LoDTensorArray:
         """The list of LoDTensors held here, made empty if nothing is held yet."""
@@ -60,8 +62,11 @@ class ScopeVariable:
                 self.value = LoDTensor(value)
                 rebinds.count += 1
             return
-        if isinstance(value, SelectedRows) and isinstance(self.value, SelectedRows):
-            self.value.take(value)  # handles that were taken before show the new rows
+        if isinstance(value, SelectedRows) and self._handle is not None and self.value is self._handle:
+            # a handle shows what runs write; without one the old rows stay as they are, since a communicator
+            # may
+            # still have to send them
+            self._handle.take(value)
             return
         if value is not self.value:
             rebinds.count += 1

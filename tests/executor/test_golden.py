@@ -54,8 +54,10 @@ DECLARED_BETTER = {
     # 1.8.5 drops the gradient that comes into the cell
     **{
         name: [
-            f"program 0, block 0, op {place} (lstm_grad): "
-            f"inputs Cell@GRAD is ['{cell}@GRAD'], Paddle has None"
+            (
+                f"program 0, block 0, op {place} (lstm_grad): "
+                f"inputs Cell@GRAD is ['{cell}@GRAD'], Paddle has None"
+            )
         ]
         for name, place, cell in (
             ("lstm_projected", 29, "lstm_0.tmp_1"),

@@ -21,7 +21,7 @@ PREFIX = pathlib.Path(__file__).parent / "models_2x" / "classifier"
 
 
 def classifier() -> tuple[list[Any], list[Any]]:
-    """What is fed, and what is fetched."""
+    """The feeds and fetches of the model."""
     img = paddle.static.data("img", [None, 1, 8, 8])
     ids = paddle.static.data("ids", [None, 3], "int64")
     hidden = paddle.static.nn.batch_norm(paddle.static.nn.conv2d(img, 4, 3, padding=1), act="relu")

@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import has_variable, static_dims
+from fluidlite.paddle.build import append
 from fluidlite.paddle.tensor.creation import assign
 from fluidlite.paddle.tensor.manipulation import broadcast_tensors, gather_nd, stack, transpose, unsqueeze
+from fluidlite.paddle.tensor.math import cast
 from fluidlite.paddle.tensor.search import nonzero
 from fluidlite.paddle.tensor.shapes import number_tensors
 
-__all__ = ["item_of"]
+__all__ = ["item_of", "setitem"]
 
 END = 2**31 - 1  # 2.6.2's "to the end" of a slice
+EXACT = 2**24  # the integers up to here are numbers of float32, as attributes are in files
 
 
 @dataclass
@@ -50,6 +53,50 @@ def item_of(var: Variable, item: Any) -> Variable:
     if cut.new:
         out = unsqueeze(out, cut.new)
     return _picked(out, cut.places) if cut.places else out
+
+
+def setitem(x: Variable, index: Any, value: Any) -> Variable:
+    """A copy of `x` in which x[index] is `value`: a number, an array or a Variable that broadcasts to there.
+
+    index: numbers, slices, `...` and None; ValueError for tensors of places or truth values.
+    """
+    cut = _read(x, _without_ellipsis(x, index if isinstance(index, tuple) else (index,)))
+    if cut.places:
+        raise ValueError(
+            f"setitem() of variable {x.name!r} takes numbers and slices; elements that a tensor names are "
+            "replaced by paddle.where or paddle.scatter_nd_add"
+        )
+    inputs: dict[str, Any] = {"Input": [x]}
+    attrs: dict[str, Any] = {"axes": cut.axes, "decrease_axes": cut.gone, "none_axes": cut.new}
+    for slot, key, limits in (
+        ("StartsTensorList", "starts", cut.starts),
+        ("EndsTensorList", "ends", cut.ends),
+        ("StepsTensorList", "steps", cut.steps),
+    ):
+        attrs[key] = static_dims(limits)
+        if has_variable(limits):
+            inputs[slot] = number_tensors(limits, dtype="int64")
+    _add_value(x, value, inputs, attrs)
+    return append("set_value", inputs, attrs, dtype=x.dtype)  # type: ignore[no-any-return]
+
+
+def _add_value(x: Variable, value: Any, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
+    """Give `value` to an op set_value, as attributes or as a tensor."""
+    attrs |= {"dtype": int(x.dtype), "shape": [], "values": []}
+    if isinstance(value, Variable):
+        inputs["ValueTensor"] = [value if value.dtype == x.dtype else cast(value, x.dtype)]
+        return
+    if not isinstance(value, (bool, int, float, np.ndarray)):
+        raise TypeError(
+            "Only support to assign an integer, float, numpy.ndarray or paddle.Tensor to a paddle.Tensor, "
+            f"but received {type(value)}"
+        )
+    array = np.asarray(value)
+    attrs["shape"] = list(array.shape) or [1]
+    attrs["values"] = [float(item) for item in array.reshape(-1)]
+    if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > EXACT:
+        inputs["ValueTensor"] = [assign(array.astype(to_numpy(x.dtype)))]
+        attrs |= {"shape": [], "values": []}
 
 
 # ---------------------------------------------------------------------- reading the index

@@ -115,6 +115,12 @@ class Tensor(Variable):
     def __getitem__(self, item: Any) -> Variable:
         return importlib.import_module("fluidlite.paddle.indexing").item_of(self, item)  # type: ignore[no-any-return]
 
+    def __setitem__(self, item: Any, value: Any) -> None:
+        raise RuntimeError(
+            f"variable {self.name!r} cannot change in place, as gradients need what it was: "
+            "write x = paddle.static.setitem(x, index, value)"
+        )
+
     def astype(self, dtype: DTypeLike) -> Variable:
         """This variable in another dtype."""
         return astype(self, dtype)

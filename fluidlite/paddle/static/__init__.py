@@ -30,6 +30,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.programs": "Program default_main_program default_startup_program",
         "fluidlite.paddle.static.executor": "Executor",
         "fluidlite.paddle.static.inputs": "InputSpec data",
+        "fluidlite.paddle.indexing": "setitem",
     },
     "amp nn",
 )

@@ -18,11 +18,50 @@ def _after(shape: tuple[int, ...], index: np.ndarray, axis: int, value: np.ndarr
     return out
 
 
+def _set(Input: np.ndarray, where: tuple[object, ...], value: object) -> np.ndarray:
+    out = Input.copy()
+    out[where] = value
+    return out
+
+
+PART = {"axes": [0, 1], "starts": [0, 1], "ends": [3, 2147483647], "steps": [2, 1]}
+ROW = {"axes": [0], "starts": [-1], "ends": [2147483647], "steps": [1], "decrease_axes": [0]}
 MASK = np.array([[True, False, True], [False, True, True]])
 PLACES = np.array([[0, 2], [1, 0]])
 SIDES = [1, 0, 0, 2, 1, 1]
 PAIRS = ((0, 0), (0, 0), (1, 1), (0, 2), (1, 0))
 CASES = [
+    Case(
+        "set_value",
+        {"Input": f(3, 4), "ValueTensor": f(2, 1)},
+        lambda Input, ValueTensor: _set(Input, np.s_[::2, 1:], ValueTensor),
+        PART,
+        grad=["Input", "ValueTensor"],
+        name="repeated",
+    ),
+    Case(
+        "set_value",
+        {"Input": f(3, 4), "ValueTensor": f(1, 1, 4)},
+        lambda Input, ValueTensor: _set(Input, np.s_[-1], ValueTensor[0, 0]),
+        ROW,
+        grad=["Input", "ValueTensor"],
+        name="a row",
+    ),
+    Case(
+        "set_value",
+        {"Input": f(3, 4)},
+        lambda Input: _set(Input, np.s_[::2, 1:], 5.0),
+        {**PART, "shape": [1], "values": [5.0]},
+        grad=["Input"],
+        name="a number",
+    ),
+    Case(
+        "set_value",
+        {"Input": f(3, 4), "StartsTensorList": [np.array([2])], "EndsTensorList": [np.array([-1])]},
+        lambda Input, **limits: _set(Input, np.s_[::-1], np.array([[1.0], [2], [3]])),
+        {"axes": [0], "steps": [-1], "shape": [3, 1], "values": [1.0, 2.0, 3.0]},
+        name="backwards",
+    ),
     Case("masked_select", {"X": f(2, 3), "Mask": MASK}, lambda X, Mask: X[Mask], grad=["X"]),
     Case(
         "take_along_axis",

@@ -96,7 +96,10 @@ def cast_parameters_to_fp16(
     every = [param.name for param in program.all_parameters()]
     where = global_scope() if scope is None else scope
     for name in every if to_fp16_var_names is None else sorted(set(to_fp16_var_names) & set(every)):
-        tensor = where.find_var(name).get_tensor()
+        held = where.find_var(name)
+        if held is None:
+            raise ValueError(f"parameter {name!r} has no value: run the startup program first")
+        tensor = held.get_tensor()
         tensor.set(_rounded(np.array(tensor), half), place)
 
 

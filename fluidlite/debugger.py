@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import flags
+from fluidlite.base.attr_types import AttrType
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.imported_names import imported_names
 from fluidlite.compat.desc import shown
 from fluidlite.ir.block import Block
@@ -22,6 +24,14 @@ __all__ = [
     "pprint_block_codes",
     "pprint_program_codes",
     "prepare_fast_nan_inf_debug",
+    "repr_attr",
+    "repr_data_type",
+    "repr_lodtensor",
+    "repr_op",
+    "repr_selected_rows",
+    "repr_tensor",
+    "repr_tensor_array",
+    "repr_var",
     "run_fast_nan_inf_debug",
 ]
 
@@ -44,6 +54,87 @@ def pprint_block_codes(block_desc: Block, show_backward: bool = False) -> str:
     lines = [f"// block-{block.idx}  parent-{block.parent_idx}", "// variables"]
     lines += [variable_text(var) for var in block.vars.values() if var.name not in hidden]
     return "\n".join([*lines, "", "// operators", *map(operator_text, ops)]) + "\n"
+
+
+# ---------- Paddle's messages as text
+def repr_data_type(type: int) -> str:
+    """The name of a dtype by its number: 5 is "float32"."""
+    return str(to_numpy(VarType(type)))
+
+
+def repr_tensor(proto: Any) -> str:
+    """A TensorDesc: tensor(type=float32, shape=[-1, 2])."""
+    return f"tensor(type={repr_data_type(proto.data_type)}, shape={list(proto.dims)})"
+
+
+def repr_lodtensor(proto: Any) -> str | None:
+    """A VarType that is a LoDTensor, `{}` for its variable's name; None for another."""
+    if proto.type != VarType.LOD_TENSOR:
+        return None
+    inside = repr_tensor(proto.lod_tensor.tensor)
+    level = proto.lod_tensor.lod_level
+    return f"LoDTensor {{}} (level={level}, {inside})" if level else f"Tensor {{}} ({inside})"
+
+
+def repr_selected_rows(proto: Any) -> str | None:
+    """A VarType that is SelectedRows, `{}` for its variable's name; None for another."""
+    if proto.type != VarType.SELECTED_ROWS:
+        return None
+    return f"SelectedRows {{}} ({repr_tensor(proto.selected_rows)})"
+
+
+def repr_tensor_array(proto: Any) -> str | None:
+    """A VarType that is an array of tensors, `{}` for its variable's name; None for another."""
+    if proto.type != VarType.LOD_TENSOR_ARRAY:
+        return None
+    array = proto.tensor_array
+    return f"TensorArray {{}} (level={array.lod_level}, {repr_tensor(array.tensor)})"
+
+
+def repr_var(vardesc: Any) -> str | None:
+    """A VarDesc: Tensor fc_0.b_0 (tensor(type=float32, shape=[2])); None for one that holds no tensors."""
+    for kind in (repr_lodtensor, repr_selected_rows, repr_tensor_array):
+        text = kind(vardesc.type)
+        if text is not None:
+            return text.format(vardesc.name)
+    return None
+
+
+def repr_attr(desc: Any) -> tuple[str, tuple[str, Any]]:
+    """An attribute of an OpDesc as text, and as (name, value); ("", ("", None)) for a block."""
+    field = _ATTR_FIELDS.get(AttrType(desc.type))
+    if field is None:
+        return "", ("", None)
+    value = getattr(desc, field)
+    if AttrType(desc.type) in _ATTR_LISTS:
+        value = list(value)
+    return f"{desc.name}={value}", (desc.name, value)
+
+
+def repr_op(opdesc: Any) -> str:
+    """An OpDesc: fc_0.tmp_0 = mul(X=x, Y=fc_0.w_0) [{x_num_col_dims=1,...}]."""
+    outputs = ", ".join(", ".join(slot.arguments) for slot in opdesc.outputs if slot.arguments)
+    inputs = ", ".join(
+        f"{slot.parameter}={', '.join(slot.arguments)}" for slot in opdesc.inputs if slot.arguments
+    )
+    attrs = ",".join(filter(None, (repr_attr(attr)[0] for attr in opdesc.attrs)))
+    return f"{outputs} = {opdesc.type}({inputs}) [{{{attrs}}}]"
+
+
+# the field of an attribute's message that holds a value of its type
+_ATTR_FIELDS = {
+    AttrType.INT: "i",
+    AttrType.FLOAT: "f",
+    AttrType.STRING: "s",
+    AttrType.INTS: "ints",
+    AttrType.FLOATS: "floats",
+    AttrType.STRINGS: "strings",
+    AttrType.BOOLEAN: "b",
+    AttrType.BOOLEANS: "bools",
+    AttrType.LONG: "l",
+    AttrType.LONGS: "longs",
+}
+_ATTR_LISTS = (AttrType.INTS, AttrType.FLOATS, AttrType.STRINGS, AttrType.BOOLEANS, AttrType.LONGS)
 
 
 # ---------- NaN and infinity

@@ -8,6 +8,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import core, debugger
+from fluidlite.proto import framework_pb2
 
 
 @pytest.fixture
@@ -143,3 +144,21 @@ def test_graphs_by_hand(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         and "{rank=same;arg_" in text
     )
     assert '[color="orange"]' in text and '[color="#00000"]' in text
+
+
+def test_messages_as_text() -> None:
+    """As 1.8.5 writes them."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        x = fluid.layers.data("x", [3])
+        fluid.layers.fc(x, 2)
+        fluid.layers.data("ids", [1], dtype="int64", lod_level=1)
+        data = fluid.default_main_program().desc.serialize_to_string()
+    block = framework_pb2.ProgramDesc.FromString(data).blocks[0]
+    texts = {var.name: debugger.repr_var(var) for var in block.vars}
+    assert texts["ids"] == "LoDTensor ids (level=1, tensor(type=int64, shape=[-1, 1]))"
+    assert texts["fc_0.b_0"] == "Tensor fc_0.b_0 (tensor(type=float32, shape=[2]))"
+    product = block.ops[0]
+    assert debugger.repr_op(product).startswith("fc_0.tmp_0 = mul(X=x, Y=fc_0.w_0) [{")
+    found = [debugger.repr_attr(attr) for attr in product.attrs if attr.name == "x_num_col_dims"]
+    assert found == [("x_num_col_dims=1", ("x_num_col_dims", 1))]
+    assert debugger.repr_data_type(5) == "float32"

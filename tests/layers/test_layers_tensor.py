@@ -138,3 +138,13 @@ def test_places() -> None:
     assert get_places(device_count=2).name == "get_places_0.out_0"
     with pytest.raises(ValueError, match="XPU"):
         get_places(device_type="XPU")
+
+
+def test_multiplex_wants_a_place_for_each_row() -> None:
+    feed = {name: np.full((4, 2), value, "float32") for value, name in enumerate("ab")}
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        rows = [fluid.data(name, [4, 2]) for name in feed]
+        out = layers.multiplex(rows, fluid.data("ids", [2, 1], "int32"))
+        with pytest.raises(ShapeError, match=r"'multiplex': Ids names 2 rows, but X\[0\] has 4"):
+            feed["ids"] = np.array([[1], [0]], "int32")
+            fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[out])

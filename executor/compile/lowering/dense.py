@@ -102,6 +102,8 @@ def _(e: Emitter) -> None:
 
 @lowering("matmul_grad")
 def _(e: Emitter) -> None:
+    if e.attr("head_number") > 1:
+        raise CannotLower("several heads")
     x = e.need("X")
     y = e.need("Y")
     d = e.need("Out@GRAD")

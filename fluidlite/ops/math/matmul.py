@@ -239,6 +239,20 @@ def _heads(x: Array, y: Array, heads: int) -> tuple[Array, Array]:
     return cut, y.reshape(*y.shape[:-1], heads, -1).swapaxes(-2, -3)
 
 
+def _by_heads(
+    xp: Any, operands: tuple[Array, Array], d: Array, transpose_x: bool, transpose_y: bool, heads: int
+) -> tuple[Array, Array]:
+    """Gradients of x and y, in the orientation in which they came, for that of their product by heads."""
+    x, y = operands
+    cut_x, cut_y = _heads(x, y, heads)
+    d = d.reshape(*d.shape[:-1], heads, -1).swapaxes(-2, -3)
+    dx = _reduce_to(xp.matmul(d, cut_y.swapaxes(-1, -2)), cut_x.shape).swapaxes(-2, -3).reshape(x.shape)
+    dy = _reduce_to(xp.matmul(cut_x.swapaxes(-1, -2), d), cut_y.shape)
+    by_rows = y.shape[-2] == x.shape[-1]
+    dy = (dy if by_rows else dy.swapaxes(-2, -3)).reshape(y.shape)
+    return (dx.swapaxes(-1, -2) if transpose_x else dx, dy.swapaxes(-1, -2) if transpose_y else dy)
+
+
 @matmul.kernel
 def _(
     xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float, head_number: int
@@ -265,10 +279,14 @@ def _(
     head_number: int,
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
-    if head_number > 1:
-        raise ShapeError(f"op 'matmul_grad': a product by {head_number} heads has no gradient")
     d = dOut if alpha == 1.0 else dOut * dOut.dtype.type(alpha)
-    dx, dy = _gradients(xp, _operands(X, Y, transpose_X, transpose_Y), d, transpose_X, transpose_Y, wants)
+    operands = _operands(X, Y, transpose_X, transpose_Y)
+    dx: Array | None
+    dy: Array | None
+    if head_number > 1:
+        dx, dy = _by_heads(xp, operands, d, transpose_X, transpose_Y, head_number)
+    else:
+        dx, dy = _gradients(xp, operands, d, transpose_X, transpose_Y, wants)
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
 
 

@@ -324,6 +324,9 @@ def _(X: list[Spec]) -> Spec:
 
 @multiplex.kernel
 def _(xp: Any, X: list[Array], Ids: Array) -> Array:
+    if Ids.size != len(X[0]):
+        # 1.8.5 reads on behind Ids, or leaves rows out
+        raise ShapeError(f"op 'multiplex': Ids names {Ids.size} rows, but X[0] has {len(X[0])}")
     return xp.stack(X)[Ids.reshape(-1), xp.arange(Ids.size)]
 
 

@@ -39,7 +39,29 @@ def matmul(
     )
 
 
+def heads(name: str, x: tuple[int, ...], y: tuple[int, ...], ty: bool = False) -> Case:
+    """A row of two heads: X cut by columns, Y by rows, or by columns where it has the rows of one head."""
+
+    def reference(X: Any, Y: Any) -> Any:
+        right = Y.swapaxes(-1, -2) if ty else Y
+        by_rows = right.shape[-2] == X.shape[-1]
+        parts = zip(np.split(X, 2, -1), np.split(right, 2, -2 if by_rows else -1), strict=True)
+        return np.concatenate([np.matmul(a, b) for a, b in parts], -1)
+
+    return Case(
+        "matmul",
+        {"X": values(*x), "Y": values(*y)},
+        reference,
+        {"head_number": 2, "transpose_Y": ty},
+        grad=["X", "Y"],
+        name=name,
+    )
+
+
 CASES: list[Case] = [
+    heads("heads by rows", (2, 4), (4, 3)),
+    heads("heads by rows, turned", (2, 3, 4), (2, 5, 4), ty=True),
+    heads("heads by columns", (2, 3, 4), (2, 2, 6)),
     Case("mul", {"X": values(3, 4), "Y": values(4, 5)}, lambda X, Y: X @ Y, grad=["X", "Y"]),
     Case(
         "mul",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.contrib.slim.distillation.distillation_strategy import DistillationStrategy
 from fluidlite.contrib.slim.graph.graph_wrapper import GraphWrapper
 from fluidlite.framework import Program, Variable, program_guard
 from fluidlite.layers.arithmetic.elementwise import sum as add_up
@@ -17,6 +18,7 @@ from fluidlite.layers.neural.criteria import fsp_matrix
 from fluidlite.layers.ops import square
 
 __all__ = [
+    "DistillationStrategy",
     "FSPDistiller",
     "FSPDistillerPass",
     "L2Distiller",

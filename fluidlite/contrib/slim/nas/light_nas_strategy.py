@@ -13,11 +13,12 @@ from fluidlite.contrib.slim.graph.graph_wrapper import GraphWrapper
 from fluidlite.contrib.slim.nas.controller_server import ControllerServer
 from fluidlite.contrib.slim.nas.lock import lock, unlock
 from fluidlite.contrib.slim.nas.search_agent import SearchAgent
+from fluidlite.contrib.slim.nas.search_space import SearchSpace
 from fluidlite.contrib.slim.strategy import Strategy
 from fluidlite.executor.executor import Executor, scope_guard
 from fluidlite.values.scope import Scope
 
-__all__ = ["LightNASStrategy"]
+__all__ = ["LightNASStrategy", "SearchSpace"]
 
 
 class LightNASStrategy(Strategy):

@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.neural.conv import numbers
 from fluidlite.paddle.build import append, need_variable
 from fluidlite.paddle.nn.functional.pooling import (
@@ -15,7 +16,6 @@ from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 from fluidlite.paddle.tensor.creation import full
-from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import cast, clip, scale, sqrt
 from fluidlite.paddle.tensor.random import uniform
@@ -42,8 +42,22 @@ __all__ = [
 
 def linear(x: Variable, weight: Variable, bias: Variable | None = None, name: str | None = None) -> Variable:
     """x @ weight + bias, with weights [in, out]."""
-    out = matmul(x, weight, name=name)
-    return out if bias is None else out + bias
+    helper = LayerHelper("linear", name=name)
+    kinds = {"trans_x": False, "trans_y": False}
+    product = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op(
+        type="matmul_v2", inputs={"X": [x], "Y": [weight]}, outputs={"Out": [product]}, attrs=kinds
+    )
+    if bias is None:
+        return product
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op(
+        type="elementwise_add",
+        inputs={"X": [product], "Y": [bias]},
+        outputs={"Out": [out]},
+        attrs={"axis": -1},
+    )
+    return out
 
 
 def bilinear(

@@ -1,0 +1,216 @@
+"""Activations as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.paddle.nn import functional as F
+from fluidlite.paddle.nn.initializer import Constant
+from fluidlite.paddle.nn.layer.base import Function, Layer
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Maxout",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Swish",
+    "Tanh",
+    "Tanhshrink",
+    "ThresholdedReLU",
+]
+
+
+class ReLU(Function):
+    """max(x, 0), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.relu, name)
+
+
+class ReLU6(Function):
+    """min(max(x, 0), 6), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.relu6, name)
+
+
+class Sigmoid(Function):
+    """1 / (1 + exp(-x)), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.sigmoid, name)
+
+
+class LogSigmoid(Function):
+    """log(sigmoid(x)), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.log_sigmoid, name)
+
+
+class Softsign(Function):
+    """x / (1 + |x|), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.softsign, name)
+
+
+class Tanh(Function):
+    """tanh(x), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.tanh, name)
+
+
+class Tanhshrink(Function):
+    """x - tanh(x), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.tanhshrink, name)
+
+
+class Swish(Function):
+    """x * sigmoid(x), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.swish, name)
+
+
+class Hardsigmoid(Function):
+    """x / 6 + 0.5, kept between 0 and 1, element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.hardsigmoid, name)
+
+
+class Hardswish(Function):
+    """x * min(max(x + 3, 0), 6) / 6, element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.hardswish, name)
+
+
+class ELU(Function):
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
+        super().__init__(F.elu, name, alpha=alpha)
+
+
+class GELU(Function):
+    """x times the normal distribution function of x, or its approximation by tanh."""
+
+    def __init__(self, approximate: bool = False, name: str | None = None) -> None:
+        super().__init__(F.gelu, name, approximate=approximate)
+
+
+class SELU(Function):
+    """scale * (x where it is positive, else alpha * (exp(x) - 1)) (Klambauer et al., 2017)."""
+
+    def __init__(
+        self,
+        scale: float = 1.0507009873554804934193349852946,
+        alpha: float = 1.6732632423543772848170429916717,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(F.selu, name, scale=scale, alpha=alpha)
+
+
+class Hardshrink(Function):
+    """x where |x| > threshold, else 0."""
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        super().__init__(F.hardshrink, name, threshold=threshold)
+
+
+class Hardtanh(Function):
+    """x, kept between `min` and `max`."""
+
+    def __init__(self, min: float = -1.0, max: float = 1.0, name: str | None = None) -> None:
+        super().__init__(F.hardtanh, name, min=min, max=max)
+
+
+class LeakyReLU(Function):
+    """x where it is positive, else negative_slope * x."""
+
+    def __init__(self, negative_slope: float = 0.01, name: str | None = None) -> None:
+        super().__init__(F.leaky_relu, name, negative_slope=negative_slope)
+
+
+class LogSoftmax(Function):
+    """The logarithm of softmax along `axis`."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(F.log_softmax, name, axis=axis)
+
+
+class Softmax(Function):
+    """exp(x) over its sum along `axis`."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(F.softmax, name, axis=axis)
+
+
+class Maxout(Function):
+    """The largest of each `groups` channels that follow each other; the channels are in dimension `axis`."""
+
+    def __init__(self, groups: int, axis: int = 1, name: str | None = None) -> None:
+        super().__init__(F.maxout, name, groups=groups, axis=axis)
+
+
+class Softplus(Function):
+    """log(1 + exp(beta * x)) / beta; x where beta * x is greater than `threshold`."""
+
+    def __init__(self, beta: float = 1, threshold: float = 20, name: str | None = None) -> None:
+        super().__init__(F.softplus, name, beta=beta, threshold=threshold)
+
+
+class Softshrink(Function):
+    """x moved towards 0 by `threshold`, and no further than 0."""
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        super().__init__(F.softshrink, name, threshold=threshold)
+
+
+class ThresholdedReLU(Function):
+    """x where it is greater than `threshold`, else 0."""
+
+    def __init__(self, threshold: float = 1.0, name: str | None = None) -> None:
+        super().__init__(F.thresholded_relu, name, threshold=threshold)
+
+
+class PReLU(Layer):
+    """x where it is positive, else weight * x, with a learned weight: one, or one a channel."""
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        weight_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._data_format = data_format
+        self._weight = self.create_parameter(
+            [num_parameters], weight_attr, default_initializer=Constant(init)
+        )
+
+    def forward(self, x: Any) -> Any:
+        """The activation of `x`."""
+        return F.prelu(x, self._weight, self._data_format)

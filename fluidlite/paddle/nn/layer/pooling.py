@@ -1,0 +1,190 @@
+"""Pools as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.paddle.nn import functional as F
+from fluidlite.paddle.nn.layer.base import Function
+
+__all__ = [
+    "AdaptiveAvgPool1D",
+    "AdaptiveAvgPool2D",
+    "AdaptiveAvgPool3D",
+    "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D",
+    "AvgPool1D",
+    "AvgPool2D",
+    "AvgPool3D",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
+]
+
+
+class AvgPool1D(Function):
+    """Means of windows of [batch, channels, length]; see `F.avg_pool1d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        exclusive: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.avg_pool1d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            exclusive=exclusive,
+            ceil_mode=ceil_mode,
+        )
+
+
+def _mean_of(dims: int, function: Any, layout: str) -> type[Function]:
+    """The class of mean pools over `dims` dimensions, which differ in the layout they assume."""
+
+    class Pool(Function):
+        def __init__(
+            self,
+            kernel_size: Any,
+            stride: Any = None,
+            padding: Any = 0,
+            ceil_mode: bool = False,
+            exclusive: bool = True,
+            divisor_override: float | None = None,
+            data_format: str = layout,
+            name: str | None = None,
+        ) -> None:
+            windows = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+            means = {"exclusive": exclusive, "divisor_override": divisor_override}
+            rest = {"ceil_mode": ceil_mode, "data_format": data_format}
+            super().__init__(function, name, **windows, **means, **rest)
+
+    Pool.__name__ = Pool.__qualname__ = f"AvgPool{dims}D"
+    Pool.__doc__ = f"Means of windows; see `F.avg_pool{dims}d`."
+    return Pool
+
+
+AvgPool2D = _mean_of(2, F.avg_pool2d, "NCHW")
+AvgPool3D = _mean_of(3, F.avg_pool3d, "NCDHW")
+
+
+class MaxPool1D(Function):
+    """The largest of windows of [batch, channels, length]; see `F.max_pool1d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_pool1d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            return_mask=return_mask,
+            ceil_mode=ceil_mode,
+        )
+
+
+class MaxPool2D(Function):
+    """The largest of windows of pictures; see `F.max_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_pool2d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            return_mask=return_mask,
+            ceil_mode=ceil_mode,
+            data_format=data_format,
+        )
+
+
+class MaxPool3D(Function):
+    """The largest of windows of volumes; see `F.max_pool3d`."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_pool3d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            return_mask=return_mask,
+            ceil_mode=ceil_mode,
+            data_format=data_format,
+        )
+
+
+class AdaptiveAvgPool1D(Function):
+    """Means of `output_size` parts of [batch, channels, length]."""
+
+    def __init__(self, output_size: Any, name: str | None = None) -> None:
+        super().__init__(F.adaptive_avg_pool1d, name, output_size=output_size)
+
+
+class AdaptiveAvgPool2D(Function):
+    """Means of `output_size` parts of pictures."""
+
+    def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> None:
+        super().__init__(F.adaptive_avg_pool2d, name, output_size=output_size, data_format=data_format)
+
+
+class AdaptiveAvgPool3D(Function):
+    """Means of `output_size` parts of volumes."""
+
+    def __init__(self, output_size: Any, data_format: str = "NCDHW", name: str | None = None) -> None:
+        super().__init__(F.adaptive_avg_pool3d, name, output_size=output_size, data_format=data_format)
+
+
+class AdaptiveMaxPool1D(Function):
+    """The largest of `output_size` parts of [batch, channels, length]."""
+
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
+        super().__init__(F.adaptive_max_pool1d, name, output_size=output_size, return_mask=return_mask)
+
+
+class AdaptiveMaxPool2D(Function):
+    """The largest of `output_size` parts of pictures."""
+
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
+        super().__init__(F.adaptive_max_pool2d, name, output_size=output_size, return_mask=return_mask)
+
+
+class AdaptiveMaxPool3D(Function):
+    """The largest of `output_size` parts of volumes."""
+
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
+        super().__init__(F.adaptive_max_pool3d, name, output_size=output_size, return_mask=return_mask)

@@ -114,7 +114,7 @@ def _(
     decrease_axes: list[int],
     none_axes: list[int],
 ) -> Any:
-    """What is replaced has no influence; the new values get the sums over where they were repeated."""
+    """Zeros where values were replaced; the new ones get the sums over where they were repeated."""
     given = (StartsTensorList, starts), (EndsTensorList, ends), (StepsTensorList, steps)
     where = _limits(dOut, axes, given)
     dInput = dOut.copy()

@@ -1,4 +1,4 @@
-"""What `paddle.amp` says of devices, and its imperative half, which points to `paddle.static.amp`."""
+"""Half precision on devices, and the imperative half of `paddle.amp`, which points to `paddle.static.amp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which op types of a 2.x program compute in half precision: 2.6.2's lists over those of fluid."""
+"""Lists of op types that compute in half precision in 2.x programs: 2.6.2's over those of fluid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which op types compute in bfloat16, under the names that 2.x has for that."""
+"""Lists of op types that compute in bfloat16, under the names that 2.x has for that."""
 
 from __future__ import annotations
 

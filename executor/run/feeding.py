@@ -23,6 +23,12 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Signature", "blas_threads"]
 
+# Readers of class numbers. `data("label", [1], "int64")` declares a float32: the third argument is another
+# one. Such programs train all the same, as PaddlePaddle looks at what is fed.
+_LABEL_READERS = frozenset(
+    ["accuracy", "auc", "cross_entropy", "cross_entropy_grad", "cross_entropy2", "cross_entropy_grad2"]
+    + ["softmax_with_cross_entropy", "softmax_with_cross_entropy_grad"]
+)
 MAX_FORMS = 16  # shapes of one program's feeds that get a plan of their own
 Form = tuple[tuple[Any, Any, bool], ...]
 
@@ -40,6 +46,9 @@ class Signature:
             to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
             for var in self.variables
         ]
+        self.labels = frozenset(
+            name for name, var in known.items() if var.is_data and _holds_classes(block, name)
+        )
         self.kept = [
             name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
         ]
@@ -103,7 +112,8 @@ class Signature:
                 f"(fluid.create_lod_tensor)"
             )
         # `fluid.data` refuses another dtype (`check_feed_shape_type`); `fluid.layers.data` converts
-        if dtype is not None and array.dtype != dtype and not var.need_check_feed:
+        is_label = var.name in self.labels and array.dtype in (np.int64, np.int32)
+        if dtype is not None and array.dtype != dtype and not var.need_check_feed and not is_label:
             array = array.astype(dtype)
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
 
@@ -125,6 +135,18 @@ class Signature:
     def specs(self, form: Form) -> dict[str, FeedSpec]:
         """The facts that a plan may take for granted."""
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
+
+
+def _holds_classes(block: Block, name: str) -> bool:
+    """True if the variable is read, and only for class numbers."""
+    readers = [op for op in block.ops if name in op.input_arg_names]
+    return bool(readers) and all(_reads_classes(op, name) for op in readers)
+
+
+def _reads_classes(op: Operator, name: str) -> bool:
+    if op.type not in _LABEL_READERS or name not in op.input("Label"):
+        return False
+    return not (op.has_attr("soft_label") and op.attr("soft_label"))
 
 
 def _variable(block: Block, name: str) -> Variable | None:

@@ -126,7 +126,7 @@ def same_targets(op: Op) -> None:
 
 
 def _check_state(op: Op, specs: Mapping[str, Spec | None]) -> None:
-    """What is kept for each element has the shape of the parameter; the learning rate is one number."""
+    """State that is kept for each element has the shape of the parameter; the learning rate is one number."""
     param, rate = specs["Param"], specs.get("LearningRate")
     assert param is not None
     for slot in map(target_of, op.outputs):

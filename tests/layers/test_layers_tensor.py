@@ -148,3 +148,16 @@ def test_multiplex_wants_a_place_for_each_row() -> None:
         with pytest.raises(ShapeError, match=r"'multiplex': Ids names 2 rows, but X\[0\] has 4"):
             feed["ids"] = np.array([[1], [0]], "int32")
             fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[out])
+
+
+def test_unbind() -> None:
+    with fluid.program_guard(fluid.Program()):
+        x = fluid.data("x", [2, 3, 4])
+        parts = fluid.layers.unbind(x, axis=1)
+        found = fluid.Executor(fluid.CPUPlace()).run(
+            feed={"x": np.arange(24, dtype="float32").reshape(2, 3, 4)}, fetch_list=parts
+        )
+        assert [part.shape for part in parts] == [(2, 4)] * 3
+        with pytest.raises(ValueError, match="is not known"):
+            fluid.layers.unbind(fluid.data("y", [-1, 3]))
+    np.testing.assert_array_equal(np.stack(found, 1), np.arange(24).reshape(2, 3, 4))

@@ -22,6 +22,7 @@ __all__ = [
     "t",
     "transpose",
     "unsqueeze",
+    "unbind",
     "unstack",
 ]
 
@@ -272,6 +273,22 @@ def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable
         num = 0 if axis is None or x.shape[axis] <= 0 else x.shape[axis]
     outs = [helper.create_variable_for_type_inference(x.dtype) for _ in range(num)]
     helper.append_op(type="unstack", inputs={"X": [x]}, outputs={"Y": outs}, attrs={"axis": axis, "num": num})
+    return outs
+
+
+def unbind(input: Variable, axis: int = 0) -> list[Variable]:
+    """The slices of `input` along dimension `axis`, which goes away: a name that fluid got after 1.8."""
+    check_variable_and_dtype(input, "input", _NUMBERS, "unbind")
+    if not isinstance(axis, int):
+        raise TypeError(f"The type of 'axis' must be int, but received {type(axis)}.")
+    count = input.shape[axis]
+    if count < 0:
+        raise ValueError(
+            f"unbind: dimension {axis} of {list(input.shape)} is not known, and it says how many"
+        )
+    helper = LayerHelper("unbind")
+    outs = [helper.create_variable_for_type_inference(input.dtype) for _ in range(count)]
+    helper.append_op(type="unbind", inputs={"X": [input]}, outputs={"Out": outs}, attrs={"axis": axis})
     return outs
 
 

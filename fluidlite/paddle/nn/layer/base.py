@@ -323,8 +323,8 @@ class Layer:
         structured_name_prefix: str = "",
         use_hook: bool = True,
     ) -> dict[str, Any]:
-        """Dotted names and variables: parameters, and buffers that are saved. `paddle.save` writes the values
-        that these have in the global scope.
+        """Dotted names and variables: parameters, and buffers that are saved. Their values lie in a scope,
+        where `paddle.static.save` finds them.
         """
         found: dict[str, Any] = OrderedDict() if destination is None else destination
         prefix = structured_name_prefix.rstrip(".")

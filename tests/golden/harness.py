@@ -97,7 +97,7 @@ class Golden:
         self.step_runs: int = self.meta["step_runs"]
         self.last_run = len(self.runs) - self.meta.get("unrun", 0)
         # what a single number is
-        self.scalar: list[int] = [] if self.meta["paddle"].startswith("2") else [1]
+        self.of_2x = self.meta["paddle"].startswith("2")
 
     def program(self, index: int | None) -> bytes:
         """The program of one run; without an index, the startup program."""
@@ -123,7 +123,7 @@ class Golden:
         for number, track in enumerate(self.runs[index]["feeds" if kind == "feed" else "fetches"]):
             sizes = [int(np.prod(shape, dtype=int)) for shape in track["shapes"]]
             start = sum(sizes[:step])
-            shape = track["shapes"][step] or self.scalar
+            shape = track["shapes"][step]
             flat = self.arrays[f"{kind}/{index}/{number}"][start : start + sizes[step]]
             lengths = track["lengths"][step] if "lengths" in track else []
             yield Fetched(track["name"], flat.reshape(shape), lengths)
@@ -162,7 +162,7 @@ class Replay:
             fluid.Program.parse_from_string(golden.program(index)) for index in range(len(golden.runs))
         ]
         # 2.x lays the weights of an `rnn` into one variable that no op reads, and writes it with them
-        names = golden.persistables("init") if not golden.scalar else ()
+        names = golden.persistables("init") if golden.of_2x else ()
         self.shared = {name for name in names if SHARED.fullmatch(name)}
         self.floor = FLOORS.get(golden.name, FLOOR)
         self.expected = golden.persistables("init")

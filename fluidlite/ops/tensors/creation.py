@@ -271,7 +271,7 @@ assign_value = Op(
 
 @assign_value.shape
 def _(shape: list[int], dtype: int) -> Spec:
-    return Spec(tuple(shape) or (1,), VarType(dtype))
+    return Spec(tuple(shape), VarType(dtype))
 
 
 @assign_value.kernel
@@ -286,8 +286,7 @@ def _(
     fp64_values: list[float],
 ) -> Array:
     values: Any = fp32_values or int32_values or int64_values or bool_values or fp64_values
-    # a shape without dimensions holds one number, which is [1] in fluid's programs
-    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape or [1]))
+    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
 
 
 empty = Op(

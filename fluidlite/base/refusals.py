@@ -23,6 +23,7 @@ class Refusals:
 
     def __init__(self, module: str, reason: str, classes: str = "", functions: str = "") -> None:
         self.module = module
+        self._home = "fluidlite" + module.removeprefix("fluid")
         self.reason = reason
         self.classes = classes.split()
         self.functions = functions.split()
@@ -47,12 +48,15 @@ class Refusals:
     def _class(self, name: str) -> type:
         refuse = self._function(name)
         # in __new__, because classes of old scripts have an __init__ of their own
-        return type(name, (), {"__new__": refuse, "__doc__": f"Refused: {self.reason}."})
+        return type(
+            name, (), {"__new__": refuse, "__doc__": f"Refused: {self.reason}.", "__module__": self._home}
+        )
 
     def _function(self, name: str) -> Callable[..., NoReturn]:
         def refuse(*unused: Any, **options: Any) -> NoReturn:
             raise UnsupportedError(f"{self.module}.{name}: {self.reason}")
 
         refuse.__name__, refuse.__qualname__ = name, name
+        refuse.__module__ = self._home
         refuse.__doc__ = f"Refused: {self.reason}."
         return refuse

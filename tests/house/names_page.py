@@ -105,7 +105,7 @@ def page() -> str:
         "that are there, and those that are not, with the reason. `python tests/house/names_page.py` writes",
         "this page, and a test holds it against the modules. The names of imperative mode (`fluid.dygraph`),",
         "of pslib and of C++ trainers can be imported and are refused when they are used; so are op types",
-        "that [are left out](../fluidlite/base/refused_ops.py).",
+        "that `fluidlite/base/refused_ops.py` lists.",
         "",
         "| names | there |",
         "|---|---|",

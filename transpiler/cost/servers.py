@@ -14,7 +14,7 @@ from fluidlite.transpiler.parts.roles import PSERVER, TRAINER, JobRole, Slice
 __all__ = ["Exchange", "ServerCosts", "exchange_each_step"]
 
 Exchange = Callable[[Slice, Tensor], Load]
-"""What one trainer exchanges with the server of a slice in the mean step, seen from the trainer."""
+"""The bytes that one trainer exchanges with the server of a slice in the mean step, seen from the trainer."""
 
 _BARRIERS = 2.0  # that a trainer passes at each server in a synchronous step
 

@@ -51,7 +51,7 @@ def _flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
         raise error(f"{name} must be True or False, but is {value!r}")
 
 
-def _padding(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]:
+def padding_of(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]:
     """Numbers and algorithm for what users write: a number, one or two numbers a dimension, pairs for all
     dimensions, or a name.
     """
@@ -164,7 +164,7 @@ def _conv(type: str, dims: int, given: dict[str, Any]) -> Variable:
     size = numbers(given["filter_size"], dims, "filter_size")
     strides = numbers(given["stride"], dims, "stride")
     dilations = numbers(given["dilation"], dims, "dilation")
-    paddings, algorithm = _padding(given["padding"], dims, data_format)
+    paddings, algorithm = padding_of(given["padding"], dims, data_format)
     # He's initialisation: with relu after it the variance stays the same from layer to layer
     deviation = math.sqrt(2.0 / (math.prod(size) * channels))
     weight = helper.create_parameter(
@@ -270,7 +270,7 @@ def _conv_transpose(type: str, dims: int, given: dict[str, Any]) -> Variable:
         numbers(given["dilation"], dims, "dilation"),
     )
     _flag("use_cudnn", given["use_cudnn"])
-    paddings, algorithm = _padding(given["padding"], dims, data_format)
+    paddings, algorithm = padding_of(given["padding"], dims, data_format)
     output_size = [] if given["output_size"] is None else numbers(given["output_size"], dims, "output_size")
     size = _filter_size(given["filter_size"], output_size, input, strides, paddings, dilations, data_format)
     groups = given["groups"] or 1
@@ -376,7 +376,7 @@ def _pool(dims: int, given: dict[str, Any]) -> Variable:
         numbers(given["pool_size"], dims, "pool_size"),
         numbers(given["pool_stride"], dims, "pool_stride"),
     )
-    paddings, algorithm = _padding(padding, dims, data_format)
+    paddings, algorithm = padding_of(padding, dims, data_format)
     if algorithm == "VALID" and given["ceil_mode"]:
         raise ValueError("ceil_mode must be False when pool_padding is 'VALID'")
     helper = LayerHelper(f"pool{dims}d", input=input, name=given["name"])

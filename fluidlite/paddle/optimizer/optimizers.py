@@ -167,8 +167,12 @@ class Optimizer(base.Optimizer):
         extra: Mapping[str, Variable] | None = None,
     ) -> Operator:
         """Append the op `self.type`, marked as one of 2.x."""
-        marked = {**(attrs or {}), MARK_OF_2X: False}
+        marked = {**(attrs or {}), **self._attributes_of(param_and_grad[0]), MARK_OF_2X: False}
         return super()._append_update(block, param_and_grad, accumulators, marked, learning_rate, extra)
+
+    def _attributes_of(self, param: Any) -> dict[str, Any]:
+        """Attributes of the update that differ from parameter to parameter."""
+        return {}
 
 
 def regulariser_of(weight_decay: Any) -> Any:
@@ -310,25 +314,13 @@ class AdamW(Optimizer, adaptive.AdamOptimizer):
         self._coeff, self._lr_ratio = float(weight_decay), lr_ratio
         self._apply_decay_param_fun = apply_decay_param_fun
 
-    def _append_update(
-        self,
-        block: Block,
-        param_and_grad: tuple[Any, Any],
-        accumulators: Mapping[str, str],
-        attrs: Mapping[str, Any] | None = None,
-        learning_rate: bool = True,
-        extra: Mapping[str, Variable] | None = None,
-    ) -> Operator:
-        """Append the op `adamw`, with what the two functions say of the parameter."""
-        param, choose = param_and_grad[0], self._apply_decay_param_fun
-        own = {
+    def _attributes_of(self, param: Any) -> dict[str, Any]:
+        choose = self._apply_decay_param_fun
+        return {
             "with_decay": choose is None or bool(choose(param.name)),
             "coeff": self._coeff,
             "lr_ratio": 1.0 if self._lr_ratio is None else float(self._lr_ratio(param)),
         }
-        return super()._append_update(
-            block, param_and_grad, accumulators, {**(attrs or {}), **own}, learning_rate, extra
-        )
 
 
 class Adamax(Optimizer, adaptive.AdamaxOptimizer):

@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
-from fluidlite.paddle.nn.functional.windows import is_last, padding_of, window
+from fluidlite.paddle.nn.functional.windows import is_last, line_padding, padding_of, window
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
@@ -38,7 +38,7 @@ def _conv(
             f"x has {channels} channels where the weight {list(weight.shape)} with groups={groups} needs "
             f"{weight.shape[1] * groups}"
         )
-    paddings, algorithm = padding_of(padding, dims, last)
+    paddings, algorithm = padding_of(padding, dims, data_format)
     depthwise = dims == 2 and channels == groups and channels != 1 and filters % channels == 0
     attrs = {
         "strides": window(stride, dims, "stride"),
@@ -80,17 +80,9 @@ def conv1d(
     spread = [1, *window(dilation, 1, "dilation")]
     layout = "NHWC" if last else "NCHW"
     picture, filters = unsqueeze(x, [line]), unsqueeze(weight, [2])
-    pads = _line_padding(padding, last)
+    pads = line_padding(padding, data_format)
     out = _conv(2, picture, filters, bias, steps, pads, spread, groups, layout, name)
     return squeeze(out, [line])
-
-
-def _line_padding(padding: Any, last: bool) -> Any:
-    """The padding of a line, for a picture that is one pixel high."""
-    if isinstance(padding, str):
-        return padding
-    pads, _ = padding_of(padding, 1, last)
-    return [0, *pads] if len(pads) == 1 else [0, 0, *pads]
 
 
 def conv2d(
@@ -151,7 +143,7 @@ def _transposed(
         )
     if output_size is not None and output_padding not in (0, [0] * dims):
         raise ValueError("output_padding option is mutually exclusive with output_size")
-    paddings, algorithm = padding_of(padding, dims, last)
+    paddings, algorithm = padding_of(padding, dims, data_format)
     attrs = {
         "output_padding": [] if output_size is not None else _beyond(output_padding, dims),
         "output_size": [] if output_size is None else window(output_size, dims, "output_size"),
@@ -202,7 +194,7 @@ def conv1d_transpose(
         unsqueeze(weight, [2]),
         bias,
         steps,
-        _line_padding(padding, last),
+        line_padding(padding, data_format),
         beyond,
         spread,
         groups,

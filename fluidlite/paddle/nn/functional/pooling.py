@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
-from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, padding_of, window
+from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, line_padding, padding_of, window
 from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
 
 __all__ = [
@@ -39,8 +40,8 @@ def _pool(
     name: str | None,
 ) -> Variable:
     need_variable(x, "x", f"{kind}_pool{dims}d")
-    last = is_last(data_format, dims)
-    paddings, algorithm = padding_of(padding, dims, last)
+    is_last(data_format, dims)  # an error for an unknown layout
+    paddings, algorithm = padding_of(padding, dims, data_format)
     if algorithm == "VALID" and ceil_mode:
         raise ValueError("When Attr(padding) is 'VALID', Attr(ceil_mode) must be False.")
     size = window(kernel_size, dims, "kernel_size")
@@ -137,20 +138,14 @@ def avg_pool3d(
 def _overridden(out: Variable, kernel_size: Any, divisor: float | None, dims: int) -> Variable:
     if divisor is None:
         return out
-    cells = 1
-    for length in window(kernel_size, dims, "kernel_size"):
-        cells *= length
-    return out * (cells / divisor)
+    return out * (math.prod(window(kernel_size, dims, "kernel_size")) / divisor)
 
 
 def _on_a_line(kernel_size: Any, stride: Any, padding: Any) -> tuple[list[int], Any, Any]:
     """Size, stride and padding of one dimension, for pictures that are one pixel high."""
     size = window(kernel_size, 1, "kernel_size")
     steps = None if stride is None else [1, *window(stride, 1, "stride")]
-    if isinstance(padding, str):
-        return [1, *size], steps, padding
-    pads, _ = padding_of(padding, 1, False)
-    return [1, *size], steps, [0, *pads] if len(pads) == 1 else [0, 0, *pads]
+    return [1, *size], steps, line_padding(padding, LAYOUTS[1][0])
 
 
 def max_pool1d(
@@ -195,7 +190,7 @@ def _max(
         )
     size = window(kernel_size, dims, "kernel_size")
     strides = size if stride is None else window(stride, dims, "stride")
-    paddings, algorithm = padding_of(padding, dims, False)
+    paddings, algorithm = padding_of(padding, dims, data_format)
     if algorithm == "SAME" or ceil_mode or len(paddings) != dims:
         raise ValueError("the places of the largest are told for paddings in numbers, alike on both sides")
     return _with_places(dims, x, size, strides, paddings, False, name)

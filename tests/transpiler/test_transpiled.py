@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import transpiled_known as known
 import transpiled_roles
@@ -145,12 +146,18 @@ def different_jobs() -> list[str]:
     return [name for name in names if name not in refused]
 
 
+def smaller(value: Any) -> Any:
+    """A quarter of a fed array of floats; ids and sequences as they are."""
+    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value * value.dtype.type(0.25) if is_float else value
+
+
 @pytest.mark.parametrize("name", different_jobs())
 def test_what_we_make_instead_is_right(name: str) -> None:
     """The whole job, its roles as threads, moves the parameters as its reference does."""
     case = CASES[name]
     main, startup = transpiled_roles.build(fluid, case)
-    startup.random_seed = 1  # from some of the random starts that 0 means, five steps lead to infinity
+    startup.random_seed = 1
     for op in main.global_block().ops:
         if op.type == "dpsgd":  # its noise is of another seed on each server
             op._set_attr("sigma", 0.0)
@@ -158,7 +165,9 @@ def test_what_we_make_instead_is_right(name: str) -> None:
     if "split_method" in fields:
         fields["split_method"] = getattr(ps_dispatcher, fields["split_method"])
     config = fluid.DistributeTranspilerConfig.make(**fields)
-    mode, feeds = case.config.get("collective_mode", case.mode), random_feeds(main, 4, 5)
+    mode = case.config.get("collective_mode", case.mode)
+    # Some of the orders in which asynchronous trainers can come lead to infinity in five steps of whole feeds.
+    feeds = [{key: smaller(value) for key, value in feed.items()} for feed in random_feeds(main, 4, 5)]
     proof = verify(main, startup, feeds, mode, case.trainers, case.servers, config, sync_mode=case.sync)
     assert proof.equal, str(proof)
 

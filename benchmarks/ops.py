@@ -1,0 +1,105 @@
+"""Ops beside PaddlePaddle 1.8.5: each row of `op_rows` at three sizes, both frameworks in turn, round after
+round.
+
+    PADDLE185_PYTHON=/path/to/python3.7 python benchmarks/ops.py detection
+    python benchmarks/ops.py detection --only nms --rounds 5
+
+Without the variable (the interpreter of an environment with paddlepaddle 1.8.5) only FluidLite is timed. A
+row is an op with its inputs in the scope, its outputs fetched, and its gradient where it has one, on one
+thread; a time is the least of the rounds' medians, in milliseconds. Above a ratio of 1 FluidLite is slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Framework:
+    """A process that times rows."""
+
+    def __init__(self, name: str, python: str) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            [python, str(HERE / "op_worker.py"), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **ONE_THREAD},
+        )
+
+    def time(self, file: str, name: str, size: int, seconds: float) -> float | str:
+        """Milliseconds, or why there are none."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps([file, name, size, seconds]), file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else f"the process of {self.name} has ended"
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+
+def compare(frameworks: list[Framework], row: tuple[str, str, int], rounds: int, seconds: float) -> list[Any]:
+    """The least of each framework's medians, or its error."""
+    found: list[list[Any]] = [[] for _ in frameworks]
+    for number in range(rounds):
+        order = list(zip(frameworks, found, strict=True))
+        for framework, times in order if number % 2 == 0 else reversed(order):
+            times.append(framework.time(*row, seconds))
+    return [min(times) if all(isinstance(one, float) for one in times) else times[-1] for times in found]
+
+
+def text_of(times: list[Any]) -> str:
+    """Times and ratio as columns."""
+    cells = [f"{one:10.3f}" if isinstance(one, float) else "         -" for one in times]
+    ratio = f"{times[0] / times[1]:8.2f}" if all(isinstance(one, float) for one in times[:2]) else ""
+    reasons = [one for one in times if isinstance(one, str)]
+    return "".join(cells) + (ratio if len(times) > 1 else "") + "".join(f"  {one[:80]}" for one in reasons)
+
+
+def main() -> None:
+    """Print a line a row and size."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    files = sorted(path.stem for path in (HERE / "op_rows").glob("*.py"))
+    parser.add_argument("files", nargs="*", default=files, help=f"of {', '.join(files)}")
+    parser.add_argument("--only", default="", help="rows with this in their names")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of a round")
+    args = parser.parse_args()
+
+    sys.path.insert(0, str(HERE))
+    frameworks = [Framework("fluidlite", sys.executable)]
+    if python := os.environ.get("PADDLE185_PYTHON"):
+        frameworks.append(Framework("paddle", python))
+    print(
+        "row".ljust(28)
+        + "size".rjust(6)
+        + "fluidlite".rjust(10)
+        + " paddle 1.8.5   ratio"[: 22 * (len(frameworks) > 1)]
+    )
+    for file in args.files:
+        for name, sizes in importlib.import_module(f"op_rows.{file}").ROWS.items():
+            for size in range(len(sizes) if args.only in name else 0):
+                times = compare(frameworks, (file, name, size), args.rounds, args.seconds)
+                print(
+                    name.ljust(28) + ("small", "medium", "large")[size].rjust(6) + text_of(times), flush=True
+                )
+    for framework in frameworks:
+        framework.close()
+
+
+if __name__ == "__main__":
+    main()

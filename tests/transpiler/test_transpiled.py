@@ -166,7 +166,7 @@ def test_what_we_make_instead_is_right(name: str) -> None:
         fields["split_method"] = getattr(ps_dispatcher, fields["split_method"])
     config = fluid.DistributeTranspilerConfig.make(**fields)
     mode = case.config.get("collective_mode", case.mode)
-    # Some of the orders in which asynchronous trainers can come lead to infinity in five steps of whole feeds.
+    # Some of the orders in which asynchronous trainers can come lead whole feeds to infinity in five steps.
     feeds = [{key: smaller(value) for key, value in feed.items()} for feed in random_feeds(main, 4, 5)]
     proof = verify(main, startup, feeds, mode, case.trainers, case.servers, config, sync_mode=case.sync)
     assert proof.equal, str(proof)

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.errors import EOFException, FluidError, KernelError
 from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
-from fluidlite.executor.run.kernels import Kernel, RunContext, detach, unpack
+from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.operator import Operator
 
 __all__ = ["Absent", "BlockCall", "KernelCall"]
@@ -39,10 +39,9 @@ class KernelCall:
         self.outputs = list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
         self.first = next(iter(self.kernel.definition.outputs), None)
-        shared = self.slots.get(self.kernel.definition.lod or "")
-        self.shares = shared[0] if shared else None
-        """Position of the value whose level of detail the first output takes: None without one, -1 if it
-        is absent.
+        self.sources = self._sources()
+        """For each output the position of the value whose level of detail it takes: None without one, -1 if
+        it is absent.
         """
         self.picks = self._picks()
         self.call: Callable[..., Sequence[Any]] = lambda *_: ()
@@ -102,8 +101,9 @@ class KernelCall:
             return ""
         known = " or ".join(f"returned is values[{index}]" for index in range(self.count)) or "False"
         lod = "likes[0] if likes else ()"
-        if self.shares is not None:
-            lod = f"lods[{self.shares}]" if self.shares >= 0 else "()"
+        source = self.sources[0]
+        if source is not None:
+            lod = f"lods[{source}]" if source >= 0 else "()"
         result = f"(returned, {lod})" if self.with_lod else "(returned,)"
         return (
             # an array that has no base and is no input shares its memory with nobody, so it needs no copy
@@ -163,14 +163,20 @@ class KernelCall:
         value = detach(value, values)
         if not self.with_lod:
             return (value,)
-        return value, lod if lod is not None else self._inherited(0, True, lods, likes)
+        return value, lod if lod is not None else self._inherited(0, lods, likes)
 
-    def _inherited(self, number: int, is_first: bool, lods: Sequence[Lod], likes: Sequence[Lod]) -> Lod:
-        """The level of detail of an output that the kernel gave none: the one that the first output shares
-        with an input, or that of the variable whose gradient it is.
+    def _sources(self) -> list[int | None]:
+        shared = self.slots.get(self.kernel.definition.lod or "")
+        sharing = lod_sources(self.op.outputs.get(str(self.first), ()), shared or ())
+        return [sharing.get(name) for name in self.outputs]
+
+    def _inherited(self, number: int, lods: Sequence[Lod], likes: Sequence[Lod]) -> Lod:
+        """The level of detail of an output that the kernel gave none: the one that it shares with an input,
+        or that of the variable whose gradient it is.
         """
-        if is_first and lods and self.shares is not None:
-            return lods[self.shares] if self.shares >= 0 else ()
+        source = self.sources[number]
+        if lods and source is not None:
+            return lods[source] if source >= 0 else ()
         return likes[number] if likes else ()
 
     @staticmethod
@@ -180,9 +186,8 @@ class KernelCall:
             return None, ()
         return values[index], lods[index] if lods else ()
 
-    def _picks(self) -> list[tuple[int, int, bool]]:
-        """For each output the position of its slot, that of its old value (or -1), and whether it is in the
-        first slot.
+    def _picks(self) -> list[tuple[int, int]]:
+        """For each output the position of its slot and that of its old value (or -1).
 
         Nothing where a slot may hold many variables, or one variable is in two slots.
         """
@@ -201,7 +206,7 @@ class KernelCall:
         found = []
         for name in self.outputs:
             slot = position[name]
-            found.append((slot, self.before.get(name, -1), slot == 0))
+            found.append((slot, self.before.get(name, -1)))
         return found
 
     def _finish_each(
@@ -212,12 +217,12 @@ class KernelCall:
             return self._finish(returned, values, lods, likes)
         found: list[Any] = []
         found_lods: list[Any] = []
-        for number, (position, before, is_first) in enumerate(self.picks):
+        for number, (position, before) in enumerate(self.picks):
             value, lod = unpack(returned[position]) if position < len(returned) else (None, None)
             if value is None:
                 value, lod = self._before(before, values, lods)
             elif lod is None:
-                lod = self._inherited(number, is_first, lods, likes)
+                lod = self._inherited(number, lods, likes)
             found.append(detach(value, values) if value is not None else None)
             found_lods.append(lod)
         return found + found_lods if self.with_lod else found
@@ -234,7 +239,7 @@ class KernelCall:
                     value, lod = unpack(item)
                     found[name] = detach(value, values)
                     if lod is None:
-                        lod = self._inherited(self.outputs.index(name), slot == self.first, lods, likes)
+                        lod = self._inherited(self.outputs.index(name), lods, likes)
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
 from fluidlite.base.place import Place, array_module
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
-from fluidlite.executor.run.kernels import Kernel, RunContext, detach, unpack
+from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
@@ -158,7 +158,8 @@ class Interpreter:
         context = RunContext(op, self.xp, self.scope, self.place, self.random, frame)
         context.interpreter = self
         returned = kernel(context, values, lods)
-        shared = lods.get(kernel.definition.lod or "") or [()]
+        first = op.outputs.get(next(iter(kernel.definition.outputs), ""), ())
+        shared = lod_sources(first, lods.get(kernel.definition.lod or "", ()))
         in_place = [
             value
             for slot, names in op.inputs.items()
@@ -172,9 +173,8 @@ class Interpreter:
                 if value is not None and name != EMPTY_VAR:
                     if self.check_values:
                         check_finite(op, name, value)
-                    first = slot == next(iter(kernel.definition.outputs), None)
                     if lod is None:
-                        lod = shared[0] if first and kernel.definition.lod else _like_variable(name, frame)
+                        lod = shared[name] if name in shared else _like_variable(name, frame)
                     frame.set(name, value, lod)
 
     def _read(self, op: Operator, slot: str, name: str, frame: Frame) -> Any:

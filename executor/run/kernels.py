@@ -5,7 +5,7 @@ cannot lower.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
 from fluidlite.ir.operator import Operator
 
-__all__ = ["RunContext", "Kernel", "check_slots", "detach", "unpack"]
+__all__ = ["RunContext", "Kernel", "check_slots", "detach", "lod_sources", "unpack"]
+
+Source = TypeVar("Source")
 
 
 class RunContext:
@@ -164,6 +166,17 @@ def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> A
     if (definition.inputs.get(slot) or definition.outputs[slot]).many:
         return found or []
     return found[0] if found else None
+
+
+def lod_sources(outputs: Sequence[str], sources: Sequence[Source]) -> dict[str, Source]:
+    """Of each output of an op's first slot, the member of `sources` (one for each variable of the input slot
+    that the op's `lod` names) whose level of detail it takes: its partner's where both slots hold equally
+    many, as in a request for the rows of several lookups, else the first's. Empty without sources.
+    """
+    if not sources:
+        return {}
+    pairs = sources if len(outputs) == len(sources) else [sources[0]] * len(outputs)
+    return dict(zip(outputs, pairs, strict=True))
 
 
 def unpack(value: Any) -> tuple[Any, Lod | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fluidlite.executor.comm.background.communicator import CommunicatorSettings
 from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.cost.facts import Sizes
 from fluidlite.transpiler.modes import Job, Reference, TrainingMode, make_job
 from fluidlite.values.tensor import LoDTensor
 
@@ -79,7 +81,7 @@ def verify_job(
     case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()
     differences = _COMPARED[reference](case, outcome)
-    links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), *_samples(shares[0]))
+    links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), _sizes(shares))
     # four more trainings, so only where the answer depends on it
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
@@ -163,6 +165,15 @@ def _from_replay(outcome: Outcome, replay: Replay | GeoReplay) -> dict[str, floa
             if name not in replay.remote:
                 found.setdefault(name, []).append(max_relative_difference(mine[name], value))
     return {name: max(values) for name, values in found.items()}
+
+
+def _sizes(shares: Sequence[Sequence[Values]]) -> Sizes:
+    """Sizes of the feeds of a trainer's step: the largest of any step, which bounds what it sends."""
+    fed: dict[str, int] = {}
+    for feed in chain.from_iterable(shares):
+        for name, value in feed.items():
+            fed[name] = max(fed.get(name, 0), int(np.size(value)))
+    return Sizes(*_samples(shares[0]), fed, even=False)
 
 
 def _samples(feeds: Sequence[Values]) -> tuple[int, int]:

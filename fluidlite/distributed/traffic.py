@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
+from fluidlite.transpiler.cost.facts import Sizes
 from fluidlite.transpiler.modes import Job
 
 __all__ = ["SLACK_BYTES", "SLACK_SHARE", "LinkCount", "compare_with_estimate"]
@@ -41,12 +42,12 @@ class LinkCount(NamedTuple):
 
 
 def compare_with_estimate(
-    job: Job, counted: Counts, in_steps: Counts, steps: int, batch: int, sequence: int = 1
+    job: Job, counted: Counts, in_steps: Counts, steps: int, sizes: Sizes
 ) -> list[LinkCount]:
     """Every link of the job: `counted` bytes in all, of which those `in_steps` are compared with the
-    estimate.
+    estimate for feeds of `sizes`.
     """
-    planned = estimate(job, batch=batch, sequence=sequence)
+    planned = estimate(job, sizes=sizes)
     foreseen = _servers(job, planned) if job.has_servers else _rings(job, planned)
     bound = any(tensor.sparse for tensor in planned.facts.tensors) or job.config.runtime_split_send_recv
     # which rank a ring's messages go to is the transport's choice: only what each sends is compared

@@ -22,6 +22,7 @@ from fluidlite.distributed.trial import Trial
 from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
 from fluidlite.executor.comm.local.network import JobEvent, LocalNetwork, TurnScheduler
 from fluidlite.transpiler import Job, make_job
+from fluidlite.transpiler.cost.facts import Sizes
 
 Made = tuple[fluid.Program, fluid.Program, list[dict[str, Any]]]
 
@@ -211,6 +212,41 @@ def test_a_server_that_errs_is_caught(sync_mode: bool, scale: str) -> None:
     )  # asynchronous servers have no scale
 
 
+@pytest.mark.parametrize("pools", ["sum", "last"])
+@pytest.mark.parametrize(("mode", "in_step"), [("pserver", True), ("pserver", False), ("geo_sgd", True)])
+def test_lookups_of_other_lengths_in_one_table(mode: str, in_step: bool, pools: str) -> None:
+    """A query, what was chosen and what was not look up their words in one sparse table: one request brings
+    the rows of all three, each with its own level of detail.
+    """
+    table = fluid.ParamAttr("table")
+
+    def tower(name: str) -> Any:
+        words = fluid.layers.data(name, [1], dtype="int64", lod_level=1)
+        rows = fluid.layers.embedding(words, [50, 8], is_sparse=True, param_attr=table)
+        return fluid.layers.fc(fluid.layers.sequence_pool(rows, pools), 4, param_attr="w", bias_attr=False)
+
+    def net() -> Any:
+        query, positive, negative = map(tower, ("query", "positive", "negative"))
+        good, bad = fluid.layers.cos_sim(query, positive), fluid.layers.cos_sim(query, negative)
+        return fluid.layers.mean(fluid.layers.relu(bad - good + 0.5))
+
+    def sequences(random: np.random.RandomState, longest: int) -> Any:
+        lengths = random.randint(1, longest, 4).tolist()
+        words = random.randint(0, 50, (sum(lengths), 1))
+        return fluid.create_lod_tensor(words, [lengths], fluid.CPUPlace())
+
+    main, startup, feeds = made(
+        net,
+        lambda random: {
+            "query": sequences(random, 3),
+            "positive": sequences(random, 6),
+            "negative": sequences(random, 9),
+        },
+        optimizer=lambda: fluid.optimizer.SGD(0.1),
+    )
+    assert str(verify(main, startup, feeds, mode, sync_mode=in_step)).endswith("\nok")
+
+
 def test_more_on_a_link_than_was_planned() -> None:
     main, startup, feeds = line()
     proof = verify(main, startup, feeds)
@@ -219,14 +255,14 @@ def test_more_on_a_link_than_was_planned() -> None:
         (link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links
     }
     steps = {(link.source, link.target): round(link.a_step * len(feeds)) for link in proof.links}
-    assert all(link.ok for link in compare_with_estimate(job, counted, steps, len(feeds), 4))
+    assert all(link.ok for link in compare_with_estimate(job, counted, steps, len(feeds), Sizes(4)))
     more = {**steps, ("trainer0", "127.0.0.1:6174"): steps["trainer0", "127.0.0.1:6174"] + 100}
     assert [
-        link.source for link in compare_with_estimate(job, counted, more, len(feeds), 4) if not link.ok
+        link.source for link in compare_with_estimate(job, counted, more, len(feeds), Sizes(4)) if not link.ok
     ] == ["trainer0"]
     none = {link: size for link, size in steps.items() if link != ("trainer0", "127.0.0.1:6175")}
     assert [
-        link.target for link in compare_with_estimate(job, counted, none, len(feeds), 4) if not link.ok
+        link.target for link in compare_with_estimate(job, counted, none, len(feeds), Sizes(4)) if not link.ok
     ] == ["127.0.0.1:6175"]
 
 

@@ -128,6 +128,7 @@ def estimate(
     sequence: int = 1,
     compute_s: float | None = None,
     flops: float | None = None,
+    sizes: Sizes | None = None,
 ) -> CostEstimate:
     """The cost of one step of `job`, in which each trainer takes `batch` samples.
 
@@ -138,9 +139,10 @@ def estimate(
     compute_s: seconds of a forward and backward pass of one trainer.
     flops: or how many multiplications and additions a trainer does in a second, from which `compute_s` is
         estimated. Without either, communication alone counts.
+    sizes: all that is known of the feeds, in place of `batch` and `sequence`.
     """
     _check_arguments(batch, sequence, compute_s, flops)
-    sizes = Sizes(batch, sequence)
+    sizes = sizes or Sizes(batch, sequence)
     facts = read_facts(job.main, sizes)
     seconds = compute_s or 0.0
     if flops:

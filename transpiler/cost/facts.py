@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fluidlite.base.dtypes import VarType, to_numpy
@@ -26,10 +26,19 @@ ROW_ID_BYTES = 8  # the int64 that goes with each row of a sparse gradient
 class Sizes:
     """How large a value is at run time: -1 in front is `batch` samples (times `sequence` steps where there
     is a level of detail).
+
+    Attributes
+    ----------
+    batch, sequence: samples of one trainer's step, and mean steps of a sample.
+    fed: elements of those fed variables of which they are known.
+    even: the rows that a step moves of a sparse table are spread evenly over the table, as in a mean step;
+        otherwise all of them may lie in one slice, which bounds any step.
     """
 
     batch: int
     sequence: int = 1
+    fed: Mapping[str, int] = field(default_factory=dict)
+    even: bool = True
 
     def shape(self, var: Variable) -> tuple[int, ...]:
         """The shape with its unknown dimensions filled in; further unknown ones are `sequence`."""
@@ -39,7 +48,8 @@ class Sizes:
 
     def count(self, var: Variable) -> int:
         """The number of elements."""
-        return math.prod(self.shape(var))
+        known = self.fed.get(var.name)
+        return math.prod(self.shape(var)) if known is None else known
 
     def bytes(self, var: Variable) -> int:
         """The number of bytes; 0 for what is no tensor."""
@@ -59,11 +69,17 @@ class Tensor(NamedTuple):
     update_ops: int  # ops of role Optimize that are there for it
     rows: int  # rows that a step touches; 0 for a dense gradient
     lookups: int  # ops that look rows up
+    even: bool = True  # the rows are spread evenly over the table
 
     @property
     def sparse(self) -> bool:
         """True if the gradient is rows of the parameter."""
         return self.rows > 0
+
+    def rows_within(self, height: int, steps: int = 1) -> float:
+        """Rows that `steps` steps touch among `height` of the parameter's."""
+        rows = min(self.rows * steps, self.shape[0]) if steps > 1 else self.rows
+        return rows * height / self.shape[0] if self.even else min(rows, height)
 
     @property
     def row_bytes(self) -> int:
@@ -153,7 +169,8 @@ def _tensor(
         lookup for lookup in lookups if lookup.attrs.get("is_sparse") or lookup.attrs.get("is_distributed")
     ]
     rows = sum(_ids(lookup, sizes) for lookup in sparse)
-    return Tensor(name, param.shape, sizes.bytes(param), rows_of_state, fixed, update_ops, rows, len(sparse))
+    state = (rows_of_state, fixed)
+    return Tensor(name, param.shape, sizes.bytes(param), *state, update_ops, rows, len(sparse), sizes.even)
 
 
 def _ids(lookup: Operator, sizes: Sizes) -> int:

@@ -23,12 +23,12 @@ def exchange_each_step(part: Slice, tensor: Tensor) -> Load:
     """The gradient out, the parameter in.
 
     A sparse table's gradient has a row, and its number, for each id of the batch (none twice: an upper
-    bound), spread evenly over the slices; each look-up sends its ids and gets their rows.
+    bound); each look-up sends its ids and gets their rows.
     """
     if not tensor.sparse:
         size = part.shape[0] * tensor.row_bytes
         return Load(size, size, 2)
-    rows = tensor.rows * part.shape[0] / tensor.shape[0]
+    rows = tensor.rows_within(part.shape[0])
     return Load(rows * (tensor.row_bytes + 2 * ROW_ID_BYTES), rows * tensor.row_bytes, 1 + tensor.lookups)
 
 

@@ -76,7 +76,7 @@ class GeoSgd(ServerMode):
         def exchange(part: Slice, tensor: Tensor) -> Load:
             size = part.shape[0] * tensor.row_bytes
             if tensor.sparse:
-                rows = min(tensor.rows * every, tensor.shape[0]) * part.shape[0] / tensor.shape[0]
+                rows = tensor.rows_within(part.shape[0], steps=every)
                 size = math.ceil(rows) * (tensor.row_bytes + ROW_ID_BYTES)
             return Load(size, size, 2).times(1 / every)
 

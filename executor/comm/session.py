@@ -70,6 +70,7 @@ class Session(ABC):
     """
 
     pace: ClassVar[Pace]
+    host_backend: ClassVar[str] = "LOCAL"  # what carries arrays of the host over rings
     lasts_until_exit: ClassVar[bool] = False  # True if the connections outlive the last goodbye to servers
 
     def __init__(self, link: TrainerLink | None) -> None:
@@ -109,12 +110,18 @@ class Session(ABC):
         """Make the ring of the devices of one process, or of all processes that have one each."""
 
     # ------------------------------------------------------------------ rings
+    @property
+    def place(self) -> tuple[int, int]:
+        """The number of this process among those that rings are made of, and how many they are."""
+        return 0, 1
+
     def ring(self, ring_id: int) -> Ring:
         """A ring that was joined; CommunicatorError for one that was not."""
         if ring_id not in self.rings:
             raise CommunicatorError(
                 f"ring {ring_id} is used before it is made: run the startup program, which joins it "
-                f"(c_comm_init); joined so far: {sorted(self.rings) or 'none'}"
+                f"(c_comm_init), or call init_parallel_env or new_group; joined so far: "
+                f"{sorted(self.rings) or 'none'}"
             )
         return self.rings[ring_id]
 

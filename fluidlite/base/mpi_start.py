@@ -6,10 +6,17 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["stop_all_on_error", "under_mpi"]
+__all__ = ["mpi_place", "stop_all_on_error", "under_mpi"]
 
 # each launcher has its own: Open MPI, then the protocols of MPICH and its kin
-_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
+# the rank and the size, where a launcher says both; `srun` alone sets those of Slurm
+_PLACE_VARIABLES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
 _OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have found the same
 
 
@@ -18,6 +25,15 @@ def under_mpi() -> bool:
     return any(
         os.environ.get(name, "1").isdigit() and int(os.environ.get(name, "1")) > 1 for name in _SIZE_VARIABLES
     )
+
+
+def mpi_place() -> tuple[int, int] | None:
+    """Rank and number of the processes that `mpirun` or `srun` started; None where neither did."""
+    for rank, size in _PLACE_VARIABLES:
+        found = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(text.isdigit() for text in found) and under_mpi():
+            return int(found[0]), int(found[1])
+    return None
 
 
 def stop_all_on_error() -> None:

@@ -48,6 +48,11 @@ class LocalSession(Session):
         return LocalServerLink(self.role, endpoint)
 
     # ------------------------------------------------------------------ rings
+    @property
+    def place(self) -> tuple[int, int]:
+        """This role's number in the order in which roles entered the network, and how many there are."""
+        return self.network.roles.index(self.role.name), len(self.network.roles)
+
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
         """The name of a ring of these members, which rank 0 makes; the others wait for it."""
         names = self.network.ring_names

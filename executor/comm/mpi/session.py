@@ -52,6 +52,7 @@ class MpiSession(Session):
     """This process's connections in the world of `mpirun`; every wait ends after `deadline` seconds."""
 
     pace = Pace.CLOCK  # MPI may be used by one thread only
+    host_backend = "MPI"
     lasts_until_exit = True
 
     def __init__(self, deadline: float) -> None:
@@ -184,6 +185,11 @@ class MpiSession(Session):
         self.waiter.until(lambda: bool(self.mpi.Request.Testall(requests)), what, processes, busy=_BEGIN)
 
     # ------------------------------------------------------------------ rings
+    @property
+    def place(self) -> tuple[int, int]:
+        """This process's rank in the world of `mpirun`, and that world's size."""
+        return self.world.rank, self.world.size
+
     def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
         """Make a ring of the processes that agreed on its name; without a name, of all."""
         self.check_place(ring_id, rank, size)

@@ -6,7 +6,16 @@ from typing import Any
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "")
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.distributed.communication.group": "Group destroy_process_group get_backend "
+        "get_group new_group",
+        "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
+        "init_parallel_env is_available is_initialized",
+    },
+    "communication fleet parallel",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -25,9 +25,10 @@ _NAMES = LazyNames(
         "in_dynamic_mode load no_grad save seed set_default_dtype",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
+        "fluidlite.paddle.hapi": "Model flops summary",
         **FUNCTIONS,
     },
-    "amp device distributed framework io metric nn optimizer static tensor vision",
+    "amp callbacks device distributed framework hapi io metric nn optimizer static tensor vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

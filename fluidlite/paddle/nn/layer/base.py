@@ -59,6 +59,7 @@ class Layer:
         fields = self.__dict__
         # past __setattr__, which looks into these
         fields["_parameters"], fields["_sub_layers"], fields["_buffers"] = {}, {}, {}
+        self._number = unique_name.generator.ids[name]
         self._full_name = unique_name.generate(name)
         self._dtype = to_vartype(dtype)
         self._not_saved: set[str] = set()

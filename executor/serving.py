@@ -37,7 +37,9 @@ def serve(session: Session, context: Any, values: SlotValues) -> dict[str, list[
     program = ServerProgram.read(context.op)
     frame = context.frame or Frame(program.block, context.scope)
     interpreter = context.interpreter or Interpreter(context.place, context.scope, context.random)
-    blocks = PlannedBlocks(program.block, program.updates, program.arriving, frame, interpreter)
+    # whatever blocks that were written by hand leave can be asked for, so those are interpreted
+    planned = () if program.is_by_hand else program.updates
+    blocks = PlannedBlocks(program.block, planned, program.arriving, frame, interpreter)
     ParameterServer(program, blocks, session).run()
     return {}
 
@@ -54,9 +56,9 @@ class _BlockUse:
 class PlannedBlocks:
     """Runs blocks of a server's program in `frame` (`fluidlite.executor.comm.server.blocks.BlockRunner`).
 
-    A block whose values are dense or sparse arrays of the host runs as a plan for their shapes and types;
-    persistable variables are updated in place. `updates` are the blocks that update parameters, `arriving`
-    the names of what trainers send.
+    A block of `updates`, those that update parameters, runs as a plan for the shapes and types of its values
+    where these are dense or sparse arrays of the host; persistable variables are updated in place. `arriving`
+    are the names of what trainers send.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class PlannedBlocks:
         self.interpreter = interpreter
         self.scope: Scope = frame.scope
         self.random: Any = interpreter.random
+        self._planned = {inner.idx for inner in updates}
         self._private = _private(block, updates) | set(arriving)
         self._twin: Program | None = None
         self._uses: dict[int, _BlockUse] = {}
@@ -107,7 +110,8 @@ class PlannedBlocks:
     def _run_plan(self, block: Block) -> bool:
         """Run a block by its plan; False where it has to be interpreted."""
         # gradients arrive in memory of the host
-        if self.interpreter.xp is not np or any(op.sub_blocks() for op in block.ops):
+        on_host = self.interpreter.xp is np and block.idx in self._planned
+        if not on_host or any(op.sub_blocks() for op in block.ops):
             return False
         use = self._use_of(block)
         values = {name: self.frame.find(name) for name in use.reads}

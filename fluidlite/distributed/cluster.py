@@ -15,13 +15,12 @@ from fluidlite.distributed.references import Initial, averaging_processes, one_p
 from fluidlite.distributed.replay import Merging, Replay
 from fluidlite.distributed.replay_geo import GeoReplay
 from fluidlite.distributed.shares import Values, max_relative_difference, share
-from fluidlite.distributed.traffic import compare_with_estimate
+from fluidlite.distributed.traffic import Feeds, compare_with_estimate
 from fluidlite.distributed.trial import Outcome, Trial
 from fluidlite.executor.comm.background.communicator import CommunicatorSettings
 from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.cost.facts import Sizes
 from fluidlite.transpiler.modes import Job, Reference, TrainingMode, make_job
 from fluidlite.values.tensor import LoDTensor
 
@@ -81,7 +80,7 @@ def verify_job(
     case = _Case(job, initial, feeds, shares, network)
     outcome = Trial(job, initial, shares, network).run()
     differences = _COMPARED[reference](case, outcome)
-    links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), _sizes(shares))
+    links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), _fed(shares))
     # four more trainings, so only where the answer depends on it
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
@@ -167,13 +166,13 @@ def _from_replay(outcome: Outcome, replay: Replay | GeoReplay) -> dict[str, floa
     return {name: max(values) for name, values in found.items()}
 
 
-def _sizes(shares: Sequence[Sequence[Values]]) -> Sizes:
-    """Sizes of the feeds of a trainer's step: the largest of any step, which bounds what it sends."""
+def _fed(shares: Sequence[Sequence[Values]]) -> Feeds:
+    """How much a trainer is fed in a step; the largest of any step bounds what it sends."""
     fed: dict[str, int] = {}
     for feed in chain.from_iterable(shares):
         for name, value in feed.items():
             fed[name] = max(fed.get(name, 0), int(np.size(value)))
-    return Sizes(*_samples(shares[0]), fed, even=False)
+    return Feeds(*_samples(shares[0]), fed)
 
 
 def _samples(feeds: Sequence[Values]) -> tuple[int, int]:

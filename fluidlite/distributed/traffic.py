@@ -6,15 +6,24 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
-from fluidlite.transpiler.cost.facts import Sizes
 from fluidlite.transpiler.modes import Job
 
-__all__ = ["SLACK_BYTES", "SLACK_SHARE", "LinkCount", "compare_with_estimate"]
+__all__ = ["SLACK_BYTES", "SLACK_SHARE", "Feeds", "LinkCount", "compare_with_estimate"]
 
 SLACK_SHARE, SLACK_BYTES = 0.01, 16.0
 """How much a link may differ from its estimate: counters and rounding are not estimated."""
 
 Counts = Mapping[tuple[str, str], int]
+
+
+class Feeds(NamedTuple):
+    """How much a trainer is fed in a step: samples, mean length of a sequence, elements of each variable in
+    the largest step.
+    """
+
+    batch: int
+    sequence: int = 1
+    fed: Mapping[str, int] | None = None
 
 
 class LinkCount(NamedTuple):
@@ -42,12 +51,12 @@ class LinkCount(NamedTuple):
 
 
 def compare_with_estimate(
-    job: Job, counted: Counts, in_steps: Counts, steps: int, sizes: Sizes
+    job: Job, counted: Counts, in_steps: Counts, steps: int, feeds: Feeds
 ) -> list[LinkCount]:
     """Every link of the job: `counted` bytes in all, of which those `in_steps` are compared with the
-    estimate for feeds of `sizes`.
+    estimate for such feeds.
     """
-    planned = estimate(job, sizes=sizes)
+    planned = estimate(job, batch=feeds.batch, sequence=feeds.sequence, fed=feeds.fed)
     foreseen = _servers(job, planned) if job.has_servers else _rings(job, planned)
     bound = any(tensor.sparse for tensor in planned.facts.tensors) or job.config.runtime_split_send_recv
     # which rank a ring's messages go to is the transport's choice: only what each sends is compared

@@ -17,12 +17,11 @@ from fluidlite.distributed import verify
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.distributed.feeds import random_feeds
 from fluidlite.distributed.references import Initial
-from fluidlite.distributed.traffic import compare_with_estimate
+from fluidlite.distributed.traffic import Feeds, compare_with_estimate
 from fluidlite.distributed.trial import Trial
 from fluidlite.errors import CommunicatorError, FluidError, TranspilerError
 from fluidlite.executor.comm.local.network import JobEvent, LocalNetwork, TurnScheduler
 from fluidlite.transpiler import Job, make_job
-from fluidlite.transpiler.cost.facts import Sizes
 
 Made = tuple[fluid.Program, fluid.Program, list[dict[str, Any]]]
 
@@ -255,14 +254,14 @@ def test_more_on_a_link_than_was_planned() -> None:
         (link.source, link.target): round(proof.traffic[link.source, link.target]) for link in proof.links
     }
     steps = {(link.source, link.target): round(link.a_step * len(feeds)) for link in proof.links}
-    assert all(link.ok for link in compare_with_estimate(job, counted, steps, len(feeds), Sizes(4)))
+    assert all(link.ok for link in compare_with_estimate(job, counted, steps, len(feeds), Feeds(4)))
     more = {**steps, ("trainer0", "127.0.0.1:6174"): steps["trainer0", "127.0.0.1:6174"] + 100}
     assert [
-        link.source for link in compare_with_estimate(job, counted, more, len(feeds), Sizes(4)) if not link.ok
+        link.source for link in compare_with_estimate(job, counted, more, len(feeds), Feeds(4)) if not link.ok
     ] == ["trainer0"]
     none = {link: size for link, size in steps.items() if link != ("trainer0", "127.0.0.1:6175")}
     assert [
-        link.target for link in compare_with_estimate(job, counted, none, len(feeds), Sizes(4)) if not link.ok
+        link.target for link in compare_with_estimate(job, counted, none, len(feeds), Feeds(4)) if not link.ok
     ] == ["127.0.0.1:6175"]
 
 

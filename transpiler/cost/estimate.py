@@ -7,7 +7,7 @@ job's slices and one trainer's program: an estimate of 10,000 trainers and 1,000
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -128,7 +128,7 @@ def estimate(
     sequence: int = 1,
     compute_s: float | None = None,
     flops: float | None = None,
-    sizes: Sizes | None = None,
+    fed: Mapping[str, int] | None = None,
 ) -> CostEstimate:
     """The cost of one step of `job`, in which each trainer takes `batch` samples.
 
@@ -139,10 +139,11 @@ def estimate(
     compute_s: seconds of a forward and backward pass of one trainer.
     flops: or how many multiplications and additions a trainer does in a second, from which `compute_s` is
         estimated. Without either, communication alone counts.
-    sizes: all that is known of the feeds, in place of `batch` and `sequence`.
+    fed: elements of the fed variables in the largest step. With them the estimate is a bound for any step:
+        all rows of a sparse table that it touches may lie in one slice.
     """
     _check_arguments(batch, sequence, compute_s, flops)
-    sizes = sizes or Sizes(batch, sequence)
+    sizes = Sizes(batch, sequence) if fed is None else Sizes(batch, sequence, fed, even=False)
     facts = read_facts(job.main, sizes)
     seconds = compute_s or 0.0
     if flops:

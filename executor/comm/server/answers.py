@@ -51,10 +51,10 @@ class Answers:
         value = self.blocks.find(message.name)
         if value is None:
             known = [name for name, var in self.program.block.vars.items() if var.persistable]
-            raise CommunicatorError(
-                f"trainer {message.trainer} asks for {message.name!r}, which this server does not hold"
-                f"{did_you_mean(message.name, known)}"
-            )
+            why = f"this server does not hold{did_you_mean(message.name, known)}"
+            if message.name in known:
+                why = "nothing has written on this server"
+            raise CommunicatorError(f"trainer {message.trainer} asks for {message.name!r}, which {why}")
         return value
 
     def _get(self, message: Message) -> Any:

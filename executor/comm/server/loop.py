@@ -74,7 +74,7 @@ class ParameterServer:
     def terms(self) -> Terms:
         """The terms that trainers have to meet."""
         block = self.program.block
-        held = [name for name, var in block.vars.items() if var.persistable]
+        held = [name for name, var in block.vars.items() if var.persistable or self.program.is_by_hand]
         return Terms(
             trainers=self.program.trainers,
             synchronous=self.is_synchronous,
@@ -236,12 +236,13 @@ class ParameterServer:
         self.link.keep_replies()
         if self.program.schedule is not None:
             self.blocks.run(self.program.schedule)
-        for number, block in enumerate(self.program.of_gradient.values()):
-            self._fill_gaps(block.ops[0].input("X"))
+        for number, block in enumerate(self.program.step_blocks):
+            if not self.program.is_by_hand:
+                self._fill_gaps(block.ops[0].input("X"))
             self.blocks.run(block)
             self._answer_wanted(number)
         self.steps += 1
-        self._answer_wanted(len(self.program.of_gradient))
+        self._answer_wanted(len(self.program.step_blocks))
         self.arrived.clear()
         waiting = self.at_barrier
         self.at_barrier = {}

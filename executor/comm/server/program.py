@@ -12,7 +12,8 @@ from fluidlite.ir.prune import writes
 
 __all__ = ["ServerProgram", "listening_op"]
 
-_GEO = 3  # the `distributed_mode` of geo-SGD's servers
+_IN_STEP = 0  # the `distributed_mode` of servers whose trainers end their steps together
+_GEO = 3  # that of geo-SGD's servers
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,24 @@ class ServerProgram:
         return [*self.merged, *self.of_gradient]
 
     @property
+    def is_by_hand(self) -> bool:
+        """True if a person has written the blocks (`ListenAndServ`): no gradient belongs to one of them, all
+        run in each step, and trainers may ask for whatever the outer block declares.
+        """
+        return not self.of_gradient
+
+    @property
+    def step_blocks(self) -> tuple[Block, ...]:
+        """The blocks of a synchronous step besides the schedule, in their order."""
+        if self.is_by_hand:
+            return tuple(block for block in self.updates if block is not self.schedule)
+        return tuple(self.of_gradient.values())
+
+    @property
     def is_synchronous(self) -> bool:
         """True if the blocks merge what arrives: then a step is done when every trainer has ended it."""
+        if self.is_by_hand:
+            return self.op.attrs["distributed_mode"] == _IN_STEP
         merged = set(self.merged)
         firsts = [block.ops[0] for block in self.of_gradient.values() if block.ops]
         return any(first.type == "sum" and set(first.input("X")) <= merged for first in firsts)
@@ -97,7 +114,7 @@ class ServerProgram:
         """Variable -> the number of the last block of a step that writes it."""
         return {
             name: number
-            for number, block in enumerate(self.of_gradient.values())
+            for number, block in enumerate(self.step_blocks)
             for op in block.ops
             for name in writes(op)
         }
@@ -118,7 +135,7 @@ def _pairs(texts: Iterable[str]) -> list[tuple[str, str]]:
     place where a server takes it apart.
     """
     found = []
-    for text in texts:
+    for text in filter(None, texts):  # a server that was written by hand has one empty text for no pairs
         name, _, value = text.rpartition(":")
         found.append((name, value))
     return found

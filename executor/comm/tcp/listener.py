@@ -8,7 +8,6 @@ import os
 import secrets
 import selectors
 import socket
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
@@ -68,8 +67,8 @@ class Listener(ServerLink):
         self.selector.register(self.woken, selectors.EVENT_READ, None)
         self.since = time.monotonic()  # when the last trainer was connected
         self.stopping = ""
-        # fluid's launchers look here for the port that was bound
-        self.port_file = os.path.join(tempfile.gettempdir(), f"paddle.{os.getpid()}.port")
+        # fluid's launchers look here for the port that was bound, whatever TMPDIR says
+        self.port_file = f"/tmp/paddle.{os.getpid()}.port"
         replace_file(self.port_file, [str(self.socket.getsockname()[1]).encode()])
 
     # ------------------------------------------------------------------ the end

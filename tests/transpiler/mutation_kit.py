@@ -27,6 +27,7 @@ GEO: dict[str, tuple[str, Mutation]] = {}  # of geo-SGD jobs
 NCCL2: dict[str, tuple[str, Mutation]] = {}
 RANKS: dict[str, tuple[str, Mutation]] = {}  # of all-reduced jobs
 SNAPSHOTS: dict[str, tuple[str, Mutation]] = {}  # of local SGD
+MADE: dict[str, tuple[str, Mutation]] = {}  # of servers whose original programs are known
 
 
 def breaks(rule: str, *families: dict[str, tuple[str, Mutation]]) -> Callable[[Mutation], Mutation]:

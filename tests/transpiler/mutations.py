@@ -9,6 +9,7 @@ import trainer_mutations
 from mutation_kit import (
     ASYNC,
     GEO,
+    MADE,
     NCCL2,
     PAIRS,
     RANKS,
@@ -25,6 +26,7 @@ MODULES = (rank_mutations, server_mutations, special_mutations, trainer_mutation
 __all__ = [
     "ASYNC",
     "GEO",
+    "MADE",
     "NCCL2",
     "PAIRS",
     "RANKS",

@@ -195,6 +195,24 @@ def sum_for_mean(roles: Roles) -> Iterator[Edit]:
 
 
 @breaks("average", RANKS)
+def mean_before_it_is_made(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "scale"):
+        if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6:
+            yield mover(block, number, number - 1)
+
+
+@breaks("average", RANKS)
+def mean_behind_its_use(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "scale"):
+        if op.input("X") == op.output("Out") and abs(op.attrs["scale"] * len(roles) - 1) < 1e-6:
+            name = op.input("X")[0]
+            rest = block.ops[number + 1 :]
+            yield mover(
+                block, number, number + 1 + next(i for i, x in enumerate(rest) if name in x.input_arg_names)
+            )
+
+
+@breaks("average", RANKS)
 def mean_of_mean(roles: Roles) -> Iterator[Edit]:
     return (
         doubler(block, number)

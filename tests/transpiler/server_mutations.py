@@ -7,6 +7,7 @@ from typing import Any
 
 from mutation_kit import (
     ASYNC,
+    MADE,
     PAIRS,
     RANKS,
     SERVERS,
@@ -94,6 +95,28 @@ def initialiser_dropped(roles: Roles) -> Iterator[Edit]:
             for block, number, op in ops(alone, "startup")
             if (read - made) & set(op.output_arg_names)
         )
+
+
+@breaks("average", SERVERS)
+def average_behind_the_update(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "scale", kind="pserver"):
+        if op.input("X") == op.output("Out") and "@GRAD" in op.input("X")[0]:
+            yield mover(block, number, len(block.ops) - 1)
+
+
+@breaks("as-written", MADE)
+def update_of_another_kind(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "momentum", kind="pserver"):
+        yield setter(op, "use_nesterov", not op.attrs["use_nesterov"])
+        yield setter(op, "mu", 0.5)
+
+
+@breaks("beginning", MADE)
+def another_beginning(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "startup", "fill_constant", kind="pserver"):
+        yield setter(op, "value", op.attrs["value"] + 1.0)
+    for _, _, op in ops(roles, "startup", "uniform_random", kind="pserver"):
+        yield setter(op, "max", op.attrs["max"] * 2)
 
 
 @breaks("not-updated", SERVERS, ASYNC)

@@ -178,6 +178,30 @@ def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) 
     assert tried > len(getattr(mutations, family))
 
 
+@pytest.mark.parametrize("mode", ["pserver", "async"])
+@pytest.mark.parametrize("optimizer", ["Momentum", "Adam"])
+def test_servers_unlike_the_original_are_caught(mode: str, optimizer: str) -> None:
+    def build() -> None:
+        hidden = fluid.layers.fc(fluid.data("x", [None, 40]), 600)
+        options = {"momentum": 0.9} if optimizer == "Momentum" else {}
+        getattr(fluid.optimizer, optimizer)(0.1, **options).minimize(fluid.layers.mean(hidden))
+
+    name, options = MODES[mode]
+    job = make(build, name, **options)
+    roles = {role: job.programs(role) for role in job.roles}
+    report = check(mutations.clone(roles), made_by=job)
+    assert report.ok, str(report)
+    tried = set()
+    for rule, mutation in mutations.MADE.values():
+        for place in range(len(list(mutation(mutations.clone(roles))))):
+            broken = mutations.clone(roles)
+            list(mutation(broken))[place]()
+            assert check(broken, made_by=job).rules() == {rule}
+            assert check(broken).ok  # nothing shows without the original
+            tried.add(rule)
+    assert tried == ({"as-written", "beginning"} if optimizer == "Momentum" else {"beginning"})
+
+
 @pytest.mark.parametrize("mode", ["pserver", "grad_allreduce"])
 def test_what_the_user_feeds_or_sets_is_no_fault(mode: str) -> None:
     def build() -> None:

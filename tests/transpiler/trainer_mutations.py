@@ -36,6 +36,11 @@ def recv_dropped(roles: Roles) -> Iterator[Edit]:
     return (remover(block, number) for block, number, _ in ops(roles, "main", "recv"))
 
 
+@breaks("fetched-twice", SERVERS, ASYNC)
+def recv_doubled(roles: Roles) -> Iterator[Edit]:
+    return (doubler(block, number) for block, number, _ in ops(roles, "main", "recv"))
+
+
 @breaks("startup", SERVERS, ASYNC)
 def first_recv_dropped(roles: Roles) -> Iterator[Edit]:
     return (remover(block, number) for block, number, _ in ops(roles, "startup", "recv"))

@@ -113,6 +113,11 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
     if not scales and not _sparse_table(server, gradient):
         cluster.found.add("average", total, f"{gradient!r} is not divided by the number of trainers, {count}")
     for site in scales[:1]:
+        users = (*server.readers.get(gradient, ()), *server.writers[gradient])
+        early = next((other for other in users if _between(total, other, site)), None)
+        if early is not None or (site.block, site.number) < (total.block, total.number):
+            what = "summed" if early is None else f"used by {early.op.type!r}"
+            cluster.found.add("average", site, f"{gradient!r} is {what} before it is scaled")
         factor = float(site.op.attrs.get("scale", 1.0))
         # the attribute is a 32-bit number
         if abs(factor * count - 1) > 1e-5:
@@ -121,6 +126,11 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
                 site,
                 f"{gradient!r} is scaled by {factor:g}, and 1 / {count} trainers is {1 / count:g}",
             )
+
+
+def _between(first: Site, site: Site, last: Site) -> bool:
+    """True if an op stands in the block of two others, between them."""
+    return first.block == site.block == last.block and first.number < site.number < last.number
 
 
 def _check_terms(cluster: Cluster, server: ServerFacts, total: Site) -> None:

@@ -153,7 +153,13 @@ def _check_fetches(cluster: Cluster, trainer: TrainerFacts) -> None:
         else:
             _same_value(cluster, piece, held, server)
     updated_at = {(piece.remote, piece.endpoint) for piece in trainer.received_at_start}
+    taken: set[tuple[str, str]] = set()
     for piece in trainer.fetched:
+        if (piece.remote, piece.endpoint) in taken:
+            cluster.found.add(
+                "fetched-twice", piece.site, f"{piece.remote!r} of {piece.endpoint} is fetched a second time"
+            )
+        taken.add((piece.remote, piece.endpoint))
         if (piece.remote, piece.endpoint) not in updated_at:
             cluster.found.add(
                 "startup",

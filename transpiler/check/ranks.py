@@ -340,6 +340,7 @@ def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
         name = (site.op.inputs.get("X") or [""])[0]
         if site.op.type == "scale" and name in losses and site.op.output_arg_names == [name]:
             scales[name] += 1
+            _check_scale_order(found, rank, losses[name], site, name)
             factor = float(site.op.attrs.get("scale", 1.0))
             if abs(factor * count - 1) > 1e-5:
                 found.add(
@@ -354,6 +355,19 @@ def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
                 site,
                 f"{name!r} is divided by the number of ranks {scales[name]} times, and not once",
             )
+
+
+def _check_scale_order(found: Findings, rank: RankReading, made: Site, scale: Site, name: str) -> None:
+    """The scale of a loss's gradient stands between what writes it and what reads it."""
+    if scale.block != made.block:
+        return
+    if scale.number < made.number:
+        found.add("average", scale, f"it scales {name!r}, which {made.op.type!r} writes only later")
+    for site in rank.main:
+        inside = site.block == made.block and made.number < site.number < scale.number
+        if inside and name in site.op.input_arg_names:
+            found.add("average", scale, f"{name!r} is used by {site.op.type!r} before it is scaled")
+            return
 
 
 def _check_snapshots(

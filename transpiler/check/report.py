@@ -14,6 +14,7 @@ from fluidlite.transpiler.check.facts import Finding, Findings, Site, writes
 from fluidlite.transpiler.check.flow import check_flow, fed_names, never_written
 from fluidlite.transpiler.check.links import check_links
 from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_of_ranks, step_of_servers
+from fluidlite.transpiler.check.original import check_against_original
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
 from fluidlite.transpiler.check.reading import ServerFacts, TrainerFacts, read_server, read_trainer
 from fluidlite.transpiler.check.servers import check_servers
@@ -24,8 +25,10 @@ from fluidlite.transpiler.parts.roles import JobRole, Programs
 __all__ = ["RULES", "Finding", "Report", "check"]
 
 RULES: Mapping[str, str] = {
+    "as-written": "a server's updates are of the types and have the attributes of the original program's",
     "average": "gradients of all trainers are summed and divided by their number, once",
     "barrier": "every trainer passes the same barriers of every server as often as the server waits for them",
+    "beginning": "a server fills what it holds as the original startup program does",
     "blocks": "listen_and_serv runs every block of the server for a gradient that the block uses",
     "broadcast": "every parameter is broadcast once, from one root that exists, before training",
     "collective-args": "collectives that meet agree in shape, type, root and kind of reduction",
@@ -35,6 +38,7 @@ RULES: Mapping[str, str] = {
     "dtype": "both ends of a link agree in the element type",
     "endpoints": "every endpoint is a server of the job, and an op has one for each variable",
     "fanin": "a server waits for as many trainers as there are",
+    "fetched-twice": "a trainer fetches a variable once a step",
     "listen": "a server's main program listens",
     "no-receiver": "what a trainer sends, the server at that endpoint takes in",
     "no-sender": "what a server waits for, the trainer whose it is sends",
@@ -93,17 +97,20 @@ class Report:
         return "\n".join([*map(str, self.findings), f"{len(self.findings)} findings in {seen}"])
 
 
-def check(job: Job | Mapping[JobRole, Programs], trainers: int | None = None) -> Report:
+def check(
+    job: Job | Mapping[JobRole, Programs], trainers: int | None = None, made_by: Job | None = None
+) -> Report:
     """Check the programs of all roles against each other; time grows linearly with the ops that are read.
 
     Of a `Job`'s trainers the first two and the last are read, since they differ in their numbers only; of a
-    mapping all are. `trainers` is their number where the mapping does not hold all of them.
+    mapping all are. `trainers` is their number where the mapping does not hold all of them. With `made_by`
+    the mapping's programs, which somebody may have edited, are also held against that job's original ones.
     """
     if isinstance(job, Job):
         picked = {role: job.programs(role) for role in _sample(job)}
         return _Check(picked, job.trainers, job).report()
     count = sum(role.kind == "trainer" for role in job) if trainers is None else trainers
-    return _Check(job, count, None).report()
+    return _Check(job, count, made_by).report()
 
 
 def _sample(job: Job) -> list[JobRole]:
@@ -148,6 +155,7 @@ class _Check:
         # a mapping has no table of slices: there the programs are all that is known
         if self.job is not None and self.job.slices:
             check_placement(self.found, self.job, self.servers)
+            check_against_original(self.found, self.job, self.servers)
         for trainer in self.trainers:
             self.check_trainer_flow(trainer)
         if any(role.kind != "trainer" for role in self.programs):

@@ -15,6 +15,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
 from fluidlite.executor.plan.plan import FeedSpec
+from fluidlite.executor.run.fed_dtypes import check_fed_dtypes
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -23,12 +24,6 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Signature", "blas_threads"]
 
-# Readers of class numbers. `data("label", [1], "int64")` declares a float32: the third argument is another
-# one. Such programs train all the same, as PaddlePaddle looks at what is fed.
-_LABEL_READERS = frozenset(
-    ["accuracy", "auc", "cross_entropy", "cross_entropy_grad", "cross_entropy2", "cross_entropy_grad2"]
-    + ["softmax_with_cross_entropy", "softmax_with_cross_entropy_grad"]
-)
 MAX_FORMS = 16  # shapes of one program's feeds that get a plan of their own
 Form = tuple[tuple[Any, Any, bool], ...]
 
@@ -46,13 +41,13 @@ class Signature:
             to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
             for var in self.variables
         ]
-        self.labels = frozenset(
-            name for name, var in known.items() if var.is_data and _holds_classes(block, name)
-        )
+        self.block = block
         self.kept = [
             name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
         ]
         self.forms: set[Form] = set()
+        self._checked: set[tuple[Any, ...]] = set()
+        """Types of feeds, other than declared, that the program is known to take."""
 
     def arguments(self, feed: Mapping[str, Any]) -> tuple[list[Any], Form]:
         """The plan's arguments, and their form (shape, dtype, whether there is a level of detail): the key
@@ -75,7 +70,18 @@ class Signature:
             shape = getattr(array, "shape", None)
             # the number of rows of sequences changes from batch to batch: such feeds share one form
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
+        self._check_dtypes(tuple(dtype for _, dtype, _ in form))
         return arguments, self._known_form(tuple(form))
+
+    def _check_dtypes(self, found: tuple[Any, ...]) -> None:
+        """Refuse types of feeds that the program's ops cannot take, where they are not those declared."""
+        if found in self._checked:
+            return
+        pairs = zip(self.names, found, self.dtypes, strict=True)
+        fed = {name: dtype for name, dtype, declared in pairs if declared is not None and dtype != declared}
+        if fed:
+            check_fed_dtypes(self.block, self.block.ops, fed)
+        self._checked.add(found)
 
     def _known_form(self, form: Form) -> Form:
         """The form itself, or without shapes once feeds have come in so many shapes that a plan for each
@@ -111,9 +117,9 @@ class Signature:
                 f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor "
                 f"(fluid.create_lod_tensor)"
             )
-        # `fluid.data` refuses another dtype (`check_feed_shape_type`); `fluid.layers.data` converts
-        is_label = var.name in self.labels and array.dtype in (np.int64, np.int32)
-        if dtype is not None and array.dtype != dtype and not var.need_check_feed and not is_label:
+        # `fluid.data` refuses another dtype (`check_feed_shape_type`); `fluid.layers.data` takes it as it is.
+        # A persistable variable keeps its own: what updates it was built for that
+        if dtype is not None and array.dtype != dtype and var.persistable and not var.need_check_feed:
             array = array.astype(dtype)
         return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
 
@@ -135,18 +141,6 @@ class Signature:
     def specs(self, form: Form) -> dict[str, FeedSpec]:
         """The facts that a plan may take for granted."""
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
-
-
-def _holds_classes(block: Block, name: str) -> bool:
-    """True if the variable is read, and only for class numbers."""
-    readers = [op for op in block.ops if name in op.input_arg_names]
-    return bool(readers) and all(_reads_classes(op, name) for op in readers)
-
-
-def _reads_classes(op: Operator, name: str) -> bool:
-    if op.type not in _LABEL_READERS or name not in op.input("Label"):
-        return False
-    return not (op.has_attr("soft_label") and op.attr("soft_label"))
 
 
 def _variable(block: Block, name: str) -> Variable | None:

@@ -1,4 +1,4 @@
-"""Labels that were declared as floats by a slip, and are fed as class numbers."""
+"""Feeds of other data types than their variables declare: class numbers, and others."""
 
 import numpy as np
 import pytest
@@ -41,20 +41,52 @@ def test_class_numbers_stay_whole_where_a_float_is_declared(of_logits):
     assert slip[2][0] < slip[0][0]
 
 
-def test_other_whole_numbers_become_the_declared_floats():
-    x = fluid.layers.data("x", [2])
-    doubled = fluid.layers.scale(x, 2.0)
+def run(build, given, declared="float32"):
+    """The result of a layer over x, of two columns, which is fed as it is given."""
+    out = build(fluid.layers.data("x", [2], dtype=declared))
     executor = fluid.Executor(fluid.CPUPlace())
-    (got,) = executor.run(feed={"x": np.array([[1, 2]])}, fetch_list=[doubled])
-    assert got.dtype == np.float32
-    np.testing.assert_array_equal(got, [[2.0, 4.0]])
+    executor.run(fluid.default_startup_program())
+    return executor.run(feed={"x": given}, fetch_list=[out])[0]
 
 
-def test_soft_labels_become_the_declared_floats():
+@pytest.mark.parametrize("given", ["float64", "int64", "int32", "float16", "uint8"])
+def test_feeds_keep_their_type(given):
+    got = run(lambda x: fluid.layers.scale(x, 2.0), np.array([[1, 2]], given))
+    assert got.dtype == given
+    np.testing.assert_array_equal(got, [[2, 4]])
+
+
+MIXED = {
+    "a sum with what is declared": lambda x: x + fluid.layers.fill_constant([1, 2], "float32", 1.0),
+    "a weight": lambda x: fluid.layers.fc(x, 3),
+    "a loss": lambda x: fluid.layers.square_error_cost(x, fluid.layers.fill_constant([1, 2], "float32", 0)),
+    "a gradient": lambda x: fluid.gradients(fluid.layers.mean(_learning(x)), x)[0],
+}
+
+
+def _learning(x):
+    x.stop_gradient = False
+    return fluid.layers.square(x)
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("given", ["float64", "int64"])
+def test_ops_do_not_mix_what_is_fed_with_what_is_declared(name, given):
+    with pytest.raises(fluid.core.EnforceNotMet, match="wrong type|does not have kernel"):
+        run(MIXED[name], np.ones((1, 2), given))
+
+
+@pytest.mark.parametrize("given, layer", [("int64", fluid.layers.relu), ("bool", fluid.layers.reduce_sum)])
+def test_ops_without_a_computation_in_the_type_that_is_fed(given, layer):
+    with pytest.raises(fluid.core.EnforceNotMet, match="does not have kernel"):
+        run(layer, np.ones((1, 2), given))
+
+
+def test_soft_labels_are_no_class_numbers():
     logits = fluid.layers.data("logits", [2])
     label = fluid.layers.data("label", [2])
     loss = fluid.layers.softmax_with_cross_entropy(logits, label, soft_label=True)
     executor = fluid.Executor(fluid.CPUPlace())
     feed = {"logits": np.zeros((1, 2), "float32"), "label": np.array([[0, 1]])}
-    (got,) = executor.run(feed=feed, fetch_list=[loss])
-    np.testing.assert_allclose(got, [[np.log(2)]], rtol=1e-6)
+    with pytest.raises(fluid.core.EnforceNotMet, match="'label'"):
+        executor.run(feed=feed, fetch_list=[loss])

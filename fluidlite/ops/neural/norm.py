@@ -1,9 +1,8 @@
-"""Normalisation over rows, groups, instances and vectors; for batch_norm see batch_norm.py."""
+"""Normalisation over rows, instances and vectors; batch_norm and group_norm have files of their own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
@@ -99,84 +98,6 @@ def _(
         None if Scale is None else xp.einsum("rc,rc->c", d, unit),
         None if Bias is None else d.sum(axis=0, dtype=d.dtype),
     )
-
-
-# ------------------------------------------------------------------ group_norm
-group_norm = Op(
-    "group_norm",
-    "X Scale? Bias? -> Y Mean? Variance?",
-    attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"},
-)
-
-
-@group_norm.shape
-def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
-    channels = X.shape[-1 if is_channels_last(data_layout) else 1]
-    if not 1 <= groups <= max(channels, 1):
-        raise ShapeError(
-            f"op 'group_norm': groups must be between 1 and the {channels} channels, but is {groups}"
-        )
-    numbers = X.with_shape((X.shape[0], groups))
-    return X.with_shape(X.shape), numbers, numbers
-
-
-def _grouped(X: Array, groups: int, data_layout: str) -> Array:
-    """(N, groups, channels of a group, places); ShapeError where the channels do not divide."""
-    n, channels = X.shape[0], X.shape[-1 if is_channels_last(data_layout) else 1]
-    if channels % groups:
-        raise ShapeError(f"op 'group_norm': {channels} channels do not divide into {groups} groups")
-    if is_channels_last(data_layout):
-        return X.reshape(n, -1, groups, channels // groups).transpose(0, 2, 3, 1)
-    return X.reshape(n, groups, channels // groups, -1)
-
-
-def _ungrouped(x: Array, shape: Sequence[int], data_layout: str) -> Array:
-    return (x.transpose(0, 3, 1, 2) if is_channels_last(data_layout) else x).reshape(tuple(shape))
-
-
-@group_norm.kernel
-def _(
-    xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str
-) -> tuple[Array, Array, Array]:
-    x = _grouped(X, groups, data_layout)
-    mean, variance, y = row_statistics(xp, x.reshape(x.shape[0] * groups, -1))
-    y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
-    y = y.reshape(x.shape)
-    if Scale is not None:
-        y *= Scale.reshape(groups, -1, 1)
-    if Bias is not None:
-        y += Bias.reshape(groups, -1, 1)
-    return _ungrouped(y, X.shape, data_layout), mean.reshape(-1, groups), variance.reshape(-1, groups)
-
-
-@group_norm.grad("X Scale Bias")
-def _(
-    xp: Any,
-    Y: Array,
-    Scale: Maybe,
-    Bias: Maybe,
-    Variance: Array,
-    dY: Array,
-    epsilon: float,
-    groups: int,
-    data_layout: str,
-) -> tuple[Array, Maybe, Maybe]:
-    unit, d = _grouped(Y, groups, data_layout), _grouped(dY, groups, data_layout)
-    if Bias is not None:
-        unit = unit - Bias.reshape(groups, -1, 1)
-    if Scale is not None:
-        scale = Scale.reshape(groups, -1, 1)
-        unit = unit / xp.where(scale == 0, scale.dtype.type(1), scale)
-    weight = None if Scale is None else (d * unit).sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
-    bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
-    inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
-    rows = (len(inverse), -1)
-    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do
-    # we
-    dx = row_gradient(
-        xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None
-    )
-    return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias
 
 
 # ------------------------------------------------------------------ instance_norm

@@ -146,8 +146,12 @@ def group(name: str, shape: tuple[int, ...], groups: int, layout: str = "NCHW", 
 
     def reference(X: Any, Scale: Any = None, Bias: Any = None) -> dict[str, Any]:
         x = np.moveaxis(X, -1, 1) if last else X
-        unit, mean, variance = normal(x.reshape(len(x), groups, -1), 2, 1e-5)
-        y = unit.reshape(x.shape)
+        size = -(-x.shape[1] // groups)
+        parts = [x[:, start : start + size] for start in range(0, groups * size, size)]
+        found = [normal(part.reshape(len(x), -1), 1, 1e-5) for part in parts]
+        units, means, variances = zip(*found, strict=True)
+        mean, variance = np.stack(means, 1), np.stack(variances, 1)
+        y = np.concatenate(units, 1).reshape(x.shape)
         if factors:
             y = y * Scale.reshape(-1, 1, 1) + Bias.reshape(-1, 1, 1)
         return {
@@ -288,6 +292,21 @@ CASES: list[Case] = [
     group("images", (2, 4, 2, 3), 2),
     group("plain", (2, 4, 2, 3), 4, factors=False),
     group("channels last", (2, 2, 3, 6), 3, "NHWC"),
+    group("uneven", (2, 5, 2, 3), 3),
+    group("uneven, channels last", (2, 2, 3, 7), 3, "NHWC"),
+    Case(
+        "group_norm",
+        {"X": np.array([[[1.0], [3.0], [2.0], [6.0]]], "float32")},
+        # 1.8.5 gives the third group, which has no channels, the mean 0 / 0
+        {
+            "Y": np.array([[[-1.0], [1.0], [-1.0], [1.0]]], "float32"),
+            "Mean": np.array([[2.0, 4.0, np.nan]], "float32"),
+            "Variance": np.array([[1.0, 4.0, np.nan]], "float32"),
+        },
+        attrs={"groups": 3},
+        rtol=1e-4,
+        name="a group without channels",
+    ),
     Case(
         "instance_norm",
         INSTANCE,

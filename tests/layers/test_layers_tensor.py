@@ -4,6 +4,7 @@ is no loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -161,3 +162,52 @@ def test_unbind() -> None:
         with pytest.raises(ValueError, match="is not known"):
             fluid.layers.unbind(fluid.data("y", [-1, 3]))
     np.testing.assert_array_equal(np.stack(found, 1), np.arange(24).reshape(2, 3, 4))
+
+
+DECLARED: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int, ...]]] = {
+    "a scale and an actual shape": (
+        lambda x, size: layers.resize_nearest(x, scale=2.0, actual_shape=size),
+        (-1, 2, 6, 8),
+        (1, 2, 5, 7),
+    ),
+    "out_shape and an actual shape": (
+        lambda x, size: layers.resize_bilinear(x, out_shape=[6, 6], actual_shape=size),
+        (-1, 2, 6, 6),
+        (1, 2, 5, 7),
+    ),
+    "a reshape to numbers and a Variable": (
+        lambda x, size: layers.reshape(x, [layers.fill_constant([1], "int32", 6), 4]),
+        (-1, 4),
+        (6, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_shapes_that_a_run_decides(name: str) -> None:
+    """What is declared is 1.8.5's; what runs, and what follows from it, is the real shape."""
+    build, declared, real = DECLARED[name]
+    x, size = fluid.data("x", [None, 2, 3, 4]), fluid.data("size", [2], "int32")
+    x.stop_gradient = False
+    out = build(x, size)
+    mean = layers.mean(out)
+    (gradient,) = fluid.gradients(mean, x)
+    feed = {"x": np.ones((1, 2, 3, 4), "float32"), "size": np.array([5, 7], "int32")}
+    exe = fluid.Executor(fluid.CPUPlace())
+    found = exe.run(feed=feed, fetch_list=[out, mean, gradient])
+    assert out.shape == declared
+    assert found[0].shape == real
+    np.testing.assert_allclose([found[1].item(), found[2].sum()], 1.0, rtol=1e-5)
+
+
+def test_increment_refuses_more_than_one_number() -> None:
+    for shape in ([2], [None, 1]):
+        with pytest.raises(fluid.core.EnforceNotMet, match="one number"):
+            layers.increment(fluid.data(f"x{len(shape)}", shape))
+
+
+def test_topk_declares_one_of_a_number_that_a_run_knows() -> None:
+    values, _ = layers.topk(fluid.data("x", [None, 4]), layers.fill_constant([1], "int32", 3))
+    exe = fluid.Executor(fluid.CPUPlace())
+    (found,) = exe.run(feed={"x": np.ones((2, 4), "float32")}, fetch_list=[values])
+    assert (values.shape, found.shape) == ((-1, 1), (2, 3))

@@ -147,15 +147,16 @@ def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
     ) -> Spec:
         if len(X.shape) != dims + 2:
             raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
-        layout, tensors = attrs["data_layout"], bool(SizeTensor) or OutSize is not None
+        layout = attrs["data_layout"]
         spatial = places(X.shape, layout)
         channels = X.shape[-1 if is_channels_last(layout) else 1]
-        if not tensors and Scale is None and attrs["scale"] > 0:
-            found = [-1 if size < 0 else int(size * np.float32(attrs["scale"])) for size in spatial]
-        elif Scale is None or tensors:
-            found = [size if size > 0 else -1 for size in _attr_places(dims, attrs)]
-        else:
+        # as 1.8.5 declares it: OutSize, which is known at run time alone, does not count
+        if Scale is not None and not SizeTensor:
             found = [-1] * dims
+        elif attrs["scale"] > 0 and not SizeTensor:
+            found = [-1 if size < 0 else int(size * np.float32(attrs["scale"])) for size in spatial]
+        else:
+            found = [size if size > 0 else -1 for size in _attr_places(dims, attrs)]
         return X.with_shape(unturned(X.shape[0], channels, found, layout))
 
     return rule

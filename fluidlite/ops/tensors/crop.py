@@ -89,7 +89,9 @@ def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], 
 
 
 def _tensor_offsets(X: Array, Offsets: Any, OffsetsTensor: Sequence[Any], offsets: list[int]) -> list[int]:
-    return given_ints(None, OffsetsTensor, _offsets(Offsets, offsets, X.ndim))
+    found = given_ints(None, OffsetsTensor, _offsets(Offsets, offsets, X.ndim))
+    # tensors for the first dimensions alone: the others start at 0, whatever the attribute says
+    return [*found, *[0] * (X.ndim - len(found))] if OffsetsTensor else found
 
 
 @crop_tensor.kernel

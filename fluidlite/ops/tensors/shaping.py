@@ -97,10 +97,12 @@ def _grad_from_all(X: Array, Shape: Any, ShapeTensor: list[Any], Out: Any, dOut:
 
 def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: Sequence[Any] = ()) -> Shape:
     """The target of a reshape: 0 keeps a dimension, -1 is what is left."""
+    if ShapeTensor and isinstance(ShapeTensor[0], Spec):
+        # the attribute has -1 where a Variable stands, and the numbers that are known beside it
+        shape = shape or [-1] * len(ShapeTensor)
+        return tuple(old[i] if dim == 0 and i < len(old) else dim for i, dim in enumerate(shape))
     if ShapeTensor:
-        shape = [-1] * len(ShapeTensor) if isinstance(ShapeTensor[0], Spec) else first_ints(ShapeTensor)
-        if isinstance(ShapeTensor[0], Spec):
-            return tuple(shape)
+        shape = first_ints(ShapeTensor)
     elif isinstance(Shape, Spec) and not shape:
         return (-1,) * max(Shape.shape[0], 1)
     elif Shape is not None and not isinstance(Shape, Spec):

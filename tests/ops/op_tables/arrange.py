@@ -47,6 +47,14 @@ CASES = [
     ),
     Case(
         "crop_tensor",
+        {"X": f(3, 4), "OffsetsTensor": [np.array([1], I32)]},
+        lambda X, **_: X[1:3, :3],
+        {"shape": [2, 3], "offsets": [-1, 1]},
+        grad=["X"],
+        name="the first offset alone",
+    ),
+    Case(
+        "crop_tensor",
         {"X": f(3, 4), "Shape": np.array([2, 2], I32), "Offsets": np.array([1, 2], I32)},
         lambda X, **_: X[1:, 2:],
         grad=["X"],

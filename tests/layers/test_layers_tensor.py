@@ -185,7 +185,7 @@ DECLARED: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int,
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_shapes_that_a_run_decides(name: str) -> None:
-    """What is declared is 1.8.5's; what runs, and what follows from it, is the real shape."""
+    """The declared shape is 1.8.5's; the op, and those that follow it, run with the real one."""
     build, declared, real = DECLARED[name]
     x, size = fluid.data("x", [None, 2, 3, 4]), fluid.data("size", [2], "int32")
     x.stop_gradient = False

@@ -4,7 +4,8 @@ trainers send gradients to.
 
 from __future__ import annotations
 
-# these two declare what the ops do that communicate
+# these declare what the ops do that communicate
+from fluidlite.executor.comm import parallel_ops as _parallel_ops  # noqa: F401
 from fluidlite.executor.comm import ring_ops as _ring_ops  # noqa: F401
 from fluidlite.executor.comm import server_ops as _server_ops  # noqa: F401
 from fluidlite.executor.comm.session import Session, current, use

@@ -91,5 +91,5 @@ def _needs_no_others(op: Operator) -> bool:
     return (
         op.type == "c_comm_init_all"
         or op.attrs.get("nranks") == 1
-        or (op.type == "c_gen_nccl_id" and not op.attrs["other_endpoints"])
+        or (op.type in ("c_gen_nccl_id", "c_gen_xccl_id") and not op.attrs["other_endpoints"])
     )

@@ -17,7 +17,7 @@ from fluidlite.executor.comm.session import Session
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import SelectedRows, host
 
-__all__ = ["PlannedAllReduce", "PlannedCollective"]
+__all__ = ["PlannedAllReduce", "PlannedCollective", "ring_action", "ring_of"]
 
 _ID_BYTES = 128  # of NCCL's unique ids; those of other transports are as long
 
@@ -46,7 +46,7 @@ def ring_action(*types: str) -> Callable[[Action], Action]:
     return declare
 
 
-def _ring(session: Session, op: Operator) -> Ring:
+def ring_of(session: Session, op: Operator) -> Ring:
     """The op's ring, of as many ranks as the op was made for."""
     ring = session.ring(op.attrs.get("ring_id", 0))
     if "nranks" in op.attrs and op.attrs["nranks"] != ring.size:
@@ -73,7 +73,7 @@ def _output(op: Operator, old: Any, new: Any) -> dict[str, list[Any]]:
 
 
 # ---------------------------------------------------------------------- making rings
-@ring_action("c_gen_nccl_id")
+@ring_action("c_gen_nccl_id", "c_gen_xccl_id")
 def make_id(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Make the name of a ring on its rank 0, and give it to the others."""
     attrs = context.op.attrs
@@ -164,7 +164,7 @@ def all_reduce(session: Session, context: Any, values: SlotValues) -> dict[str, 
     """Reduce over all ranks, for each of them."""
     op = context.op
     value = values["X"][0]
-    ring = _ring(session, op)
+    ring = ring_of(session, op)
     if isinstance(value, SelectedRows):
         return {"Out": [_rows_of_all(ring, op, value)]}
     if _is_buffer(op):
@@ -189,7 +189,7 @@ def reduce(session: Session, context: Any, values: SlotValues) -> dict[str, list
     op = context.op
     value = values["X"][0]
     root = context.op.attrs["root_id"]
-    ring = _ring(session, op)
+    ring = ring_of(session, op)
     if isinstance(value, SelectedRows):
         ring.check_rank(root, "root_id")
         total = _rows_of_all(ring, op, value)
@@ -200,7 +200,7 @@ def reduce(session: Session, context: Any, values: SlotValues) -> dict[str, list
 @ring_action("c_reducescatter")
 def reduce_scatter(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Give each rank its rows of the sum."""
-    return {"Out": [_ring(session, context.op).reduce_scatter(values["X"][0])]}
+    return {"Out": [ring_of(session, context.op).reduce_scatter(values["X"][0])]}
 
 
 # ---------------------------------------------------------------------- moving
@@ -210,7 +210,7 @@ def broadcast(session: Session, context: Any, values: SlotValues) -> dict[str, l
     op = context.op
     value = values["X"][0]
     root = context.op.attrs["root"]
-    ring = _ring(session, op)
+    ring = ring_of(session, op)
     if isinstance(value, SelectedRows):
         ring.check_rank(root, "root")
         # ranks do not know how many rows the root has: they gather, to which the others give none
@@ -224,26 +224,26 @@ def broadcast(session: Session, context: Any, values: SlotValues) -> dict[str, l
 @ring_action("c_allgather")
 def all_gather(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Concatenate all ranks' values in the order of the ranks."""
-    return {"Out": [context.xp.concatenate(_ring(session, context.op).all_gather(values["X"][0]))]}
+    return {"Out": [context.xp.concatenate(ring_of(session, context.op).all_gather(values["X"][0]))]}
 
 
 @ring_action("c_scatter")
 def scatter(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Give each rank its rows of rank `root`'s value."""
-    return {"Out": [_ring(session, context.op).scatter(values["X"][0], context.op.attrs["root"])]}
+    return {"Out": [ring_of(session, context.op).scatter(values["X"][0], context.op.attrs["root"])]}
 
 
 @ring_action("barrier")
 def barrier(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Wait until all ranks have come here."""
-    _ring(session, context.op).barrier()
+    ring_of(session, context.op).barrier()
     return {"Out": values["X"]}
 
 
 @ring_action("send_v2")
 def send_to_rank(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Send a value to another rank."""
-    _ring(session, context.op).send(values["X"][0], context.op.attrs["peer"])
+    ring_of(session, context.op).send(values["X"][0], context.op.attrs["peer"])
     return {}
 
 
@@ -251,7 +251,7 @@ def send_to_rank(session: Session, context: Any, values: SlotValues) -> dict[str
 def receive_from_rank(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Receive a value of another rank; CommunicatorError where it is not of the declared shape and type."""
     attrs = context.op.attrs
-    found = _ring(session, context.op).receive(attrs["peer"])
+    found = ring_of(session, context.op).receive(attrs["peer"])
     shape = tuple(attrs["out_shape"])
     dtype = to_numpy(VarType(attrs["dtype"]))
     is_declared = bool(shape) and not attrs["dynamic_shape"]
@@ -282,7 +282,7 @@ class _PlannedOp:
         session = session_for(self.op)
         with session.running(self.op):
             try:
-                return call(_ring(session, self.op))
+                return call(ring_of(session, self.op))
             except FluidError as error:
                 raise _with_op(error, self.op) from error
 

@@ -1,13 +1,13 @@
 """Rings: ranks that make the same collective calls in the same order.
 
-`Ring` declares the ten operations that every ring has. `HostRing` makes them of four that a transport does
+`Ring` declares the operations that every ring has. `HostRing` makes them of four that a transport does
 on contiguous arrays of the host; a transport that can do more of them itself overrides those.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -63,8 +63,8 @@ class Ring(ABC):
         """The reduction for rank `root`; the others get `value` back."""
 
     @abstractmethod
-    def reduce_scatter(self, value: Any) -> Any:
-        """This rank's rows of the sum; ShapeError where the ranks cannot share the rows evenly."""
+    def reduce_scatter(self, value: Any, reduce_op: str = "sum") -> Any:
+        """This rank's rows of the reduction; ShapeError where the ranks cannot share the rows evenly."""
 
     # ------------------------------------------------------------------ moving
     @abstractmethod
@@ -74,6 +74,18 @@ class Ring(ABC):
     @abstractmethod
     def all_gather(self, value: Any) -> list[Any]:
         """Every rank's value; they may differ in their first dimension."""
+
+    @abstractmethod
+    def gather(self, value: Any, root: int) -> list[Any]:
+        """Every rank's value for rank `root`; they may differ in their first dimension. The others get
+        nothing: [].
+        """
+
+    @abstractmethod
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """The parts that the ranks have for this one, in their order; `parts[r]` goes to rank r. Parts may
+        differ in their first dimension. ShapeError unless there is one for each rank.
+        """
 
     @abstractmethod
     def scatter(self, value: Any, root: int) -> Any:
@@ -114,6 +126,16 @@ class Ring(ABC):
                 f"{self.ring_id} cannot share evenly"
             )
 
+    def check_parts(self, parts: Sequence[Any]) -> None:
+        """ShapeError unless there is a part for each rank, of one dtype and with rows of one shape."""
+        forms = {(part.dtype, part.shape[1:]) for part in parts}
+        if len(parts) != self.size or len(forms) > 1:
+            found = ", ".join(f"{part.dtype}{list(part.shape)}" for part in parts)
+            raise ShapeError(
+                f"an exchange on ring {self.ring_id} needs {self.size} parts of one dtype, with rows of one "
+                f"shape, but was given {found or 'none'}"
+            )
+
 
 class HostRing(Ring):
     """A ring that works on the host: what lies on a device is copied there and back.
@@ -131,8 +153,10 @@ class HostRing(Ring):
         """The array of rank `root`, as a new one."""
 
     @abstractmethod
-    def _all_gather(self, array: Any) -> list[Any]:
-        """Every rank's array, as new ones; they may differ in their first dimension."""
+    def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
+        """Every rank's array, as new ones; they may differ in their first dimension. `what` is the call that
+        this is part of, for errors.
+        """
 
     # ------------------------------------------------------------------ reductions
     def start_all_reduce(self, source: Any, target: Any, reduce_op: str) -> ReductionRequest:
@@ -161,10 +185,10 @@ class HostRing(Ring):
         total = self.all_reduce(value, reduce_op)
         return total if self.rank == root else value
 
-    def reduce_scatter(self, value: Any) -> Any:
-        """This rank's rows of the sum, made of an all-reduce."""
+    def reduce_scatter(self, value: Any, reduce_op: str = "sum") -> Any:
+        """This rank's rows of the reduction, made of an all-reduce."""
         self.check_shares(value)
-        return self._rows_of(self.all_reduce(value, "sum"))
+        return self._rows_of(self.all_reduce(value, reduce_op))
 
     # ------------------------------------------------------------------ moving
     def broadcast(self, value: Any, root: int) -> Any:
@@ -176,6 +200,30 @@ class HostRing(Ring):
         """Every rank's value."""
         return [_moved_to(value, part) for part in self._all_gather(_contiguous(value))]
 
+    def gather(self, value: Any, root: int) -> list[Any]:
+        """Every rank's value for rank `root`, made of an all-gather."""
+        self.check_rank(root, "root")
+        found = self._all_gather(_contiguous(value), f"gather to {root}")
+        return [_moved_to(value, part) for part in found] if self.rank == root else []
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """The parts for this rank, made of all-gathers of all parts."""
+        self.check_parts(parts)
+        arrays = [_contiguous(part) for part in parts]
+        rows = np.array([len(array) for array in arrays], np.int64)
+        starts = [np.cumsum(counts) - counts for counts in self._all_gather(rows, "sizes of an all-to-all")]
+        found = self._all_gather(np.concatenate(arrays), "all-to-all")
+        mine = [
+            everything[begin[self.rank] :][: self._next(begin, len(everything))]
+            for begin, everything in zip(starts, found, strict=True)
+        ]
+        return [_moved_to(parts[0], part) for part in mine]
+
+    def _next(self, starts: Any, rows: int) -> int:
+        """The number of rows that a rank, whose parts begin at `starts` of `rows`, has for this one."""
+        ends = [*starts.tolist()[1:], rows]
+        return int(ends[self.rank] - starts[self.rank])
+
     def scatter(self, value: Any, root: int) -> Any:
         """This rank's rows of rank `root`'s value, made of a broadcast."""
         self.check_shares(value)
@@ -183,7 +231,7 @@ class HostRing(Ring):
 
     def barrier(self) -> None:
         """Return when all ranks have called it: each waits for an empty array of the others."""
-        self._all_gather(np.zeros(0, np.int8))
+        self._all_gather(np.zeros(0, np.int8), "barrier")
 
     def _rows_of(self, value: Any) -> Any:
         """This rank's share of the rows of a value."""

@@ -225,10 +225,8 @@ class DeviceRing(HostRing):
         found = self._exchange(f"broadcast from {root}", array, lambda values: values[root].copy())
         return found if self.outer is None else self._from_first(lambda outer: outer.broadcast(found, 0))
 
-    def _all_gather(self, array: Any) -> list[Any]:
-        found: list[Any] = self._exchange(
-            "all-gather", array, lambda values: [value.copy() for value in values]
-        )
+    def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
+        found: list[Any] = self._exchange(what, array, lambda values: [value.copy() for value in values])
         if self.outer is None:
             return found
         heard: list[Any] = self._from_first(lambda outer: outer.all_gather(np.concatenate(found)))

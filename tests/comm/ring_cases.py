@@ -63,6 +63,10 @@ def share(value: Any, rank: int, size: int) -> Any:
     return value[rank * len(value) // size : (rank + 1) * len(value) // size]
 
 
+def exchanged(values: list[Any], rank: int) -> Any:
+    return np.concatenate([share(value, rank, len(values)) for value in values])
+
+
 def rows(rank: int, size: int) -> Any:
     return SelectedRows(np.arange(rank + 1, dtype="int64"), 10, np.full((rank + 1, 2), rank + 1.0, "float32"))
 
@@ -156,6 +160,46 @@ CASES = [
         lambda values, rank: share(values[1], rank, len(values)),
         {"nranks": 0, "root": 1},
     ),
+    RingCase(
+        "c_reducescatter",
+        numbers("bool"),
+        lambda values, rank: share(total("sum")(values, 0), rank, len(values)),
+        {"nranks": 0},
+        name="bool",
+    ),
+    RingCase("mp_allreduce_sum", numbers("float32"), total("sum")),
+    RingCase("c_identity", numbers("float32"), lambda values, rank: values[rank]),
+    RingCase(
+        "c_concat",
+        numbers("float32"),
+        lambda values, rank: np.concatenate(values, axis=1),
+        {"nranks": 0, "rank": "rank"},
+    ),
+    *(
+        RingCase("alltoall", numbers(dtype), exchanged, name=dtype)
+        for dtype in ("float32", "float16", "int64", "bool")
+    ),
+    RingCase("alltoall", numbers("float32", 0, 3), exchanged, name="empty"),
+    RingCase(
+        "partial_allgather",
+        numbers("float32", 12, 2),
+        lambda values, rank: np.concatenate(
+            [share(value.reshape(-1), number, len(values)) for number, value in enumerate(values)]
+        ).reshape(values[0].shape),
+        {"nranks": 0, "rank": "rank"},
+    ),
+    RingCase(
+        "reduce_scatter",
+        numbers("float32"),
+        lambda values, rank: share(total("sum")(values, 0), rank, len(values)),
+        {"nranks": 0},
+    ),
+    RingCase("all_gather", numbers("float32"), lambda values, rank: np.concatenate(values), {"nranks": 0}),
+    RingCase("all_to_all", numbers("float32"), exchanged),
+    *(
+        RingCase("all_reduce", numbers("float32"), total(how), {"reduce_type": number}, name=how)
+        for number, how in enumerate(("sum", "max", "min", "prod"))
+    ),
     RingCase("barrier", numbers("int32", 1), lambda values, rank: values[rank]),
     RingCase("c_sync_calc_stream", numbers("float32"), lambda values, rank: values[rank]),
     RingCase("c_sync_comm_stream", numbers("float32"), lambda values, rank: values[rank]),
@@ -187,8 +231,12 @@ CASES = [
 ]
 
 
-def program_of(case: RingCase, size: int, ring_id: int) -> fluid.Program:
-    """A program of one op, from `x` to `out` (or to `x`)."""
+# ops of 2.x's newer programs have slots in small letters
+SMALL = frozenset({"all_gather", "all_reduce", "all_to_all", "reduce_scatter"})
+
+
+def program_of(case: RingCase, size: int, ring_id: int, rank: int = 0) -> fluid.Program:
+    """A program of one op, from `x` to `out` (or to `x`); its `nranks` and `rank` are the ring's."""
     main = fluid.Program()
     block = main.global_block()
     example = case.give(0, size)
@@ -199,13 +247,14 @@ def program_of(case: RingCase, size: int, ring_id: int) -> fluid.Program:
     )
     x = block.create_var(name="x", **form)
     out = x if case.in_place else block.create_var(name="out", **form)
-    attrs = {**case.attrs, **({"nranks": size} if "nranks" in case.attrs else {})}
-    if case.op.startswith("c_") or case.op == "barrier":
+    ours = {"nranks": size, "rank": rank}
+    attrs = {**case.attrs, **{name: value for name, value in ours.items() if name in case.attrs}}
+    if case.op not in ("allreduce", "broadcast"):
         attrs["ring_id"] = ring_id
     block.append_op(
         type=case.op,
-        inputs={"X": [x]},
-        outputs={"Out": [out]},
+        inputs={"x" if case.op in SMALL else "X": [x]},
+        outputs={"out" if case.op in SMALL else "Out": [out]},
         attrs=attrs if case.op != "c_sync_calc_stream" else {},
     )
     return main
@@ -215,7 +264,7 @@ def check(case: RingCase, rank: int, size: int, ring_id: int = 0) -> None:
     """Run a case as one of the ranks of a ring that was joined, in a plan and in the interpreter."""
     values = [case.give(number, size) for number in range(size)]
     want = case.want(values, rank)
-    main = program_of(case, size, ring_id)
+    main = program_of(case, size, ring_id, rank)
     name = "x" if case.in_place else "out"
     for naive in (False, True):
         exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()

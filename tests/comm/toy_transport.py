@@ -116,7 +116,7 @@ class ToyRing(HostRing):
         super().__init__(ring_id, rank, size)
         self.queues = queues
 
-    def _all_gather(self, array: Any) -> list[Any]:
+    def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
         for peer in range(self.size):
             self.queues.put((self.ring_id, "all", self.rank, peer), array.copy())
         return [self.queues.get((self.ring_id, "all", peer, self.rank)) for peer in range(self.size)]

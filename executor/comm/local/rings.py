@@ -85,9 +85,9 @@ class LocalRing(HostRing):
         self._note_bytes(array.nbytes)
         return self._gather(f"broadcast from {root}", array)[root].copy()
 
-    def _all_gather(self, array: Any) -> list[Any]:
+    def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
         self._note_bytes(array.nbytes * (self.size - 1))
-        return [part.copy() for part in self._gather("all-gather", array, ragged=True)]
+        return [part.copy() for part in self._gather(what, array, ragged=True)]
 
     # ------------------------------------------------------------------ from rank to rank
     def send(self, value: Any, peer: int) -> None:

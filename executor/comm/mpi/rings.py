@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,15 +115,17 @@ class MpiRing(HostRing):
         self.finish(request, what, source.nbytes)
         return value if total is None else total
 
-    def reduce_scatter(self, value: Any) -> Any:
-        """This rank's rows of the sum, by MPI's own where it adds such elements."""
+    def reduce_scatter(self, value: Any, reduce_op: str = "sum") -> Any:
+        """This rank's rows of the reduction, by MPI's own where it adds such elements."""
         self.check_shares(value)
         if not _is_plain(value):
-            return super().reduce_scatter(value)
+            return super().reduce_scatter(value, reduce_op)
         source = np.require(value, requirements="C")
-        what = self._agree("reduce-scatter", source)
+        what = self._agree(f"reduce-scatter {reduce_op}", source)
         part = np.empty((source.shape[0] // self.size, *source.shape[1:]), source.dtype)
-        self.finish(self.comm.Ireduce_scatter_block(source, part, self.mpi.SUM), what, source.nbytes)
+        self.finish(
+            self.comm.Ireduce_scatter_block(source, part, self._reduce_ops[reduce_op]), what, source.nbytes
+        )
         return part
 
     # ------------------------------------------------------------------ moving, as bytes
@@ -133,8 +135,8 @@ class MpiRing(HostRing):
         self.finish(self.comm.Ibcast(_bytes(found), root), what, found.nbytes)
         return found
 
-    def _all_gather(self, array: Any) -> list[Any]:
-        what = self._agree("all-gather", array, array.shape[1:])
+    def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
+        what = self._agree(what, array, array.shape[1:])
         rows = np.zeros(self.size, np.int64)
         mine = np.array([array.shape[0] if array.ndim else 1], np.int64)
         self.finish(self.comm.Iallgather(mine, rows), what)
@@ -142,11 +144,43 @@ class MpiRing(HostRing):
         sizes = rows * row_bytes
         found = np.empty(int(sizes.sum()), np.uint8)
         self.finish(self.comm.Iallgatherv(_bytes(array), [found, sizes.tolist()]), what, found.nbytes)
-        parts = np.split(found, np.cumsum(sizes)[:-1])
-        if not array.ndim:
-            return [part.view(array.dtype).reshape(()) for part in parts]
-        shapes = [(count, *array.shape[1:]) for count in rows.tolist()]
-        return [part.view(array.dtype).reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return _parts(found, rows, array)
+
+    def gather(self, value: Any, root: int) -> list[Any]:
+        """Every rank's value for rank `root`, which alone receives."""
+        self.check_rank(root, "root")
+        if not isinstance(value, np.ndarray):
+            return super().gather(value, root)
+        array = np.require(value, requirements="C")
+        what = self._agree(f"gather to {root}", array, array.shape[1:])
+        is_root = self.rank == root
+        rows = np.zeros(self.size if is_root else 0, np.int64)
+        mine = np.array([array.shape[0] if array.ndim else 1], np.int64)
+        self.finish(self.comm.Igather(mine, rows, root), what)
+        sizes = rows * (array.dtype.itemsize * math.prod(array.shape[1:]))
+        found = np.empty(int(sizes.sum()), np.uint8)
+        target = [found, sizes.tolist()] if is_root else None
+        self.finish(self.comm.Igatherv(_bytes(array), target, root), what, found.nbytes)
+        return _parts(found, rows, array) if is_root else []
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """The parts for this rank: each travels once."""
+        if not all(isinstance(part, np.ndarray) for part in parts):
+            return super().all_to_all(parts)
+        self.check_parts(parts)
+        first = parts[0]
+        what = self._agree("all-to-all", first, first.shape[1:])
+        mine = np.array([len(part) for part in parts], np.int64)
+        theirs = np.zeros(self.size, np.int64)
+        self.finish(self.comm.Ialltoall(mine, theirs), what)
+        row_bytes = first.dtype.itemsize * math.prod(first.shape[1:])
+        source = _bytes(np.concatenate(parts))
+        found = np.empty(int(theirs.sum()) * row_bytes, np.uint8)
+        request = self.comm.Ialltoallv(
+            [source, (mine * row_bytes).tolist()], [found, (theirs * row_bytes).tolist()]
+        )
+        self.finish(request, what, source.nbytes + found.nbytes)
+        return _parts(found, theirs, first)
 
     def barrier(self) -> None:
         """Return when all ranks have called it."""
@@ -212,6 +246,16 @@ def _is_plain(value: Any) -> bool:
         return False
     sample = value[:0] if value.ndim else value  # nothing is converted only to see what would be
     return bool(reducible(sample, "sum")[0].dtype == value.dtype)
+
+
+def _parts(found: Any, rows: Any, like: Any) -> list[Any]:
+    """Bytes of several ranks as arrays like one, each with its own number of rows."""
+    row_bytes = like.dtype.itemsize * math.prod(like.shape[1:])
+    pieces = np.split(found, np.cumsum(rows * row_bytes)[:-1])
+    if not like.ndim:
+        return [piece.view(like.dtype).reshape(()) for piece in pieces]
+    shapes = [(count, *like.shape[1:]) for count in rows.tolist()]
+    return [piece.view(like.dtype).reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 def _bytes(array: Any) -> Any:

@@ -8,7 +8,7 @@ first use, by which all ranks have their devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,17 +148,17 @@ class NcclRing(Ring):
         ).wait()
         return total if self.rank == root else value
 
-    def reduce_scatter(self, value: Any) -> Any:
-        """This rank's rows of the sum."""
+    def reduce_scatter(self, value: Any, reduce_op: str = "sum") -> Any:
+        """This rank's rows of the reduction."""
         self.check_shares(value)
         dtype = self.dtype_of(value)
         if not _on_device(value) or dtype is None:
-            return self.base.reduce_scatter(value)
+            return self.base.reduce_scatter(value, reduce_op)
         source = self.cupy.ascontiguousarray(value)
         part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
         self.issue(
             lambda comm, stream: comm.reduceScatter(
-                _pointer(source), _pointer(part), part.size, dtype, self.nccl.NCCL_SUM, stream
+                _pointer(source), _pointer(part), part.size, dtype, self.nccl_op(reduce_op), stream
             ),
             source,
             part,
@@ -201,6 +201,46 @@ class NcclRing(Ring):
         ).wait()
         return list(found)
 
+    def gather(self, value: Any, root: int) -> list[Any]:
+        """Every rank's value for rank `root`."""
+        self.check_rank(root, "root")
+        if not _on_device(value):
+            return self.base.gather(value, root)
+        mine = np.array([value.shape[0] if value.ndim else 1])
+        rows = [int(count[0]) for count in self.base.gather(mine, root)]
+        source = self.cupy.ascontiguousarray(value)
+        found = [
+            self.cupy.empty((*([count] * value.ndim)[:1], *value.shape[1:]), value.dtype) for count in rows
+        ]
+        self._exchange([(root, source)], list(enumerate(found)))
+        return found
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """The parts for this rank; how many rows each has goes ahead over the ring of the host."""
+        if not all(map(_on_device, parts)):
+            return self.base.all_to_all(parts)
+        self.check_parts(parts)
+        counts = self.base.all_to_all([np.array([len(part)]) for part in parts])
+        rows = parts[0].shape[1:]
+        found = [self.cupy.empty((int(count[0]), *rows), parts[0].dtype) for count in counts]
+        sources = [self.cupy.ascontiguousarray(part) for part in parts]
+        self._exchange(list(enumerate(sources)), list(enumerate(found)))
+        return found
+
+    def _exchange(self, sent: Sequence[tuple[int, Any]], received: Sequence[tuple[int, Any]]) -> None:
+        """Send contiguous arrays to ranks, this one among them, and receive some, all at once."""
+        byte = self.nccl.NCCL_UINT8
+
+        def call(comm: Any, stream: int) -> None:
+            self.nccl.groupStart()
+            for rank, array in sent:
+                comm.send(_pointer(array), array.nbytes, byte, rank, stream)
+            for rank, array in received:
+                comm.recv(_pointer(array), array.nbytes, byte, rank, stream)
+            self.nccl.groupEnd()
+
+        self.issue(call, *(array for _, array in (*sent, *received))).wait()
+
     def scatter(self, value: Any, root: int) -> Any:
         """This rank's rows of rank `root`'s value."""
         self.check_shares(value)
@@ -208,19 +248,11 @@ class NcclRing(Ring):
         if not _on_device(value):
             return self.base.scatter(value, root)
         source = self.cupy.ascontiguousarray(value)
-        part = self.cupy.empty((value.shape[0] // self.size, *value.shape[1:]), value.dtype)
-
-        def call(comm: Any, stream: int) -> None:
-            # NCCL has no scatter: the root sends to all ranks, itself among them, in one group
-            self.nccl.groupStart()
-            for rank in range(self.size if self.rank == root else 0):
-                comm.send(
-                    _pointer(source) + rank * part.nbytes, part.nbytes, self.nccl.NCCL_UINT8, rank, stream
-                )
-            comm.recv(_pointer(part), part.nbytes, self.nccl.NCCL_UINT8, root, stream)
-            self.nccl.groupEnd()
-
-        self.issue(call, source, part).wait()
+        rows = value.shape[0] // self.size
+        part = self.cupy.empty((rows, *value.shape[1:]), value.dtype)
+        # NCCL has no scatter: the root sends to all ranks, itself among them
+        ranks = range(self.size if self.rank == root else 0)
+        self._exchange([(rank, source[rank * rows : (rank + 1) * rows]) for rank in ranks], [(root, part)])
         return part
 
     def barrier(self) -> None:

@@ -13,19 +13,27 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, later, required, same_as
 
 _INT = required(AttrType.INT)
 _STRING = required(AttrType.STRING)
 _STRINGS = required(AttrType.STRINGS)
 _RING = {"ring_id": 0, "use_calc_stream": False}
+# marks ops of tensor parallelism in programs of 2.x, where it changes nothing that is computed
+_MODEL_PARALLEL = {**_RING, "use_model_parallel": later(False)}
 
 # ---------------------------------------------------------------------- making communicators
 c_gen_nccl_id = Op(
     "c_gen_nccl_id",
     "-> Out",
     communicates=True,
-    attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS()},
+    attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS(), "ring_id": later(0)},
+)
+c_gen_xccl_id = Op(
+    "c_gen_xccl_id",
+    "-> Out",
+    communicates=True,
+    attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS(), "ring_id": 0},
 )
 gen_nccl_id = Op(
     "gen_nccl_id",
@@ -39,7 +47,12 @@ gen_nccl_id = Op(
         "hierarchical_allreduce_inter_nranks": 0,
     },
 )
-c_comm_init = Op("c_comm_init", "X ->", communicates=True, attrs={"nranks": _INT, "rank": _INT, "ring_id": 0})
+c_comm_init = Op(
+    "c_comm_init",
+    "X ->",
+    communicates=True,
+    attrs={"nranks": _INT, "rank": _INT, "ring_id": 0, "device_id": later(-1), "endpoints": later("")},
+)
 c_comm_init_all = Op("c_comm_init_all", "->", communicates=True, attrs={"devices": INTS(), "ring_id": 0})
 
 
@@ -51,9 +64,9 @@ def _same_shape(op_type: str, **attrs: Any) -> Op:
     return op
 
 
-c_allreduce_sum = _same_shape("c_allreduce_sum", **_RING)
+c_allreduce_sum = _same_shape("c_allreduce_sum", **_MODEL_PARALLEL)
 for _type in ("c_allreduce_max", "c_allreduce_min", "c_allreduce_prod"):
-    _same_shape(_type, **_RING)
+    _same_shape(_type, **_MODEL_PARALLEL)
 for _type in ("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod"):
     _same_shape(_type, root_id=0, **_RING)
 c_broadcast = _same_shape("c_broadcast", root=0, **_RING)
@@ -69,6 +82,15 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- each rank its part
+alltoall = _same_shape("alltoall", **_RING)
+
+
+# the gradient of what went to a rank comes back from there; 2.6.2's op has none
+@alltoall.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("alltoall", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
 c_allgather = Op("c_allgather", "X -> Out", attrs={"nranks": _INT, **_RING}, communicates=True)
 c_reducescatter = Op("c_reducescatter", "X -> Out", attrs={"nranks": 1, **_RING}, communicates=True)
 c_scatter = Op("c_scatter", "X -> Out", attrs={"nranks": _INT, "root": 0, **_RING}, communicates=True)
@@ -117,6 +139,71 @@ def _(dtype: int, out_shape: list[int]) -> Spec:
     return Spec(tuple(out_shape), VarType(dtype))
 
 
+# ---------- a part of the elements, which the ranks of a tensor-parallel group share
+_PIECE = {"ring_id": 0, "peer": 0, "use_calc_stream": False, "num": 1, "id": 0}
+partial_send = Op("partial_send", "X ->", attrs=_PIECE, communicates=True)
+partial_recv = Op(
+    "partial_recv",
+    "-> Out",
+    attrs={**_PIECE, "dtype": int(VarType.FP32), "out_shape": INTS()},
+    communicates=True,
+)
+partial_allgather = _same_shape("partial_allgather", **_RING, nranks=_INT, rank=_INT)
+
+
+@partial_recv.shape
+def _(dtype: int, out_shape: list[int]) -> Spec:
+    return Spec(tuple(out_shape), VarType(dtype))
+
+
+# ---------- rows to the experts that they are for, and back
+global_scatter = Op("global_scatter", "X local_count global_count -> Out", attrs=_RING, communicates=True)
+global_gather = Op("global_gather", "X local_count global_count -> Out", attrs=_RING, communicates=True)
+
+
+@global_scatter.shape
+def _(X: Spec) -> Spec:
+    return X.with_shape((-1, *X.shape[1:]))
+
+
+@global_gather.shape
+def _(X: Spec) -> Spec:
+    return X.with_shape((-1, *X.shape[1:]))
+
+
+def _back(other: str) -> Any:
+    """The gradient rule of an exchange among experts: the other exchange, with the same counts."""
+
+    def rule(context: GradContext) -> None:
+        counts = {name: context.input(name) for name in ("local_count", "global_count")}
+        context.emit(other, {"X": context.out_grad("Out"), **counts}, {"Out": context.in_grad("X")})
+
+    return rule
+
+
+global_scatter.grad_rule("X")(_back("global_gather"))
+global_gather.grad_rule("X")(_back("global_scatter"))
+
+
+# ---------------------------------------------------------------------- as 2.x's newer programs name them
+reduce_scatter = Op("reduce_scatter", "x -> out", attrs={"ring_id": 0, "nranks": 1}, communicates=True)
+all_gather = Op("all_gather", "x -> out", attrs={"ring_id": 0, "nranks": 0}, communicates=True)
+all_reduce = Op("all_reduce", "x -> out", attrs={"ring_id": 0, "reduce_type": 0}, communicates=True)
+all_reduce.shape(same_as("x"))
+all_to_all = Op("all_to_all", "x -> out", attrs={"ring_id": 0}, communicates=True)
+all_to_all.shape(same_as("x"))
+
+
+@reduce_scatter.shape
+def _(x: Spec, nranks: int) -> Spec:
+    return _part("reduce_scatter", x, nranks)
+
+
+@all_gather.shape
+def _(x: Spec, nranks: int) -> Spec:
+    return x.with_shape((x.shape[0] * nranks if x.shape[0] >= 0 else -1, *x.shape[1:]))
+
+
 # ---------- waiting for a stream, here in the order of the program
 c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True)
 c_sync_comm_stream = Op("c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True)
@@ -140,6 +227,12 @@ def _(X: list[Spec]) -> list[Spec]:
 @c_sync_comm_stream.kernel
 def _(X: list[Any]) -> list[Any]:
     return X
+
+
+for _type in ("c_wait_comm", "c_wait_compute"):
+    _waiting = Op(_type, "X* -> Out*", attrs={"ring_id": 0}, effect=True)
+    _waiting.shape(lambda X: X)
+    _waiting.kernel(lambda X: X)
 
 
 # ---------------------------------------------------------------------- several tensors in one buffer

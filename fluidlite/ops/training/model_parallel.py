@@ -1,0 +1,152 @@
+"""Layers whose weights the ranks of a group share: columns, rows, or parts of a vocabulary.
+
+`c_identity` stands where every rank has the whole value and goes on with its part of the weight; what comes
+out of the parts is added (`mp_allreduce_sum`) or put side by side (`c_concat`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import LONG, AttrType, GradContext, Op, Spec, later, required, same_as
+
+_RING = {"ring_id": 0, "use_calc_stream": False, "use_model_parallel": later(False)}
+_PART = {"ring_id": 0, "use_calc_stream": True, "use_model_parallel": True}
+_PLACE = {"rank": 0, "nranks": 1}
+
+# ---------------------------------------------------------------------- in front of and behind shared weights
+c_identity = Op("c_identity", "X -> Out", attrs=_PART)
+c_identity.shape(same_as("X"))
+
+
+@c_identity.kernel
+def _(X: Array) -> Any:
+    return X
+
+
+# every rank's part of the weight adds its share to the gradient of what they all started from
+@c_identity.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("c_allreduce_sum", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+mp_allreduce_sum = Op(
+    "mp_allreduce_sum", "X -> Out", attrs={"ring_id": 0, "use_calc_stream": False}, communicates=True
+)
+mp_allreduce_sum.shape(same_as("X"))
+
+
+# all ranks go on with the same sum, so that each has the whole gradient already
+@mp_allreduce_sum.grad_rule("X")
+def _(context: GradContext) -> None:
+    attrs = {name: context.op.attrs[name] for name in ("ring_id", "use_calc_stream")}
+    context.emit("c_identity", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, attrs)
+
+
+# ---------------------------------------------------------------------- columns
+c_concat = Op("c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=True)
+c_split = Op("c_split", "X -> Out", attrs={**_PLACE, **_PART, "use_calc_stream": False})
+
+
+@c_concat.shape
+def _(X: Spec, nranks: int) -> Spec:
+    columns = X.shape[-1]
+    return X.with_shape((*X.shape[:-1], columns * nranks if columns >= 0 else -1))
+
+
+@c_concat.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("c_split", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+@c_split.shape
+def _(X: Spec, rank: int, nranks: int) -> Spec:
+    columns = X.shape[-1]
+    if not 0 <= rank < nranks or (columns >= 0 and columns % nranks):
+        raise ShapeError(
+            f"op 'c_split': rank {rank} of {nranks} has no even share of the {columns} columns of "
+            f"X{list(X.shape)}"
+        )
+    return X.with_shape((*X.shape[:-1], columns // nranks if columns >= 0 else -1))
+
+
+@c_split.kernel
+def _(xp: Any, X: Array, rank: int, nranks: int) -> Any:
+    columns = X.shape[-1] // nranks
+    return xp.ascontiguousarray(X[..., rank * columns : (rank + 1) * columns])
+
+
+# 2.6.2 emits c_allgather here, which stacks the ranks' columns as rows: a gradient of another shape than X
+@c_split.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit("c_concat", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
+
+
+# ---------------------------------------------------------------------- a part of a vocabulary
+c_embedding = Op("c_embedding", "W Ids -> Out", attrs={"start_index": LONG(0), "vocab_size": later(LONG(-1))})
+
+
+@c_embedding.shape
+def _(W: Spec, Ids: Spec) -> Spec:
+    if len(W.shape) != 2 or Ids.dtype not in (VarType.INT32, VarType.INT64):
+        raise ShapeError(
+            f"op 'c_embedding': W{list(W.shape)} should be a table of rows, and Ids of an integer type, not "
+            f"{Ids.dtype.name}"
+        )
+    return W.with_shape((*Ids.shape, W.shape[1]))
+
+
+def _rows(xp: Any, W: Array, Ids: Array, start_index: int) -> tuple[Any, Any]:
+    """The row of this part for each id, and True where the id is one of this part."""
+    rows = Ids.astype(xp.int64) - start_index
+    mine = (rows >= 0) & (rows < W.shape[0])
+    return xp.where(mine, rows, 0), mine
+
+
+@c_embedding.kernel
+def _(xp: Any, W: Array, Ids: Array, start_index: int) -> Any:
+    rows, mine = _rows(xp, W, Ids, start_index)
+    return W[rows] * mine[..., None].astype(W.dtype)
+
+
+@c_embedding.grad("W")
+def _(xp: Any, W: Array, Ids: Array, dOut: Array, start_index: int) -> Any:
+    rows, mine = _rows(xp, W, Ids, start_index)
+    found = xp.zeros_like(W)
+    xp.add.at(found, rows.reshape(-1), (dOut * mine[..., None].astype(W.dtype)).reshape(-1, W.shape[1]))
+    return found
+
+
+# ---------------------------------------------------------------------- a part of the classes
+c_softmax_with_cross_entropy = Op(
+    "c_softmax_with_cross_entropy",
+    "Logits Label -> Softmax Loss",
+    attrs={
+        "ring_id": 0,
+        "rank": required(AttrType.INT),
+        "nranks": required(AttrType.INT),
+        "ignore_index": LONG(-100),
+    },
+    communicates=True,
+)
+
+
+@c_softmax_with_cross_entropy.shape
+def _(Logits: Spec, Label: Spec) -> tuple[Spec, Spec]:
+    wanted = (*Logits.shape[:-1], 1)
+    pairs = zip(wanted, Label.shape, strict=False)
+    if len(Label.shape) != len(wanted) or any(a != b and min(a, b) >= 0 for a, b in pairs):
+        raise ShapeError(
+            f"op 'c_softmax_with_cross_entropy': Label has the shape {list(Label.shape)}, wanted "
+            f"{list(wanted)}"
+        )
+    return Logits.with_shape(Logits.shape), Logits.with_shape(wanted)
+
+
+@c_softmax_with_cross_entropy.grad("Logits")
+def _(xp: Any, Softmax: Array, Label: Array, dLoss: Array, rank: int, ignore_index: int) -> Any:
+    classes = xp.arange(Softmax.shape[-1]) + rank * Softmax.shape[-1]
+    scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
+    return scale * (Softmax - (Label == classes))

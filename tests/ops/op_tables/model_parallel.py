@@ -1,0 +1,31 @@
+"""Rows for the ops with which ranks share layers, as far as they need no other rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from optest import Case
+
+RANDOM = np.random.RandomState(3)
+X = RANDOM.uniform(-1, 1, (2, 3, 4)).astype("float32")
+W = RANDOM.uniform(-1, 1, (5, 3)).astype("float32")
+IDS = np.array([[3, 7, 0], [5, 8, 3]], "int64")
+
+
+def embedded(W: Any, Ids: Any) -> Any:
+    """Rows 3 to 7 of a larger table; other ids read zeros."""
+    table = np.zeros((10, 3), "float32")
+    table[3:8] = W
+    return table[Ids]
+
+
+CASES = [
+    Case("c_identity", {"X": X}, X),
+    Case("c_split", {"X": X}, X[..., 2:], {"rank": 1, "nranks": 2}, name="last"),
+    Case("c_split", {"X": X}, X, {"rank": 0, "nranks": 1}),
+    Case("c_embedding", {"W": W, "Ids": IDS}, embedded, {"start_index": 3}, grad=["W"]),
+    Case("c_embedding", {"W": W, "Ids": IDS.astype("int32")}, embedded, {"start_index": 3}, name="int32"),
+    Case("c_wait_comm", {"X": [X, W]}, {"Out": [X, W]}, {"ring_id": 1}, outputs={"Out": 2}),
+    Case("c_wait_compute", {"X": [X, W]}, {"Out": [X, W]}, outputs={"Out": 2}),
+]

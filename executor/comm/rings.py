@@ -104,6 +104,14 @@ class Ring(ABC):
     def receive(self, peer: int) -> Any:
         """The next value from rank `peer`."""
 
+    def exchange(self, sent: Sequence[tuple[int, Any]], peers: Sequence[int]) -> list[Any]:
+        """Send values, each to a rank, and receive the next value from each of `peers`, in any order: two
+        ranks may both send first.
+        """
+        for peer, value in sent:
+            self.send(value, peer)
+        return [self.receive(peer) for peer in peers]
+
     # ------------------------------------------------------------------ checks that all rings make
     def check_rank(self, rank: int, what: str) -> None:
         """CommunicatorError where there is no such rank."""

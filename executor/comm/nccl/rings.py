@@ -227,6 +227,19 @@ class NcclRing(Ring):
         self._exchange(list(enumerate(sources)), list(enumerate(found)))
         return found
 
+    def exchange(self, sent: Sequence[tuple[int, Any]], peers: Sequence[int]) -> list[Any]:
+        """Send and receive all at once: two ranks that both send first would hold each other's streams."""
+        if not all(_on_device(value) for _, value in sent):
+            return super().exchange(sent, peers)
+        sources = [(peer, self.cupy.ascontiguousarray(value)) for peer, value in sent]
+        for peer, value in sources:
+            self.check_peer(peer)
+            self.base.send(_form_of(value), peer)
+        forms = [self.base.receive(peer).tolist() for peer in peers]
+        found = [self.cupy.empty(tuple(shape), _SENT[number]) for _, number, *shape in forms]
+        self._exchange(sources, list(zip(peers, found, strict=True)))
+        return found
+
     def _exchange(self, sent: Sequence[tuple[int, Any]], received: Sequence[tuple[int, Any]]) -> None:
         """Send contiguous arrays to ranks, this one among them, and receive some, all at once."""
         byte = self.nccl.NCCL_UINT8
@@ -264,10 +277,7 @@ class NcclRing(Ring):
         holds the stream until the peer receives.
         """
         self.check_peer(peer)
-        if value.dtype.name not in _SENT:
-            raise CommunicatorError(f"arrays of {value.dtype} cannot be sent")
-        form = [_on_device(value), _SENT.index(value.dtype.name), *value.shape]
-        self.base.send(np.array(form, np.int64), peer)
+        self.base.send(_form_of(value), peer)
         if not _on_device(value):
             self.base.send(value, peer)
             return
@@ -309,6 +319,13 @@ class NcclRequest:
         """Have what the current stream is given from here on run after it; the host does not wait."""
         self.ring.cupy.cuda.get_current_stream().wait_event(self.event)
         self.memory = ()
+
+
+def _form_of(value: Any) -> Any:
+    """The form of a value, which goes ahead of it: where it lies, the number of its type, its shape."""
+    if value.dtype.name not in _SENT:
+        raise CommunicatorError(f"arrays of {value.dtype} cannot be sent")
+    return np.array([_on_device(value), _SENT.index(value.dtype.name), *value.shape], np.int64)
 
 
 def _on_device(array: Any) -> bool:

@@ -9,8 +9,16 @@ from fluidlite.base.lazy import LazyNames
 _NAMES = LazyNames(
     __name__,
     {
+        "fluidlite.paddle.distributed.communication": "stream",
         "fluidlite.paddle.distributed.communication.group": "Group destroy_process_group get_backend "
         "get_group new_group",
+        "fluidlite.paddle.distributed.communication.calls": "P2POp ReduceOp all_gather all_reduce alltoall "
+        "alltoall_single barrier batch_isend_irecv broadcast gather irecv isend recv reduce reduce_scatter "
+        "scatter send wait",
+        "fluidlite.paddle.distributed.communication.objects": "all_gather_object broadcast_object_list "
+        "scatter_object_list",
+        "fluidlite.paddle.distributed.gloo": "gloo_barrier gloo_init_parallel_env gloo_release",
+        "fluidlite.paddle.distributed.sharded_layers": "split",
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
         "init_parallel_env is_available is_initialized",
     },

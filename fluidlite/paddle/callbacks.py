@@ -1,4 +1,4 @@
-"""`paddle.callbacks`: what happens beside a training by `paddle.Model`."""
+"""`paddle.callbacks`: actions beside a training by `paddle.Model`."""
 
 from fluidlite.paddle.hapi.callbacks import (
     Callback,

@@ -1,4 +1,4 @@
-"""What happens beside a training by `paddle.Model`: figures on the terminal, checkpoints, learning rates."""
+"""Actions beside a training by `paddle.Model`: figures on the terminal, checkpoints, learning rates."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def config_callbacks(
 ) -> CallbackList:
     """The callbacks of a run: those given, between figures on the terminal and what every training has."""
     verbose = params["verbose"]
-    given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+    listed = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    given = [callback for callback in listed if callback is not None]
     kinds = tuple(type(callback) for callback in given)
     if verbose and not any(issubclass(kind, ProgBarLogger) for kind in kinds):
         given.insert(0, ProgBarLogger(log_freq, verbose))

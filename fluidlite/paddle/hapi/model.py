@@ -73,7 +73,8 @@ class Model:
             raise TypeError("'loss' must be sub classes of `paddle.nn.Layer` or any callable function.")
         if optimizer is not None and loss is None:
             raise ValueError("prepare() with an optimizer needs a loss, which the optimizer makes small")
-        given = tuple(metrics) if isinstance(metrics, (list, tuple)) else (metrics,) if metrics else ()
+        listed = metrics if isinstance(metrics, (list, tuple)) else (metrics,)
+        given = tuple(metric for metric in listed if metric is not None)
         for metric in given:
             if not isinstance(metric, Metric):
                 raise AssertionError(f"{type(metric).__name__} is not sub class of Metric")
@@ -272,7 +273,7 @@ class Model:
         return [np.vstack(column) for column in columns] if stack_outputs else columns
 
     def _facts(self, epochs: int | None, steps: int | None, verbose: int) -> dict[str, Any]:
-        """What callbacks are told of a run."""
+        """The facts of a run, for callbacks."""
         return {
             "batch_size": None,
             "epochs": epochs,
@@ -421,7 +422,7 @@ def _read(path: str) -> dict[str, Array]:
 
 
 def _mismatch(name: str, var: Any, state: Mapping[str, Array]) -> str:
-    """Why a state does not fit a parameter; "" where it does."""
+    """The reason that a state does not fit a parameter; "" where it does."""
     if name not in state:
         return f"{name} is not found in the providing file."
     found, wanted = list(state[name].shape), list(var.shape)

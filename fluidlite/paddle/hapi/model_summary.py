@@ -199,7 +199,7 @@ def _table(rows: Sequence[Row], inputs: Sequence[Sequence[int]]) -> str:
 
 
 def _numbers(shape: Any) -> int:
-    """How many numbers there are in shapes."""
+    """The number of elements that shapes have together."""
     if not shape or not isinstance(shape[0], int):
         return sum(_numbers(inner) for inner in shape)
     return math.prod(shape)

@@ -37,7 +37,7 @@ _LISTS = frozenset(["custom_white_list", "custom_black_list", "custom_black_varn
 
 @dataclass(frozen=True)
 class Training:
-    """What `Model.prepare` is told."""
+    """The arguments of `Model.prepare`."""
 
     optimizer: Any = None
     loss: Any = None
@@ -59,7 +59,7 @@ class ModeProgram:
 
 
 def flat(values: Any) -> list[Any]:
-    """What is in nested lists, tuples and dicts, in order."""
+    """The values in nested lists, tuples and dicts, in order."""
     if values is None:
         return []
     if isinstance(values, Mapping):

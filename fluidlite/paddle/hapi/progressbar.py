@@ -1,4 +1,4 @@
-"""What a training says on the terminal: a line a step, or a bar that moves."""
+"""Progress of a training on the terminal: a line a step, or a bar that moves."""
 
 from __future__ import annotations
 

@@ -138,6 +138,20 @@ def _(context: GradContext) -> None:
     context.emit("assign", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
 
 
+memcpy = Op("memcpy", "X -> Out", attrs={"dst_place_type": required(AttrType.INT)})
+"""A copy to another place; values stay where the executor runs."""
+
+
+@memcpy.shape
+def _(X: Spec) -> Spec:
+    return X
+
+
+@memcpy.kernel
+def _(X: Array) -> Array:
+    return X.copy()
+
+
 cast = Op("cast", "X -> Out", attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)})
 
 

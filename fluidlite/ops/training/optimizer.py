@@ -73,6 +73,16 @@ class UpdateRule:
 
     def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
+        steps = self._formula(operator)
+        if not operator.inputs.get(SKIP):
+            return steps
+        outputs = self.op.outputs
+        return tuple(
+            (name, f"where({SKIP}, {target_of(name)}, {expr})" if name in outputs else expr)
+            for name, expr in steps
+        )
+
+    def _formula(self, operator: Any) -> tuple[Assignment, ...]:
         if self.of_2x and written_by_2x(operator):
             return self.of_2x
         if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(
@@ -87,6 +97,7 @@ class UpdateRule:
 
 
 UPDATES: dict[str, UpdateRule] = {}
+SKIP = "SkipUpdate"  # a boolean of 2.x: True where gradients have overflowed, so that nothing moves
 MARK_OF_2X = "multi_precision"  # an attribute of every update in programs of 2.x, and of none in 1.8's
 _TARGETS = {"SquaredAccumOut": "SquaredAccumulator", "LinearAccumOut": "LinearAccumulator"}
 
@@ -152,7 +163,7 @@ def update(
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
-    op = Op(type, slots, attrs=attrs or {}, lod=None)
+    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
     same_targets(op)
     entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x)
 
@@ -279,7 +290,7 @@ update(
 
 # ---------------------------------------------------------------------- a learning rate for each element
 _ADAM_SLOTS = (
-    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Beta1Tensor? Beta2Tensor? -> "
+    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Beta1Tensor? Beta2Tensor? SkipUpdate? -> "
     "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?"
 )
 _ADAM_ATTRS = {

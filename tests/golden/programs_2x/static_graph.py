@@ -199,3 +199,36 @@ def v2_branches(fluid: Any) -> Built:
     loss = paddle.mean(total)
     paddle.optimizer.SGD(0.1).minimize(loss)
     return train(fluid, {"x": floats(2, 3), "flag": number}, loss, total, step)
+
+
+@case
+def v2_half_precision(fluid: Any) -> Built:
+    """A loss that is scaled so much that the first step overflows; without a GPU 2.6.2 keeps float32."""
+    x = paddle.static.data("x", [None, 1, 6, 6])
+    label = paddle.static.data("label", [None, 1], "int64")
+    hidden = paddle.static.nn.batch_norm(paddle.static.nn.conv2d(x, 3, 3, padding=1), act="relu")
+    logits = paddle.static.nn.fc(F.max_pool2d(hidden, 2), 3)
+    loss = F.cross_entropy(logits, label)
+    optimizer = paddle.static.amp.decorate(
+        paddle.optimizer.Momentum(0.1),
+        level="O1",
+        init_loss_scaling=float(2**127),
+        incr_every_n_steps=3,
+        # so small that no step after the first overflows by the order of its sums
+        decr_ratio=2.0**-30,
+        use_dynamic_loss_scaling=True,
+    )
+    optimizer.minimize(loss)
+    return train(fluid, {"x": floats(3, 1, 6, 6), "label": ids(3, 1, below=3)}, loss, "loss_scaling_0")
+
+
+@case
+def v2_pure_half_precision(fluid: Any) -> Built:
+    """An overflow of any gradient is found by concat and reduce_any."""
+    x = paddle.static.data("x", [None, 4])
+    loss = paddle.mean(paddle.square(paddle.nn.Linear(4, 2)(x)))
+    optimizer = paddle.static.amp.decorate(
+        paddle.optimizer.AdamW(0.05), level="O2", use_dynamic_loss_scaling=True, incr_every_n_steps=2
+    )
+    optimizer.minimize(loss)
+    return train(fluid, {"x": floats(3, 4)}, loss, "loss_scaling_0")

@@ -30,7 +30,77 @@ MASK = np.array([[True, False, True], [False, True, True]])
 PLACES = np.array([[0, 2], [1, 0]])
 SIDES = [1, 0, 0, 2, 1, 1]
 PAIRS = ((0, 0), (0, 0), (1, 1), (0, 2), (1, 0))
+
+
+def _scaling(
+    found: bool, good: int, bad: int, scale: float, wanted: tuple[float, int, int], **attrs: bool
+) -> Case:
+    """A step of the loss scale, as 2.6.2 takes it: (scale, good steps, bad steps) after it."""
+    grads = [f(2), f(3)]
+    return Case(
+        "update_loss_scaling",
+        {
+            "X": grads,
+            "FoundInfinite": np.array([found]),
+            "PrevLossScaling": np.array([scale], "float32"),
+            "InGoodSteps": np.array([good], "int32"),
+            "InBadSteps": np.array([bad], "int32"),
+        },
+        {
+            "Out": [grad * (not found) for grad in grads],
+            "LossScaling": np.array(wanted[:1], "float32"),
+            "OutGoodSteps": np.array(wanted[1:2], "int32"),
+            "OutBadSteps": np.array(wanted[2:], "int32"),
+        },
+        {
+            "incr_every_n_steps": 2,
+            "decr_every_n_nan_or_inf": 2,
+            "incr_ratio": 2.0,
+            "decr_ratio": 0.5,
+            **attrs,
+        },
+        outputs={"Out": 2},
+        name=f"{found}, {good} good, {bad} bad, {scale}" + ", stopped" * bool(attrs),
+    )
+
+
+GRADS = [np.array([1, np.inf, 3], "float32"), np.array([4, 5], "float32")]
+ADAM = {
+    **{slot: f(2) for slot in ("Param", "Grad", "Moment1", "Moment2")},
+    **{slot: np.array([0.5], "float32") for slot in ("LearningRate", "Beta1Pow", "Beta2Pow")},
+}
 CASES = [
+    Case(
+        "check_finite_and_unscale",
+        {"X": [f(3), f(2, 2)], "Scale": np.array([4], "float32")},
+        lambda X, Scale: {"Out": [x / Scale for x in X], "FoundInfinite": np.array([False])},
+        outputs={"Out": 2},
+    ),
+    Case(
+        "check_finite_and_unscale",
+        {"X": GRADS, "Scale": np.array([4], "float32")},
+        {
+            "Out": [np.array([0, np.nan, 0], "float32"), np.zeros(2, "float32")],
+            "FoundInfinite": np.array([True]),
+        },
+        outputs={"Out": 2},
+        name="infinite",
+    ),
+    Case("memcpy", {"X": f(2, 3)}, lambda X: X, {"dst_place_type": 0}),
+    Case(
+        "adam",
+        {**ADAM, "SkipUpdate": np.array([True])},
+        {"ParamOut": ADAM["Param"], "Moment1Out": ADAM["Moment1"], "Beta2PowOut": ADAM["Beta2Pow"]},
+        name="skipped",
+    ),
+    _scaling(False, 0, 0, 8, (8, 1, 0)),
+    _scaling(False, 1, 1, 8, (16, 0, 0)),
+    _scaling(False, 4, 1, 8, (8, 5, 0)),
+    _scaling(True, 1, 0, 8, (8, 0, 1)),
+    _scaling(True, 1, 1, 8, (4, 0, 0)),
+    _scaling(True, 1, 1, 1, (1, 0, 0)),
+    _scaling(False, 1, 0, 2e38, (2e38, 0, 0)),
+    _scaling(True, 1, 1, 8, (8, 1, 1), stop_update=True),
     Case(
         "set_value",
         {"Input": f(3, 4), "ValueTensor": f(2, 1)},

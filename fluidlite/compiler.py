@@ -24,7 +24,13 @@ from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import Compiled, split_fetches
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
-from fluidlite.transpiler.devices.programs import for_devices, has_backward, loss_gradients, needs_all
+from fluidlite.transpiler.devices.programs import (
+    for_devices,
+    has_backward,
+    loss_gradients,
+    needs_all,
+    reading_first,
+)
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy", "GradientScaleStrategy", "ReduceStrategy"]
 
@@ -53,6 +59,7 @@ class CompiledProgram(Compiled):
         self._scope: Any = None  # scope and place of the first run, to which it is bound
         self._place: Any = None
         self._known: tuple[Any, frozenset[str]] | None = None
+        self._ordered: tuple[Any, Program] | None = None  # a version of the program, and how it runs
         self._runner: Runner | None = None  # what runs it on several devices
 
     def with_data_parallel(
@@ -118,13 +125,23 @@ class CompiledProgram(Compiled):
         self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool
     ) -> list[Any]:
         names = split_fetches(fetch_list)[0] if self._is_inference else []
+        program = self._reading_first()
         if not names:
             result: list[Any] = executor.run(
-                self._program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy
+                program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy
             )
             return result
-        forward: list[Any] = executor._run(self._program, feed, names, scope, return_numpy, [])
+        forward: list[Any] = executor._run(program, feed, names, scope, return_numpy, [])
         return forward
+
+    def _reading_first(self) -> Program:
+        """The program with its readers in front: where they have no more batch, nothing else has run, and no
+        counter is one too far. A plain program runs in its own order, counters first.
+        """
+        version = (self._program.serial, self._program.version)
+        if self._ordered is None or self._ordered[0] != version:
+            self._ordered = version, reading_first(self._program)
+        return self._ordered[1]
 
     def _is_alone(self, place: Any, feed: Any) -> bool:
         """True if nothing is asked for that a plain run on the executor's own place does not do."""

@@ -490,3 +490,22 @@ def test_queue() -> None:
         queue.pop()
     with pytest.raises(ValueError, match="capacity"):
         BlockingQueue(0)
+
+
+@pytest.mark.parametrize("compiled, counts", [(False, [3, 7]), (True, [2, 5])])
+def test_counters_at_the_end_of_the_data(compiled: bool, counts: list[int]) -> None:
+    """A plain program counts, then finds no batch; a compiled one reads first: both as 1.8.5."""
+
+    def build() -> tuple[Any, Any]:
+        made = from_generator()
+        fluid.layers.exponential_decay(1.0, 1, 0.5)
+        return made
+
+    loader = Reading(build)
+    loader.reader.set_batch_generator(lambda: ([np.ones((1, 2), "float32"), np.zeros((1, 1), "int64")],) * 3)
+    if compiled:
+        loader.main = fluid.CompiledProgram(loader.main)
+    for count in counts:
+        assert len(loader.one_pass()) == 3
+        value = loader.scope.find_var("@LR_DECAY_COUNTER@").get_tensor()
+        assert np.array(value).tolist() == [count]

@@ -20,7 +20,7 @@ from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, LOSS_GRADIENT, RING
 from fluidlite.transpiler.rings.buckets import backward_passes
 from fluidlite.transpiler.rings.gradients import reduce_gradients, scale_loss_gradients
 
-__all__ = ["Division", "for_devices", "has_backward", "loss_gradients", "needs_all"]
+__all__ = ["Division", "for_devices", "has_backward", "loss_gradients", "needs_all", "reading_first"]
 
 # Of gradients that are reduced together, unless FLAGS_fuse_parameter_memory_size says otherwise
 BUCKET_BYTES = 32 << 20
@@ -412,6 +412,20 @@ def _split_readers(program: Program) -> tuple[Program | None, Program]:
         block = new.global_block()
         block.remove_ops([op for op in block.ops if _makes_reader(new, op) != keep])
     return makers, rest
+
+
+def reading_first(program: Program) -> Program:
+    """The program with the ops that make and use readers in front of all others; itself if they are."""
+
+    def order(program: Program) -> list[Operator]:
+        ops = program.global_block().ops
+        return sorted(ops, key=lambda op: op.type != "read" and not _makes_reader(program, op))
+
+    if order(program) == program.global_block().ops:
+        return program
+    ordered = program.clone()
+    ordered.global_block().set_ops(order(ordered))
+    return ordered
 
 
 def _makes_reader(program: Program, op: Operator) -> bool:

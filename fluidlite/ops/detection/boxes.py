@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import FLOATS, Lod, Op, Spec
+from fluidlite.base.registry import FLOATS, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.boxes import overlaps
 from fluidlite.values.tensor import host
 
@@ -55,11 +55,11 @@ def _(Input: Spec, ImInfo: Spec) -> Spec:
 @box_clip.kernel
 def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
     offsets = Input_lod[-1] if Input_lod else (0, len(Input))
-    if len(offsets) - 1 != len(ImInfo):
+    if len(offsets) - 1 > len(ImInfo):
         raise ShapeError(
             f"op 'box_clip': Input holds boxes of {len(offsets) - 1} images, ImInfo of {len(ImInfo)}"
         )
-    info = host(ImInfo)
+    info = host(ImInfo)[: len(offsets) - 1]  # 1.8.5 leaves the rest unread, too
     # the image's size before it was scaled, rounded as in C, where a half goes up
     sizes = np.floor(info[:, 1::-1] / info[:, 2:] + 0.5) - 1
     limits = xp.asarray(np.repeat(np.tile(sizes, 2), np.diff(offsets), axis=0).astype(Input.dtype))
@@ -71,7 +71,7 @@ box_coder = Op(
     "box_coder",
     "PriorBox PriorBoxVar? TargetBox -> OutputBox",
     attrs={"code_type": "encode_center_size", "box_normalized": True, "axis": 0, "variance": FLOATS([])},
-    lod="TargetBox",
+    lod=None,
 )
 
 
@@ -91,7 +91,7 @@ def _(
         raise ShapeError(f"op 'box_coder': variance has {len(variance)} numbers, wanted 4")
     if code_type == "encode_center_size":
         check_boxes("box_coder", "TargetBox", TargetBox)
-        return TargetBox.with_shape((TargetBox.shape[0], PriorBox.shape[0], 4))
+        return Spec((TargetBox.shape[0], PriorBox.shape[0], 4), TargetBox.dtype, TargetBox.lod_level)
     if code_type != "decode_center_size":
         raise ShapeError(
             f"op 'box_coder': code_type is {code_type!r}, wanted 'encode_center_size' or 'decode_center_size'"
@@ -105,7 +105,8 @@ def _(
             f"op 'box_coder': TargetBox{list(TargetBox.shape)} has {rows} codes along dimension {1 - axis}, "
             f"but there are {priors} priors"
         )
-    return TargetBox.with_shape(TargetBox.shape)
+    rows_of = PriorBox if axis == 1 else TargetBox
+    return Spec(TargetBox.shape, TargetBox.dtype, rows_of.lod_level)
 
 
 def centers_and_sizes(boxes: Array, normalized: bool) -> tuple[Array, Array]:
@@ -137,27 +138,32 @@ def decoded(xp: Any, priors: Array, codes: Array, normalized: bool) -> Array:
 def _(
     xp: Any,
     PriorBox: Array,
+    PriorBox_lod: Lod,
     PriorBoxVar: Array | None,
     TargetBox: Array,
+    TargetBox_lod: Lod,
     code_type: str,
     box_normalized: bool,
     axis: int,
     variance: Sequence[float],
-) -> Array:
+) -> WithLod:
     scales: Any = PriorBoxVar
     if scales is None and variance:
         scales = xp.asarray(np.array(variance, np.float32), TargetBox.dtype)
     if code_type == "encode_center_size":
         out = _encoded(xp, PriorBox, TargetBox, box_normalized)
-        return out if scales is None else xp.divide(out, scales, out=out)
+        return WithLod(out if scales is None else xp.divide(out, scales, out=out), TargetBox_lod)
+    # a row of codes belongs to a prior (axis 1) or to a target: so the images' rows are those of either
+    lod = PriorBox_lod if axis == 1 else TargetBox_lod
     if axis == 1:
         PriorBox = PriorBox[:, None]
         scales = scales if scales is None or scales.ndim == 1 else scales[:, None]
-    return decoded(xp, PriorBox, TargetBox if scales is None else TargetBox * scales, box_normalized)
+    codes = TargetBox if scales is None else TargetBox * scales
+    return WithLod(decoded(xp, PriorBox, codes, box_normalized), lod)
 
 
 # ---------------------------------------------------------------------- geometry of text lines
-polygon_box_transform = Op("polygon_box_transform", "Input -> Output")
+polygon_box_transform = Op("polygon_box_transform", "Input -> Output", lod=None)
 
 
 @polygon_box_transform.shape

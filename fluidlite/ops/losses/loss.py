@@ -134,7 +134,9 @@ def _(xp: Any, Residual: Array, dOut: Array, delta: float) -> tuple[Any, Any]:
     return -slope, slope
 
 
-smooth_l1_loss = Op("smooth_l1_loss", "X Y InsideWeight? OutsideWeight? -> Diff Out", attrs={"sigma": 1.0})
+smooth_l1_loss = Op(
+    "smooth_l1_loss", "X Y InsideWeight? OutsideWeight? -> Diff Out", attrs={"sigma": 1.0}, lod=None
+)
 
 
 @smooth_l1_loss.shape
@@ -352,7 +354,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- one score against another
-rank_loss = Op("rank_loss", "Label Left Right -> Out")
+rank_loss = Op("rank_loss", "Label Left Right -> Out", lod=None)
 
 
 @rank_loss.shape

@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 
-accuracy = Op("accuracy", "Out Indices Label -> Accuracy Correct Total", lod=None)
+accuracy = Op("accuracy", "Out Indices Label -> Accuracy Correct Total")
 
 
 @accuracy.shape

@@ -202,7 +202,7 @@ def _(X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -
 
 
 # ---------- between feature maps, and to class centers
-fsp = Op("fsp", "X Y -> Out", lod=None)
+fsp = Op("fsp", "X Y -> Out")
 
 
 @fsp.shape

@@ -396,7 +396,7 @@ def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     return d * Y, d * X
 
 
-bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out", lod=None)
+bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out")
 
 
 @bilinear.shape

@@ -67,7 +67,8 @@ def _conv(xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Con
 
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
-    op = Op(type, slots, attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})  # as Paddle has it
+    own = attrs_of if dims == 3 else {**attrs_of, "is_test": False}  # as Paddle has it
+    op = Op(type, slots, attrs=own, lod=None)  # conv2d passes the level of detail on, its transpose does not
 
     @op.shape
     @with_attrs(attrs_of)

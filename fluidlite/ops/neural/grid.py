@@ -15,7 +15,6 @@ affine_grid = Op(
     "affine_grid",
     "Theta OutputShape? -> Output",
     attrs={"output_shape": INTS(), "align_corners": later(True)},
-    lod=None,
 )
 
 

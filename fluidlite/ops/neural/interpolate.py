@@ -7,13 +7,13 @@ x[index[t, i]].
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import FLOATS, Op, Spec
+from fluidlite.base.registry import FLOATS, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -33,6 +33,8 @@ _ATTRS = {
     "align_corners": True,
     "align_mode": 1,
 }
+Maybe: TypeAlias = "Array | None"
+
 _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
 
@@ -243,37 +245,34 @@ _V2 = (_ATTRS_V2, _shape_rule_v2, _places_v2)
 
 
 def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = _V1) -> None:
-    attributes, rule, sizes = version
-    op = Op(type, _SLOTS, attrs=attributes)
-    op.shape(rule(type, dims))
+    op = Op(type, _SLOTS, attrs=version[0], lod=None)
+    op.shape(version[1](type, dims))
+    sizes = version[2]
 
     @op.kernel
     @with_attrs(_ATTRS)
     def _(
         xp: Any,
         X: Array,
-        OutSize: Array | None,
+        X_lod: Lod,
+        OutSize: Maybe,
         SizeTensor: list[Array],
-        Scale: Array | None,
+        Scale: Maybe,
         attrs: dict[str, Any],
-    ) -> Array:
+    ) -> WithLod:
         x = channels_first(xp, X, attrs["data_layout"])
         out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
         exact = x.astype("float32") if X.dtype.kind in "iu" else x  # weights are fractions
         for axis, found in _axes_and_taps(method, x, out, scales, attrs):
             exact = _resample(xp, exact, axis, found)
-        return channels_last(xp, exact.astype(X.dtype, copy=False), attrs["data_layout"])
+        exact = channels_last(xp, exact.astype(X.dtype, copy=False), attrs["data_layout"])
+        # only a run with OutSize passes the level of detail on, which the declared shape does not show
+        return WithLod(exact, X_lod if OutSize is not None and not SizeTensor else ())
 
     @op.grad("X")
     @with_attrs(_ATTRS)
     def _(
-        xp: Any,
-        X: Array,
-        OutSize: Array | None,
-        SizeTensor: list[Array],
-        Scale: Array | None,
-        dOut: Array,
-        attrs: dict[str, Any],
+        xp: Any, X: Array, OutSize: Maybe, SizeTensor: Any, Scale: Maybe, dOut: Array, attrs: dict[str, Any]
     ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
         _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)

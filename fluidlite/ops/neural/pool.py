@@ -171,7 +171,7 @@ def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> 
 
 def _declare_with_index(type: str, dims: int) -> None:
     attrs_of = _index_attrs(dims)
-    op = Op(type, "X -> Out Mask", attrs=attrs_of)
+    op = Op(type, "X -> Out Mask", attrs=attrs_of, lod=None)
 
     @op.shape
     @with_attrs(attrs_of)

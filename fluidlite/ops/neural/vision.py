@@ -29,7 +29,7 @@ def _check_divides(type: str, what: str, number: int, parts: int) -> None:
 
 
 # ------------------------------------------------------------------ channels and places
-pixel_shuffle = Op("pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1})
+pixel_shuffle = Op("pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1}, lod=None)
 
 
 @pixel_shuffle.shape
@@ -97,7 +97,7 @@ def _(X: Array, dOut: Array, blocksize: int) -> Array:
     return dOut.reshape(n, c // b**2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
 
 
-shuffle_channel = Op("shuffle_channel", "X -> Out", attrs={"group": 1})
+shuffle_channel = Op("shuffle_channel", "X -> Out", attrs={"group": 1}, lod=None)
 
 
 @shuffle_channel.shape
@@ -154,7 +154,7 @@ def _(xp: Any, dOut: Array, seg_num: int, shift_ratio: float) -> Array:
 
 
 # ------------------------------------------------------------------ maxout
-maxout = Op("maxout", "X -> Out", attrs={"groups": _INT, "axis": 1})
+maxout = Op("maxout", "X -> Out", attrs={"groups": _INT, "axis": 1}, lod=None)
 
 
 @maxout.shape
@@ -212,7 +212,10 @@ def _with_border(xp: Any, x: Array, size: Sequence[int], top: int, left: int) ->
 
 
 unfold = Op(
-    "unfold", "X -> Y", attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS}
+    "unfold",
+    "X -> Y",
+    attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS},
+    lod=None,
 )
 
 

@@ -137,7 +137,7 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_ATTR: later(False)})
+scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_ATTR: later(False)}, lod=None)
 
 
 @scatter.shape

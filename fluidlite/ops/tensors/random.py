@@ -371,6 +371,7 @@ random_crop = Op(
     "X Seed? -> Out SeedOut?",
     random=True,
     attrs={"shape": required(AttrType.INTS), "startup_seed": 0},
+    lod=None,
 )
 
 

@@ -46,7 +46,7 @@ write_to_array = Op("write_to_array", "X I -> Out", lod=None, updates=("Out",))
 
 @write_to_array.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype, 0, ARRAY)
+    return Spec(X.shape, X.dtype, X.lod_level, ARRAY)
 
 
 @write_to_array.kernel
@@ -68,7 +68,7 @@ read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=Tru
 
 @read_from_array.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype)
+    return Spec(X.shape, X.dtype, X.lod_level)
 
 
 @read_from_array.kernel

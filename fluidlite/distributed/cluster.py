@@ -114,7 +114,12 @@ def _one_process(case: _Case, outcome: Outcome) -> dict[str, float]:
 
 
 def _averaging(case: _Case, outcome: Outcome) -> dict[str, float]:
-    return _from_one(case.job, outcome, averaging_processes(case.job, case.initial, case.shares))
+    wanted = averaging_processes(case.job, case.initial, case.shares)
+    pairs = list(zip(outcome.trainers, wanted, strict=True))
+    return {
+        name: max(max_relative_difference(mine[name], theirs[name]) for mine, theirs in pairs)
+        for name in wanted[0]
+    }
 
 
 def _servers_in_order(case: _Case, outcome: Outcome) -> dict[str, float]:

@@ -97,19 +97,25 @@ def _nudged(value: Any, random: np.random.RandomState) -> Any:
     return (value * (1 + np.finfo(value.dtype).eps * random.randint(-1, 2, value.shape))).astype(value.dtype)
 
 
-def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> Values:
-    """The parameters after all steps of one process a share, which take the mean of their parameters after
-    each step.
+def averaging_processes(job: Job, initial: Initial, shares: Sequence[Sequence[Values]]) -> list[Values]:
+    """For each process the parameters after all steps, of one process a share. They take the mean of their
+    parameters after each step, or after those that the mode says.
     """
     scopes = [initial.scope() for _ in shares]
     exe = Executor(CPUPlace())
+    rhythm = job.mode.rhythm(job)
+    watched = [] if rhythm is None else list(rhythm.periods.watched)
     for step in range(len(shares[0])):
-        for scope, share in zip(scopes, shares, strict=True):
-            exe.run(job.main, feed=share[step], scope=scope)
+        seen = [
+            exe.run(job.main, feed=share[step], fetch_list=watched, scope=scope) or []
+            for scope, share in zip(scopes, shares, strict=True)
+        ]
+        if rhythm is not None and not rhythm.due([np.mean(parts) for parts in zip(*seen, strict=True)]):
+            continue
         means = {name: np.mean([get(scope, name) for scope in scopes], axis=0) for name in parameters(job)}
         for scope in scopes:
             put(scope, means)
-    return {name: get(scopes[0], name) for name in parameters(job)}
+    return [{name: get(scope, name) for name in parameters(job)} for scope in scopes]
 
 
 def part_of(program: Program, kept: Sequence[Operator]) -> Program:

@@ -16,6 +16,7 @@ from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
 from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import PSERVER, TRAINER, JobRole, Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement
+from fluidlite.transpiler.rings.periods import Rhythm
 
 __all__ = ["CommunicatorNeed", "Job", "Reference", "TrainingMode", "endpoints_of"]
 
@@ -125,6 +126,10 @@ class TrainingMode(abc.ABC):
     def steps_between_exchanges(self, job: Job) -> int:
         """The number of steps after which trainers exchange something: 1 in most modes."""
         return 1
+
+    def rhythm(self, job: Job) -> Rhythm | None:
+        """The steps at whose end trainers that average do so; None: all of them."""
+        return None
 
     def group_size(self, job: Job) -> int:
         """The number of trainers that are reduced first; only the first of such a group talks to others."""

@@ -82,8 +82,9 @@ def _gradients_made(block: Block, op: Operator) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------- choosing
-def make_buckets(block: Block, backward: BackwardPass, limit: int = 0) -> list[Bucket]:
-    """The gradients of a backward pass in buckets of about `limit` bytes, in the order of their makers.
+def make_buckets(block: Block, backward: BackwardPass, limit: int = 0, most: int = 0) -> list[Bucket]:
+    """The gradients of a backward pass in buckets of about `limit` bytes and at most `most` gradients (0: any
+    number), in the order of their makers.
 
     A bucket holds one element type. A gradient larger than the limit, of selected rows, or of unknown shape
     travels alone.
@@ -101,7 +102,7 @@ def make_buckets(block: Block, backward: BackwardPass, limit: int = 0) -> list[B
             continue
         # one bucket a type is open at a time: a buffer has one element type
         current = filling.get(dtype)
-        if current is not None and current.size + size > limit:
+        if current is not None and (current.size + size > limit or len(current.names) == most):
             done.append(current.close())
             current = None
         if current is None:

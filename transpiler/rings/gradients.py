@@ -11,15 +11,19 @@ from fluidlite.transpiler.rings.buckets import all_reduce, backward_passes, make
 __all__ = ["reduce_gradients", "scale_loss_gradients"]
 
 
-def reduce_gradients(main: Program, nranks: int, nrings: int = 1, bucket_bytes: int = 0) -> Program:
+def reduce_gradients(
+    main: Program, nranks: int, nrings: int = 1, bucket_bytes: int = 0, bucket_count: int = 0
+) -> Program:
     """The main program with its gradients averaged over `nranks` ranks; see `fluidlite.transpiler.rings`
-    `.buckets` for `bucket_bytes`.
+    `.buckets` for `bucket_bytes` and `bucket_count`, the most bytes and gradients that travel together.
     """
     new = main.clone()
     block = new.global_block()
     edits = Insertions(block)
     scale_loss_gradients(edits, nranks)
-    passes = [(each, make_buckets(block, each, bucket_bytes)) for each in backward_passes(block)]
+    passes = [
+        (each, make_buckets(block, each, bucket_bytes, bucket_count)) for each in backward_passes(block)
+    ]
     all_reduce(edits, [bucket for _, buckets in passes for bucket in buckets], nrings)
     for each, buckets in passes:
         wait(edits, each, buckets, nrings)

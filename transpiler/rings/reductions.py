@@ -26,7 +26,7 @@ from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.rings.gradients import reduce_gradients
 from fluidlite.transpiler.rings.nccl2 import flat_id, inner_id, outer_id
 
-__all__ = ["Trainers", "reduce_over_trainers"]
+__all__ = ["Trainers", "reduce_in_two_levels", "reduce_over_trainers"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def reduce_over_trainers(
     """
     new = reduce_gradients(main, trainers.count * devices, trainers.rings, bucket_bytes)
     if trainers.group:
-        _in_two_levels(new.global_block(), trainers)
+        reduce_in_two_levels(new.global_block(), trainers)
     return Programs(new, _startup(main, trainers))
 
 
-def _in_two_levels(block: Block, trainers: Trainers) -> None:
+def reduce_in_two_levels(block: Block, trainers: Trainers) -> None:
     """Each all-reduce becomes a reduction to the leader of a group, one among leaders, and a broadcast
     within the group.
     """

@@ -1,0 +1,103 @@
+"""Modes of `paddle.distributed.fleet` for ranks without servers: what 2.x makes of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fluidlite.base.errors import TranspilerError
+from fluidlite.ir.program import Program
+from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.modes.job import Job, Reference
+from fluidlite.transpiler.modes.rings import RingMode, RingOptions
+from fluidlite.transpiler.parts.endpoints import RingMember
+from fluidlite.transpiler.parts.roles import JobRole, Programs
+from fluidlite.transpiler.rings.gradients import reduce_gradients
+from fluidlite.transpiler.rings.groups import rings_of, startup_in_rings
+from fluidlite.transpiler.rings.merged import due_blocks, reduce_merged
+from fluidlite.transpiler.rings.periods import Periods, Rhythm, average_in_periods, startup_of_periods
+from fluidlite.transpiler.rings.reductions import Trainers, reduce_in_two_levels
+from fluidlite.transpiler.rings.snapshots import snapshot_name
+from fluidlite.transpiler.rings.startup import parameters_of, trained_parameters
+
+__all__ = ["FleetAllReduce", "FleetLocalSgd"]
+
+
+class FleetAllReduce(RingMode):
+    """Every rank updates all parameters with the mean gradient.
+
+    most: how many gradients travel together at most; 0: any number, as far as `bucket_bytes` goes.
+    group: with 2 or more, gradients are reduced within groups of so many ranks first.
+    """
+
+    name = "fleet_allreduce"
+    about = "every rank updates all parameters with the mean gradient, in 2.x's form"
+
+    def __init__(self, most: int = 0, group: int = 0) -> None:
+        self.most, self.group = most, group
+
+    def rewrite(self, startup: Program, main: Program, rank: RingMember, options: RingOptions) -> Programs:
+        """Rings; the gradient of the loss divided by the ranks; an all-reduce a bucket, or, where gradients
+        are merged, one for each sum in the steps that update.
+        """
+        if self.group and (self.group < 2 or rank.count % self.group or rank.count == self.group):
+            raise TranspilerError(
+                f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the "
+                f"{rank.count} ranks into several groups of 2 or more"
+            )
+        params = parameters_of(startup, main, trained_parameters(main))
+        if due_blocks(main):
+            new = reduce_merged(main, rank.count)
+            blocks = due_blocks(new)
+        else:
+            new = reduce_gradients(main, rank.count, options.nrings, options.bucket_bytes, self.most)
+            blocks = [new.global_block()]
+        rings = rings_of(rank, options.nrings, self.group)
+        if self.group:
+            trainers = Trainers(rank.index, rank.count, options.nrings, self.group)
+            for block in blocks:
+                reduce_in_two_levels(block, trainers)
+        return Programs(new, startup_in_rings(startup, rings, params))
+
+    def group_size(self, job: Job) -> int:
+        """The ranks of a group."""
+        return self.group or 1
+
+
+class FleetLocalSgd(RingMode):
+    """Ranks train alone, and take the mean of what they have changed at the end of each period.
+
+    periods: how long they are; they may follow the loss.
+    """
+
+    name = "fleet_local_sgd"
+    about = "ranks update alone, and take the mean of what they have changed every few steps"
+    reference = Reference.AVERAGING
+
+    def __init__(self, periods: Periods) -> None:
+        self.periods = periods
+
+    def check_config(self, config: DistributeTranspilerConfig) -> None:
+        """Do nothing: buckets of gradients have no meaning here."""
+
+    def ring_count(self, config: DistributeTranspilerConfig) -> int:
+        """Two rings in turn, as in 2.x."""
+        return 2
+
+    def rewrite(self, startup: Program, main: Program, rank: RingMember, options: RingOptions) -> Programs:
+        """Snapshots and a counter of steps; the mean change is applied where a period ends."""
+        trained = trained_parameters(main)
+        params = parameters_of(startup, main, trained)
+        first = startup_in_rings(startup, rings_of(rank, options.nrings), params)
+        return Programs(
+            average_in_periods(main, params, rank.count, options.nrings, self.periods),
+            startup_of_periods(first, params, self.periods),
+        )
+
+    def copies(self, job: Job, role: JobRole) -> Mapping[str, Sequence[str]]:
+        """Each parameter's snapshot."""
+        names = parameters_of(job.startup, job.main, trained_parameters(job.main))
+        return {name: (snapshot_name(name),) for name in names}
+
+    def rhythm(self, job: Job) -> Rhythm:
+        """The ends of the periods."""
+        return Rhythm(self.periods)

@@ -33,7 +33,7 @@ def append_backward(
     parameter_list: Iterable[Variable | str] | None = None,
     no_grad_set: Iterable[Variable | str] | None = None,
     callbacks: list[Callback] | None = None,
-    checkpoints: list[Variable] | None = None,
+    checkpoints: list[Variable] | list[str] | None = None,
 ) -> ParamsGrads:
     """Append the gradient ops of `loss`, a Variable of shape [1]; returns (parameter, gradient) pairs.
 
@@ -141,7 +141,11 @@ def _fill_loss_gradient(loss: Variable, loss_op: Operator, target: Block) -> Non
 
 
 def _append_block(
-    backward: Backward, block: Block, loss: Variable, target: Block, checkpoints: list[Variable] | None
+    backward: Backward,
+    block: Block,
+    loss: Variable,
+    target: Block,
+    checkpoints: list[Variable] | list[str] | None,
 ) -> None:
     no_grad = backward.no_grad[block.idx]
     stops = {forward_name(name) for name in no_grad}

@@ -86,7 +86,7 @@ class _Usage:
 
 
 def append_with_checkpoints(
-    backward: Backward, block: Block, path: Sequence[Operator], checkpoints: Sequence[Variable]
+    backward: Backward, block: Block, path: Sequence[Operator], checkpoints: Sequence[Variable | str]
 ) -> None:
     """Write the gradient ops of `path` into `block`, each segment after a second run of its forward ops.
 
@@ -101,7 +101,7 @@ def append_with_checkpoints(
             )
     path = _seed_dropouts(block, path)
     usage = _Usage(path)
-    names = usage.ordered(var.name for var in checkpoints)
+    names = usage.ordered(var if isinstance(var, str) else var.name for var in checkpoints)
     segments = usage.segments(names)
     held = usage.given().union(*map(usage.crossing, segments))
     writer = _SegmentGradients(backward, block, path, held | set(names))

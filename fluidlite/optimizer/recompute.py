@@ -25,13 +25,13 @@ class RecomputeOptimizer(Optimizer):
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
-        self._checkpoints: list[Variable] | None = None
+        self._checkpoints: list[Variable] | list[str] | None = None
         self._learning_rate = optimizer._learning_rate
         self._learning_rate_map = optimizer._learning_rate_map
         self._dtype: Any = None
 
-    def _set_checkpoints(self, checkpoints: list[Variable]) -> None:
-        """Name the variables to keep; needed before `minimize`."""
+    def _set_checkpoints(self, checkpoints: list[Variable] | list[str]) -> None:
+        """Say which variables to keep, or their names; needed before `minimize`."""
         self._checkpoints = checkpoints
 
     def load(self, stat_dict: Any) -> None:

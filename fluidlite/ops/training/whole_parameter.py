@@ -29,6 +29,7 @@ same_targets(lars)
 @lars.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     Param: Array,
     Grad: Array | SelectedRows,
     Velocity: Array,
@@ -41,7 +42,8 @@ def _(
     decay = lars_weight_decay[0] if isinstance(lars_weight_decay, list) else lars_weight_decay
     param_norm, grad_norm = _norm(xp, Param), _norm(xp, grad)
     both = (param_norm > 0) & (grad_norm > 0)
-    scaled = LearningRate * lars_coeff * param_norm / xp.where(both, grad_norm + decay * param_norm, 1)
+    divisor = grad_norm + decay * param_norm + ctx.op.attrs.get("epsilon", 0.0)  # which 2.x has
+    scaled = LearningRate * lars_coeff * param_norm / xp.where(both, divisor, 1)
     velocity = Velocity * mu + xp.where(both, scaled, LearningRate) * (grad + decay * Param)
     return (Param - velocity).astype(Param.dtype, copy=False), velocity.astype(Velocity.dtype, copy=False)
 

@@ -1,0 +1,70 @@
+"""`paddle.distributed.fleet`: jobs of many processes; its functions are methods of one `Fleet`."""
+
+from __future__ import annotations
+
+from fluidlite.base.refusals import Refusals
+from fluidlite.incubate.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
+from fluidlite.paddle.distributed.fleet.base.distributed_strategy import DistributedStrategy
+from fluidlite.paddle.distributed.fleet.base.fleet_base import Fleet
+from fluidlite.paddle.distributed.fleet.base.role_maker import (
+    PaddleCloudRoleMaker,
+    Role,
+    UserDefinedRoleMaker,
+)
+from fluidlite.paddle.distributed.fleet.base.util_factory import UtilBase
+
+__all__ = [
+    "DistributedStrategy",
+    "Fleet",
+    "MultiSlotDataGenerator",
+    "MultiSlotStringDataGenerator",
+    "PaddleCloudRoleMaker",
+    "Role",
+    "UserDefinedRoleMaker",
+    "UtilBase",
+]
+
+fleet = Fleet()
+util = fleet.util
+init = fleet.init
+is_first_worker = fleet.is_first_worker
+worker_index = fleet.worker_index
+worker_num = fleet.worker_num
+rank = fleet.rank
+nranks = fleet.nranks
+world_size = fleet.world_size
+node_num = fleet.node_num
+local_rank = fleet.local_rank
+rank_in_node = fleet.rank_in_node
+local_device_ids = fleet.local_device_ids
+world_device_ids = fleet.world_device_ids
+is_worker = fleet.is_worker
+is_coordinator = fleet.is_coordinator
+worker_endpoints = fleet.worker_endpoints
+server_num = fleet.server_num
+server_index = fleet.server_index
+server_endpoints = fleet.server_endpoints
+is_server = fleet.is_server
+barrier_worker = fleet.barrier_worker
+all_reduce = fleet.all_reduce
+init_worker = fleet.init_worker
+init_server = fleet.init_server
+run_server = fleet.run_server
+stop_worker = fleet.stop_worker
+distributed_optimizer = fleet.distributed_optimizer
+minimize = fleet.minimize
+save_inference_model = fleet.save_inference_model
+save_persistables = fleet.save_persistables
+job = fleet.job
+explain = fleet.explain
+
+_REFUSED = Refusals(
+    "paddle.distributed.fleet",
+    "programs are not cut along other lines than the batch yet; imperative mode is not here",
+    classes="CommunicateTopology HybridCommunicateGroup",
+    functions="distributed_model distributed_scaler get_hybrid_communicate_group",
+)
+
+
+def __getattr__(name: str) -> object:
+    return _REFUSED.get(name)

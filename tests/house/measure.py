@@ -136,7 +136,7 @@ def long_lines(files: Iterable[Source]) -> list[str]:
         f"{file.name}:{number}"
         for file in files
         for number, line in enumerate(file.text.splitlines(), 1)
-        if len(DIRECTIVE.sub("", line)) > COLUMNS
+        if len(line) > COLUMNS and len(DIRECTIVE.sub("", line)) > COLUMNS
     ]
 
 

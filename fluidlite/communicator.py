@@ -27,9 +27,9 @@ class Communicator:
     ----------
     program: the trainer's program, transpiled; its `recv` ops are told not to run (`do_not_run`): they show
         what has come.
-    mode: a `DistributedMode`.
+    mode: a `DistributedMode`; asynchronous where none is given, as before 1.8.
     kwargs: for GEO `push_vars` (the transpiler's `vars_info`), `trainers` and `push_nums` (steps between
-        pushes); for SYNC `pserver_endpoints` and `trainer_id`.
+        pushes); for SYNC `pserver_endpoints` and `trainer_id`, which the program's barrier knows too.
     envs: `communicator_*` settings as fluid's FLAGS_communicator_* have them, in place of the flags of the
         process.
 
@@ -40,7 +40,7 @@ class Communicator:
     def __init__(
         self,
         program: Program,
-        mode: int | None,
+        mode: int | None = DistributedMode.ASYNC,
         kwargs: Mapping[str, Any] | None = None,
         envs: Mapping[str, Any] = {},
     ) -> None:
@@ -82,7 +82,8 @@ def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: M
         pushed = [Pushed.read(name, facts) for name, facts in kwargs["push_vars"].items()]
         return GeoCommunicator(program, settings, pushed, int(kwargs["trainers"]), int(kwargs["push_nums"]))
     if mode == DistributedMode.SYNC:
-        return BarrierCommunicator(program, settings, kwargs["pserver_endpoints"], int(kwargs["trainer_id"]))
+        given = {**_known_to_barrier(program), **kwargs}
+        return BarrierCommunicator(program, settings, given["pserver_endpoints"], int(given["trainer_id"]))
     if mode == DistributedMode.HALF_ASYNC:
         return BarrierCommunicator(program, settings)
     if mode == DistributedMode.ASYNC:
@@ -90,6 +91,14 @@ def _make(program: Program, mode: int | None, kwargs: Mapping[str, Any], envs: M
     raise ValueError(
         f"a communicator's mode is one of DistributedMode's SYNC, ASYNC, HALF_ASYNC and GEO, not {mode!r}"
     )
+
+
+def _known_to_barrier(program: Program) -> dict[str, Any]:
+    """The servers and the trainer's number by the program's `send_barrier`; none and 0 without one."""
+    for op in program.global_block().ops:
+        if op.type == "send_barrier":
+            return {"pserver_endpoints": op.attr("endpoints"), "trainer_id": op.attr("trainer_id")}
+    return {"pserver_endpoints": [], "trainer_id": 0}
 
 
 if not TYPE_CHECKING:

@@ -151,7 +151,9 @@ class Block(BlockValue):
 
     def _already_initialized(self, param: Parameter) -> bool:
         """True if an earlier op of this (startup) block fills `param`, as happens with shared parameters."""
-        writers = [op for op in self.ops if param.name in op.output_arg_names]
+        # of a program that is transpiled already: the ranks begin with one value
+        passed_on = ("c_broadcast", "c_sync_comm_stream")
+        writers = [op for op in self.ops if param.name in op.output_arg_names and op.type not in passed_on]
         if len(writers) > 1:
             raise RuntimeError(
                 f"param {param.name} is inited by multiple init ops {[op.type for op in writers]}"

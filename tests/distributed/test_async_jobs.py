@@ -14,7 +14,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite.communicator import Communicator
 from fluidlite.errors import CommunicatorError
-from fluidlite.executor.comm.background.communicator import CommunicatorSettings
+from fluidlite.executor.comm.background.communicator import AsyncCommunicator, CommunicatorSettings
 from fluidlite.executor.comm.background.merging import MergedValues
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
@@ -482,6 +482,15 @@ def test_rows_are_merged_by_number() -> None:
         [5.0],
         [2.5],
     ]  # the mean over the gradients, as in fluid, not over the rows
+
+
+def test_what_a_communicator_is_not_told() -> None:
+    """It is asynchronous by itself, and a synchronous one knows its servers from the program's barrier."""
+    main = Job("sync").transpiled()[1]
+    assert type(Communicator(main).communicator_) is AsyncCommunicator
+    synchronous = Communicator(main, DistributedMode.SYNC).communicator_
+    barrier = next(op for op in main.global_block().ops if op.type == "send_barrier")
+    assert list(synchronous.endpoints) == list(barrier.attr("endpoints"))
 
 
 def test_what_a_communicator_changes() -> None:

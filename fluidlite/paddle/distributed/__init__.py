@@ -17,12 +17,14 @@ _NAMES = LazyNames(
         "scatter send wait",
         "fluidlite.paddle.distributed.communication.objects": "all_gather_object broadcast_object_list "
         "scatter_object_list",
+        "fluidlite.paddle.distributed.launch.main": "launch",
+        "fluidlite.paddle.distributed.spawning": "spawn",
         "fluidlite.paddle.distributed.gloo": "gloo_barrier gloo_init_parallel_env gloo_release",
         "fluidlite.paddle.distributed.sharded_layers": "split",
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
         "init_parallel_env is_available is_initialized",
     },
-    "communication fleet parallel",
+    "communication fleet launch_ps parallel",
 )
 
 

@@ -1,0 +1,9 @@
+"""Starting the processes of a job, watching them, and ending them all when one fails."""
+
+from __future__ import annotations
+
+from fluidlite.launching.options import LaunchOptions, parse_options
+from fluidlite.launching.spawn import SpawnedJob, spawn
+from fluidlite.launching.start import main, start
+
+__all__ = ["LaunchOptions", "SpawnedJob", "main", "parse_options", "spawn", "start"]

@@ -1,0 +1,227 @@
+"""Options -> the commands that make a job: one for all ranks, or one for each server and trainer."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fluidlite.base.errors import ArgumentError
+from fluidlite.base.mpi_start import mpi_place
+from fluidlite.base.place import get_cuda_device_count
+from fluidlite.launching.engines import Allocation, find_allocation, start_command
+from fluidlite.launching.options import LaunchOptions
+
+__all__ = ["JobPlan", "ProcessPlan", "plan_job", "rank_command"]
+
+_RANK = str(pathlib.Path(__file__).with_name("rank.py"))
+_FIRST_PORT = 6170  # of ranks under mpiexec: names, for nobody listens there
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """One command.
+
+    name: "worker 0", "server 1", or "the ranks" for an mpiexec that starts them all.
+    serves: True for a parameter server, which ends when its trainers have.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    serves: bool = False
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """The commands of a job on this host.
+
+    log_dir: the folder of the files that get the processes' output.
+    shown: the files whose content is also shown on the terminal, as a pattern.
+    """
+
+    processes: tuple[ProcessPlan, ...]
+    log_dir: str
+    shown: str
+
+
+def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, str] | None = None) -> JobPlan:
+    """The commands for a job; processes that fail say so in `report_folder`. ArgumentError where the options
+    cannot be followed, MissingExtraError where what starts processes is not there.
+    """
+    environ = os.environ if environ is None else environ
+    # files in any case: what mpiexec says of a failure is not mixed with what the processes say
+    log_dir = str(pathlib.Path(options.log_dir or f"{report_folder}.logs").absolute())
+    make = _with_servers if options.has_servers else _ranks
+    processes = make(options, report_folder, log_dir, environ)
+    return JobPlan(processes, log_dir, "workerlog.0" if options.log_dir else "*log.*")
+
+
+def _command(note: Mapping[str, Any], options: LaunchOptions) -> tuple[str, ...]:
+    """A process that runs the script after it has read the note."""
+    return (sys.executable, "-u", _RANK, json.dumps(note), options.script, *options.arguments)
+
+
+def _threads(environ: Mapping[str, str], processes: int) -> dict[str, str]:
+    """Each process's share of the cores: more threads than cores slow each other down."""
+    if "OMP_NUM_THREADS" in environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
+
+
+# ---------------------------------------------------------------------- ranks that reduce together
+def _ranks(
+    options: LaunchOptions, report_folder: str, log_dir: str, environ: Mapping[str, str]
+) -> tuple[ProcessPlan, ...]:
+    allocation = find_allocation(environ)
+    on_each, count = _counts(options, allocation)
+    _check_first_host(options)
+    note = _note(options, report_folder, log_dir, on_each, count)
+    note["environ"] |= _threads(environ, min(on_each, count))
+    command = _command(note, options)
+    if count == 1 and not options.hosts:
+        return (ProcessPlan("worker 0", command),)
+    start = start_command(
+        count, options.hosts if len(options.hosts) > 1 else (), on_each, allocation, environ
+    )
+    return (ProcessPlan("the ranks", (*start, *command)),)
+
+
+def _note(
+    options: LaunchOptions, report_folder: str, log_dir: str, on_each: int, count: int
+) -> dict[str, Any]:
+    """The note that ranks are given."""
+    hosts = options.hosts or ("127.0.0.1",)
+    return {
+        "reports": report_folder,
+        "logs": log_dir,
+        "log": "workerlog",
+        "devices": _devices(options),
+        "on_each": on_each,
+        "endpoints": _endpoints(hosts, count, on_each, options.first_port or _FIRST_PORT),
+        "environ": {"TRAINING_ROLE": "TRAINER"},
+    }
+
+
+def rank_command(options: LaunchOptions) -> tuple[str, ...]:
+    """The note, the script and its arguments, for a process that is a rank already: another launcher has
+    started it, has its output, and hears of its end.
+    """
+    _, count = mpi_place() or (0, 1)
+    note = _note(options, "", "", options.processes or count, count)
+    if options.devices is None:
+        note["devices"] = None  # a scheduler gives each process its own
+    return (json.dumps(note), options.script, *options.arguments)
+
+
+def _counts(options: LaunchOptions, allocation: Allocation) -> tuple[int, int]:
+    """How many processes each host has, and how many there are."""
+    if options.processes or options.devices or options.hosts:
+        on_each = options.processes or len(options.devices or ()) or max(1, get_cuda_device_count())
+        return on_each, on_each * max(1, len(options.hosts))
+    if allocation.processes:
+        return allocation.processes, allocation.processes
+    count = 1 if options.devices is not None else max(1, get_cuda_device_count())
+    return count, count
+
+
+def _devices(options: LaunchOptions) -> list[int] | None:
+    """The devices of each host's processes; [] hides them all; None leaves them as they are."""
+    if options.devices is not None:
+        return list(options.devices)
+    found = get_cuda_device_count()
+    return list(range(found)) if found else None
+
+
+def _check_first_host(options: LaunchOptions) -> None:
+    """ArgumentError on a host that is not the first: mpiexec starts its processes from there."""
+    if len(options.hosts) > 1 and options.hosts[0] not in _addresses(options.here):
+        raise ArgumentError(
+            f"this host is not {options.hosts[0]}, the first of --ips: run the command there alone, and "
+            f"mpiexec starts the processes of all hosts (--host names this one's address)"
+        )
+
+
+def _endpoints(hosts: Sequence[str], count: int, on_each: int, first_port: int) -> list[str]:
+    """The names of the ranks, host by host."""
+    return [f"{hosts[rank // on_each % len(hosts)]}:{first_port + rank % on_each}" for rank in range(count)]
+
+
+# ---------------------------------------------------------------------- servers and trainers
+def _with_servers(
+    options: LaunchOptions, report_folder: str, log_dir: str, environ: Mapping[str, str]
+) -> tuple[ProcessPlan, ...]:
+    servers = options.servers or _local(options.server_count, options.first_port)
+    first = options.first_port + len(servers) if options.first_port else 0
+    workers = options.workers or _local(options.worker_count, first)
+    here = _addresses(options.here)
+    mine = [place for place in (*servers, *workers) if _host(place) in here]
+    if not mine:
+        raise ArgumentError(
+            f"this host is none of {', '.join(sorted({_host(place) for place in (*servers, *workers)}))}: "
+            f"--host names its address"
+        )
+    shared = {
+        "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(servers),
+        "PADDLE_TRAINER_ENDPOINTS": ",".join(workers),
+        "PADDLE_TRAINERS_NUM": str(len(workers)),
+        **_threads(environ, len(mine)),
+    }
+    found = []
+    for kind, places in (("server", servers), ("worker", workers)):
+        for number, place in enumerate(places):
+            if _host(place) in here:
+                note = {
+                    "reports": report_folder,
+                    "logs": log_dir,
+                    "log": f"{kind}log",
+                    "number": number,
+                    "environ": {**shared, **_role(kind, number, place)},
+                }
+                command = _command(note, options)
+                found.append(ProcessPlan(f"{kind} {number}", command, serves=kind == "server"))
+    return tuple(found)
+
+
+def _role(kind: str, number: int, place: str) -> dict[str, str]:
+    """The variables that tell a process which one it is."""
+    host, _, port = place.rpartition(":")
+    found = {"PADDLE_CURRENT_ENDPOINT": place, "POD_IP": host, "PADDLE_PORT": port}
+    if kind == "server":
+        return {**found, "TRAINING_ROLE": "PSERVER", "PADDLE_PSERVER_ID": str(number)}
+    return {**found, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(number)}
+
+
+def _host(place: str) -> str:
+    return place.rpartition(":")[0]
+
+
+def _local(count: int, first_port: int) -> tuple[str, ...]:
+    """Endpoints on this host, at ports from the first on, or at free ones."""
+    if first_port:
+        return tuple(f"127.0.0.1:{first_port + number}" for number in range(count))
+    held = [socket.socket() for _ in range(count)]  # all open at once, so that all ports differ
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return tuple(f"127.0.0.1:{port}" for port in ports)
+
+
+def _addresses(here: str) -> set[str]:
+    """The names that this host has for itself."""
+    if here:
+        return {here}
+    name = socket.gethostname()
+    found = {"127.0.0.1", "localhost", name}
+    try:
+        found.update(socket.gethostbyname_ex(name)[2])
+    except OSError:
+        return found  # a host whose name nobody resolves
+    return found

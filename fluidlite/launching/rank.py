@@ -1,0 +1,154 @@
+"""One process of a job: told who it is, it runs the script, and says what went wrong.
+
+A file that runs by itself, `python rank.py NOTE SCRIPT ARGUMENTS...`, on the standard library alone: a script
+is not slower for it, and imports what it wants first. The note is JSON:
+
+    reports     folder for the report of a failure
+    logs, log   folder and stem of the file that gets the output; "" leaves the output where it is
+    number      which one this is; without it, the rank that `mpiexec` or `srun` gave
+    endpoints   of all ranks; devices, on_each: the CUDA devices of a host, and its number of processes
+    environ     variables for the script
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import time
+import traceback
+from typing import Any
+
+_PLACES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+_INTERRUPTED = 130  # as shells say of a process that Ctrl-C ended
+
+
+def place() -> tuple[int, int]:
+    """Rank and number of ranks, as what started them says; (0, 1) for a process alone."""
+    for rank, size in _PLACES:
+        found = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(text.isdigit() for text in found):
+            return int(found[0]), int(found[1])
+    return 0, 1
+
+
+def variables(note: dict[str, Any], rank: int, size: int) -> dict[str, str]:
+    """The variables that the script finds."""
+    found: dict[str, str] = dict(note["environ"])
+    if "endpoints" not in note:
+        return found
+    on_each = note["on_each"]
+    endpoints = note["endpoints"]
+    found["PADDLE_TRAINER_ID"] = str(rank)
+    found["PADDLE_TRAINERS_NUM"] = str(size)
+    found["PADDLE_TRAINER_ENDPOINTS"] = ",".join(endpoints)
+    found["PADDLE_CURRENT_ENDPOINT"] = endpoints[rank]
+    found["PADDLE_RANK_IN_NODE"] = str(rank % on_each)
+    found["PADDLE_LOCAL_SIZE"] = str(min(on_each, size))
+    devices = note["devices"]
+    if devices is not None:
+        # each process sees its own device only, as number 0
+        found["CUDA_VISIBLE_DEVICES"] = str(devices[rank % on_each % len(devices)]) if devices else ""
+        found["FLAGS_selected_gpus"] = "0" if devices else ""
+    return found
+
+
+def has_logs(note: dict[str, Any]) -> bool:
+    """True if this process's output goes to a file: not on another host than the launcher's, unless the
+    folder of the files is there too.
+    """
+    return bool(note["logs"]) and (os.path.isdir(note["reports"]) or os.path.isdir(note["logs"]))
+
+
+def redirect(path: str) -> None:
+    """Let a file have what this process, and those that it starts, print."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.close(file)
+
+
+def text_of(error: BaseException, script: str) -> str:
+    """The traceback from the script on: this file and runpy stand above it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
+    return "".join(lines)
+
+
+def report(note: dict[str, Any], name: str, code: int, text: str) -> None:
+    """Write the report of a failure: the time, the exit code, the traceback, the log and its length so
+    far.
+    """
+    if not os.path.isdir(note["reports"]):
+        return  # another host's folder: there the text goes to stderr alone
+    sys.stdout.flush()
+    log = f"{note['log']}.{name.rpartition(' ')[2]}"
+    size = os.fstat(1).st_size
+    found = {"time": time.time(), "name": name, "code": code, "text": text, "log": log, "log_size": size}
+    path = os.path.join(note["reports"], f"{name}.{os.getpid()}")
+    with open(path + ".new", "w", encoding="utf8") as file:
+        json.dump(found, file)
+    os.replace(path + ".new", path)  # who finds it finds all of it
+
+
+def end(code: int) -> None:
+    """End this process with a failure, and with it the other ranks where MPI runs."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.COMM_WORLD.Abort(code)
+    os._exit(code)  # nothing at exit may wait for the other ranks
+
+
+def code_of(error: SystemExit) -> int:
+    """The exit code that a SystemExit asks for."""
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def main(arguments: list[str]) -> None:
+    """Be the process that the note describes."""
+    note = json.loads(arguments[0])
+    script = os.path.abspath(arguments[1])
+    rank, size = place()
+    number = note.get("number", rank)
+    kind = note["log"].removesuffix("log")
+    os.environ.update(variables(note, rank, size))
+    if has_logs(note):
+        redirect(os.path.join(note["logs"], f"{note['log']}.{number}"))
+    sys.argv = [arguments[1], *arguments[2:]]
+    sys.path[0] = os.path.dirname(script)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except KeyboardInterrupt:
+        os._exit(_INTERRUPTED)
+    except SystemExit as error:
+        code = code_of(error)
+        if code:
+            said = "" if isinstance(error.code, int) else f"{error.code}\n"
+            fail(note, f"{kind} {number}", code, said)
+        raise
+    except BaseException as error:
+        fail(note, f"{kind} {number}", 1, text_of(error, script))
+
+
+def fail(note: dict[str, Any], name: str, code: int, text: str) -> None:
+    """Report a failure, print it where output goes, and end."""
+    report(note, name, code, text)
+    sys.stderr.write(text)
+    end(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

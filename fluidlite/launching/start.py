@@ -1,0 +1,35 @@
+"""The whole of a launcher's command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from fluidlite.base.errors import FluidError
+from fluidlite.base.mpi_start import under_mpi
+from fluidlite.launching.options import LaunchOptions, parse_options
+from fluidlite.launching.plan import plan_job, rank_command
+from fluidlite.launching.rank import main as be_rank
+from fluidlite.launching.supervise import run_job
+
+__all__ = ["main", "start"]
+
+_MISTAKE = 2  # the exit code of a command that cannot be followed
+
+
+def main(arguments: Sequence[str], program: str, servers: bool = False) -> int:
+    """Start what a command line says, and give the exit code. `program` is what the command is called."""
+    return start(parse_options(arguments, program, servers), program)
+
+
+def start(options: LaunchOptions, program: str) -> int:
+    """Run a job, and give the exit code of the process that failed first, or 0."""
+    if under_mpi() and not options.has_servers:
+        # `srun` or `mpiexec` has started this command itself, once for each rank
+        be_rank(list(rank_command(options)))
+        return 0
+    try:
+        return run_job(lambda folder: plan_job(options, folder))
+    except FluidError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return _MISTAKE

@@ -1,0 +1,241 @@
+"""Running the processes of a job: their output, the first failure, and the end of all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fluidlite.launching.plan import JobPlan, ProcessPlan
+
+__all__ = ["run_job"]
+
+_LOOK = 0.02  # seconds between looks at the processes
+_OTHERS = 0.1  # seconds in which one that failed even earlier may still say so
+_PATIENCE = 5.0  # seconds for a process to end when it is asked to
+_SERVERS = 20.0  # seconds for servers to end by themselves once all trainers have: they may be saving
+_CHUNK = 1 << 16
+_INTERRUPTED = 130
+_LINES = 20  # of the output of a process that says nothing of its end
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The last words of a process: when, its name, its exit code, and the traceback."""
+
+    time: float
+    name: str
+    code: int
+    text: str
+    log: str
+    log_size: int
+
+
+class _Stop(Exception):
+    """Somebody wants the job to end: Ctrl-C, or a signal; the exit code says which."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+def run_job(make_plan: Callable[[str], JobPlan]) -> int:
+    """Run a job until all its processes have ended, and give the exit code: that of the process that failed
+    first, whose traceback is printed once. `make_plan` gives the commands for a folder that reports go to.
+    """
+    with tempfile.TemporaryDirectory(prefix="fluidlite-job-") as folder:
+        reports = pathlib.Path(folder) / "reports"
+        reports.mkdir()
+        job = _RunningJob(make_plan(str(reports)), reports)
+        try:
+            with _signals():
+                return job.run()
+        except _Stop as stop:
+            return stop.code
+        finally:
+            job.end()
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Inside the `with`, signals to end are a _Stop; only the main thread hears of signals."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _Stop(_INTERRUPTED if number == signal.SIGINT else 128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Process:
+    """A command that runs, and the last of what it prints itself."""
+
+    def __init__(self, plan: ProcessPlan, show: Callable[[bytes], None]) -> None:
+        self.plan = plan
+        self.said = b""
+        # a session of its own: Ctrl-C reaches the launcher alone, which ends all in order
+        self.child = subprocess.Popen(
+            plan.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **plan.environ},
+            start_new_session=True,
+        )
+        self.reader = threading.Thread(target=self._read, args=(show,), daemon=True)
+        self.reader.start()
+
+    def _read(self, show: Callable[[bytes], None]) -> None:
+        assert self.child.stdout is not None
+        while data := os.read(self.child.stdout.fileno(), _CHUNK):
+            self.said = (self.said + data)[-_CHUNK:]
+            show(data)
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the command and what it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.child.pid, number)
+
+
+class _RunningJob:
+    """The processes of a job, and what is shown of them."""
+
+    def __init__(self, plan: JobPlan, reports: pathlib.Path) -> None:
+        self.plan = plan
+        self.reports = reports
+        self.logs = pathlib.Path(plan.log_dir)
+        self.shown: dict[str, int] = {}  # log -> bytes
+        self.stopping = False
+        self.logs.mkdir(parents=True, exist_ok=True)
+        for path in (*self.logs.glob("workerlog.*"), *self.logs.glob("serverlog.*")):
+            path.unlink()  # of a job before
+        self.processes = [_Process(each, self._show) for each in plan.processes]
+
+    # ------------------------------------------------------------------ output
+    def _show(self, data: bytes) -> None:
+        """Print what comes from a command itself: the output of processes on other hosts. Where one has
+        failed, it is mpiexec's opinion on that.
+        """
+        if not self.stopping and not any(self.reports.iterdir()):
+            _print(data)
+
+    def _follow(self, ends: Mapping[str, int], whole: bool = False) -> None:
+        """Print what has been added to the logs that are shown: of those in `ends` up to a position, and only
+        whole lines unless `whole`.
+        """
+        for path in sorted(self.logs.glob(self.plan.shown)):
+            start = self.shown.get(path.name, 0)
+            with path.open("rb") as file:
+                file.seek(start)
+                data = file.read(max(0, ends[path.name] - start) if path.name in ends else -1)
+            if not whole:
+                data = data[: data.rfind(b"\n") + 1]
+            self.shown[path.name] = start + len(data)
+            if data:
+                _print(data)
+
+    # ------------------------------------------------------------------ running
+    def run(self) -> int:
+        """The exit code, when all has ended or something has failed."""
+        trained = 0.0  # when the last trainer ended
+        while True:
+            failures = self._failures()
+            if failures:
+                time.sleep(_OTHERS)
+                return self._failed(min(self._failures(), key=lambda failure: failure.time))
+            self._follow({})
+            for process in self.processes:
+                code = process.child.poll()
+                if code:
+                    return self._ended(process, code)
+            running = [process for process in self.processes if process.child.poll() is None]
+            if not running:
+                break
+            if all(process.plan.serves for process in running):
+                trained = trained or time.monotonic()
+                if time.monotonic() - trained > _SERVERS:
+                    break  # trainers that did not say goodbye: nobody talks to the servers any more
+            time.sleep(_LOOK)
+        self._drain()
+        return 0
+
+    def _drain(self) -> None:
+        for process in self.processes:
+            if process.child.poll() is not None:
+                process.reader.join(_PATIENCE)
+        self._follow({}, whole=True)
+
+    def _failures(self) -> list[_Failure]:
+        found = []
+        for path in self.reports.iterdir():
+            if path.suffix != ".new":
+                said: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+                found.append(_Failure(**said))
+        return found
+
+    # ------------------------------------------------------------------ failing
+    def _failed(self, first: _Failure) -> int:
+        """Show the logs as they were before their processes failed, and the first failure."""
+        self._follow({each.log: each.log_size for each in self._failures()}, whole=True)
+        others = ", and the others were ended" if self._count() > 1 else ""
+        sys.stdout.flush()
+        sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}:\n{first.text}")
+        sys.stderr.flush()
+        return first.code
+
+    def _ended(self, process: _Process, code: int) -> int:
+        """The end of a process that has reported nothing, or has only just."""
+        time.sleep(_OTHERS)
+        failures = self._failures()
+        if failures:
+            return self._failed(min(failures, key=lambda failure: failure.time))
+        process.reader.join(_PATIENCE)
+        self._follow({}, whole=True)
+        by = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        last = b"\n".join(process.said.splitlines()[-_LINES:]).decode(errors="replace")
+        sys.stderr.write(
+            f"{process.plan.name} ended {by}:\n{last}\n" if last else f"{process.plan.name} ended {by}\n"
+        )
+        sys.stderr.flush()
+        return 128 - code if code < 0 else code
+
+    def _count(self) -> int:
+        return 2 if self.processes[0].plan.name == "the ranks" else len(self.processes)
+
+    def end(self) -> None:
+        """End what still runs: asked first, then without asking."""
+        self.stopping = True
+        for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, _PATIENCE)):
+            running = [process for process in self.processes if process.child.poll() is None]
+            for process in running:
+                process.signal_all(number)
+            until = time.monotonic() + patience
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.child.wait(max(0.0, until - time.monotonic()))
+        for process in self.processes:
+            process.signal_all(signal.SIGKILL)  # what a command left behind in its session
+            process.reader.join(1.0)
+
+
+def _print(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -238,7 +238,7 @@ class ParameterServer:
             self.blocks.run(self.program.schedule)
         for number, block in enumerate(self.program.step_blocks):
             if not self.program.is_by_hand:
-                self._fill_gaps(block.ops[0].input("X"))
+                self._fill_gaps(block.ops[0].inputs.get("X", []))
             self.blocks.run(block)
             self._answer_wanted(number)
         self.steps += 1

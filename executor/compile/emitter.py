@@ -183,10 +183,7 @@ class Emitter:
     def attr(self, name: str) -> Any:
         """An attribute of the op, its default where it is not set."""
         # a program that was loaded may lack attributes, which then have their defaults
-        definition = self.op.definition
-        if name in self.op.attrs or definition is None:
-            return self.op.attrs[name]
-        return definition.attr_defs[name].default
+        return self.op.value_for_kernels(name)
 
     def x(self, slot: str, index: int = 0) -> Value | None:
         """The value in an input slot, None where the slot is empty; CannotLower where its shape is not

@@ -87,9 +87,7 @@ class Kernel:
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)
         # attributes are looked up once, not at each call
         self.constants = {
-            name: op.attrs.get(key, definition.attr_defs[key].default)
-            for name, kind, key in self.arguments
-            if kind == "attr"
+            name: op.value_for_kernels(key) for name, kind, key in self.arguments if kind == "attr"
         }
         self.constants.update({name: self.wants() for name, kind, _ in self.arguments if kind == "wants"})
 

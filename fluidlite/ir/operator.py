@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import registry
+from fluidlite.base.attr_limits import broken_limit
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
 from fluidlite.base.kept_attrs import kept_attrs
@@ -190,6 +191,9 @@ class Operator:
                 raise SlotError(
                     f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
                 ) from None
+        broken = None if self.block.program.is_of_2x else broken_limit(self.type, self.attrs)
+        if broken is not None:
+            raise SlotError(f'operator "{self.type}": {broken}\n  built at {self.where}')
         # 1.8.5 refuses such an op, too: a transpiler would not know where it belongs
         if self.attrs[ROLE_ATTR] not in ROLES:
             raise SlotError(
@@ -216,7 +220,7 @@ class Operator:
             )
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
-        except (AttributeError, TypeError, IndexError, ZeroDivisionError) as error:
+        except (AttributeError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
             # a rule met None in the place of a Spec: the reason is a name that is not declared
             for name in self.input_arg_names:
                 if name != registry.EMPTY_VAR and self.block._find_var_recursive(name) is None:
@@ -224,7 +228,7 @@ class Operator:
                         f"op {self.type!r} reads {name!r}, which no block around it declares"
                         f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}"
                     ) from None
-            if not isinstance(error, (IndexError, ZeroDivisionError)):
+            if not isinstance(error, (IndexError, ValueError, ZeroDivisionError)):
                 raise
             raise ShapeError(
                 f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}"
@@ -334,6 +338,13 @@ class Operator:
         if name in kept_attrs(self.type):
             return kept_attrs(self.type)[name].default
         raise SlotError(f"operator {self.type!r} has no attribute {name!r}{did_you_mean(name, self.attrs)}")
+
+    def value_for_kernels(self, name: str) -> Any:
+        """The value of an attribute that the op declares, as `attr` gives it, or its default."""
+        declared = None if self.definition is None else self.definition.attr_defs.get(name)
+        if name in self.attrs or declared is None:
+            return self.attr(name)
+        return None if declared.default is None else as_32_bits(declared.default, declared.type)
 
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute."""

@@ -16,8 +16,7 @@ _MORE_HERE = {
     "elementwise": "equal-low_x equal-low_x_first not_equal-low_x not_equal-low_x_first less_than-low_x "
     "less_than-low_x_first logical_and-1 logical_and-2-2 logical_or-1 logical_or-2-2 logical_xor-1 "
     "logical_xor-2-2",
-    "activations": "cumsum-4 cumsum-64_4 cumsum-64_6 p_norm-3 p_norm-64_3 p_norm-4 p_norm-64_4 "
-    "p_norm-5 p_norm-64_5 prelu-element_low",
+    "activations": "p_norm-3 p_norm-64_3 p_norm-4 p_norm-64_4 p_norm-5 p_norm-64_5 prelu-element_low",
     "shapes": "slice-empty",
     "lookups": "scatter-column roll-flat",
 }

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
-from fluidlite.base.registry import AttrType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
@@ -20,13 +19,8 @@ from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
 def _attributes(e: Emitter, entry: UpdateRule) -> dict[str, Any]:
-    """The op's attributes; numbers rounded to float32, as the wire format has them: 1 - 0.999 must not be
-    0.001.
-    """
-    return {
-        name: float(np.float32(e.attr(name))) if attr.type == AttrType.FLOAT else e.attr(name)
-        for name, attr in entry.op.attr_defs.items()
-    }
+    """The op's attributes, 32-bit numbers as the wire format has them: 1 - 0.999 must not be 0.001."""
+    return {name: e.attr(name) for name in entry.op.attr_defs}
 
 
 def _state(e: Emitter, entry: UpdateRule) -> dict[str, Value]:

@@ -71,7 +71,7 @@ CASES = [
         rtol=1e-4,
         name=f"depth {depth}",
     )
-    for depth in (1, 2, 3)
+    for depth in (2, 3)  # 1.8.5 takes no less
 ]
 CASES += [
     Case(

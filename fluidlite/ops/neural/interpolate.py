@@ -6,6 +6,7 @@ x[index[t, i]].
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -40,14 +41,20 @@ _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
 # ------------------------------------------------------------------ taps
 def taps(
-    method: str, size: int, out: int, align_corners: bool, align_mode: int, scale: float = 0.0
+    method: str,
+    size: int,
+    out: int,
+    align_corners: bool,
+    align_mode: int,
+    scale: float = 0.0,
+    dtype: Any = np.float32,
 ) -> list[tuple[Array, Array]]:
     """(index, weight) arrays of length `out` for each tap along a dimension of `size` elements.
 
     With `align_corners` the centres of the first and last elements meet; else with `align_mode` 0 element i
     covers [i, i + 1), and with 1 it sits at i. A `scale`, which ops of 2.x have, says how far elements are
     apart where the corners are not aligned, instead of the two sizes. Single precision where Paddle has it:
-    it decides which element is next.
+    it decides which element is next. The weights of bicubic taps are of `dtype`.
     """
     ratio = np.float32(0)
     if out > 1:
@@ -59,8 +66,8 @@ def taps(
         index = (ratio * at + 0.5 * align_corners).astype(np.int64)
         return [(np.minimum(index, size - 1), np.ones(out, np.float32))]
     if method == "bicubic":
-        half = np.float32(0.5)
-        return _cubic_taps(ratio * at if align_corners else ratio * (at + half) - half, size)
+        centres = ratio * at if align_corners else np.float64(ratio) * (at + 0.5) - 0.5
+        return _cubic_taps(centres.astype(dtype), size)
     if align_mode == 0 and not align_corners:
         place = np.maximum((np.float64(ratio) * (at + 0.5) - 0.5).astype(np.float32), 0)
     else:
@@ -72,9 +79,9 @@ def taps(
 
 def _cubic_taps(place: Array, size: int) -> list[tuple[Array, Array]]:
     """Four taps by Keys' cubic convolution with a = -0.75."""
-    a = np.float32(-0.75)
+    a = place.dtype.type(-0.75)
     low = np.floor(place).astype(np.int64)
-    t = place - low.astype(np.float32)
+    t = place - low.astype(place.dtype)
 
     def near(x: Array) -> Array:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -97,6 +104,31 @@ def _resample(xp: Any, x: Array, axis: int, found: Sequence[tuple[Array, Array]]
         for index, weight in found
     ]
     return sum(terms[1:], terms[0])
+
+
+def _resample_all(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[Array, Array]]]]) -> Array:
+    """x resampled along the axes that `found` names with their taps; whole numbers as fractions still."""
+    if x.dtype.kind in "iu" and found:
+        return _resample_whole(xp, x, found)
+    for axis, taps_of_axis in found:
+        x = _resample(xp, x, axis, taps_of_axis)
+    return x
+
+
+def _resample_whole(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[Array, Array]]]]) -> Array:
+    """Whole numbers resampled along all axes at once.
+
+    The sum is cut off behind the point, so its terms come in the order in which Paddle adds them up: the
+    first axis's taps change fastest.
+    """
+    total: Any = 0
+    for chosen in itertools.product(*(taps for _, taps in reversed(found))):
+        term = x.astype("float32")
+        for (axis, _), (index, weight) in zip(found, reversed(chosen), strict=True):
+            shape = (-1, *(1,) * (x.ndim - axis - 1))
+            term = term.take(xp.asarray(index), axis=axis) * xp.asarray(weight).reshape(shape)
+        total = total + term
+    return total
 
 
 def _resample_gradient(
@@ -170,8 +202,9 @@ def _axes_and_taps(
 ) -> list[tuple[int, list[tuple[Array, Array]]]]:
     """Each dimension of `x` (channels first) that gets another size, with the taps along it."""
     corners, mode = attrs["align_corners"], attrs["align_mode"]
+    exact = np.dtype("float64" if x.dtype == "float64" else "float32")
     return [
-        (axis, taps(method, x.shape[axis], size, corners, mode, scale))
+        (axis, taps(method, x.shape[axis], size, corners, mode, scale, exact))
         for axis, (size, scale) in enumerate(zip(out, scales, strict=True), start=2)
         if size != x.shape[axis]
     ]
@@ -244,10 +277,14 @@ _V1 = (_ATTRS, _shape_rule, _places_v1)
 _V2 = (_ATTRS_V2, _shape_rule_v2, _places_v2)
 
 
-def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = _V1) -> None:
+# names in the attribute, which decides in fluid's ops on images, whatever the type is called
+_METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "bicubic"}
+
+
+def _declare(type: str, dims: int, named: str, version: tuple[Any, Any, Any] = _V1) -> None:
     op = Op(type, _SLOTS, attrs=version[0], lod=None)
     op.shape(version[1](type, dims))
-    sizes = version[2]
+    methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version[2]
 
     @op.kernel
     @with_attrs(_ATTRS)
@@ -262,12 +299,11 @@ def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = 
     ) -> WithLod:
         x = channels_first(xp, X, attrs["data_layout"])
         out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        exact = x.astype("float32") if X.dtype.kind in "iu" else x  # weights are fractions
-        for axis, found in _axes_and_taps(method, x, out, scales, attrs):
-            exact = _resample(xp, exact, axis, found)
-        exact = channels_last(xp, exact.astype(X.dtype, copy=False), attrs["data_layout"])
+        along = _axes_and_taps(methods.get(attrs["interp_method"], named), x, out, scales, attrs)
+        resampled = _resample_all(xp, x, along).astype(X.dtype, copy=False)
         # only a run with OutSize passes the level of detail on, which the declared shape does not show
-        return WithLod(exact, X_lod if OutSize is not None and not SizeTensor else ())
+        lod = X_lod if OutSize is not None and not SizeTensor else ()
+        return WithLod(channels_last(xp, resampled, attrs["data_layout"]), lod)
 
     @op.grad("X")
     @with_attrs(_ATTRS)
@@ -276,7 +312,8 @@ def _declare(type: str, dims: int, method: str, version: tuple[Any, Any, Any] = 
     ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
         _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        for axis, found in _axes_and_taps(method, x, d.shape[2:], scales, attrs):
+        along = _axes_and_taps(methods.get(attrs["interp_method"], named), x, d.shape[2:], scales, attrs)
+        for axis, found in along:
             d = _resample_gradient(xp, d, axis, x.shape[axis], found)
         return channels_last(xp, d, attrs["data_layout"])
 

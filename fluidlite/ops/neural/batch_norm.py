@@ -113,8 +113,10 @@ def _normalise(
     With a context, the statistics are those of all ranks that run the program together.
     """
     x = by_channel(X, attrs["data_layout"])
-    epsilon = Scale.dtype.type(attrs["epsilon"])
-    if _frozen(attrs):
+    epsilon, frozen = Scale.dtype.type(attrs["epsilon"]), _frozen(attrs)
+    if _passes_through(x, frozen, ctx):
+        return (X.copy(), Mean, Variance, xp.zeros_like(Mean), xp.zeros_like(Mean))
+    if frozen:
         mean, inverse, running = Mean, 1 / xp.sqrt(Variance + epsilon), (Mean, Variance)
     else:
         momentum = _momentum(attrs["momentum"], MomentumTensor, Scale.dtype)
@@ -129,6 +131,13 @@ def _normalise(
     y = x * spread(x, scale.astype(x.dtype, copy=False))
     y += spread(x, (Bias - mean * scale).astype(x.dtype, copy=False))
     return (y.reshape(X.shape), *running, mean, inverse)
+
+
+def _passes_through(x: Array, frozen: bool, ctx: Any) -> bool:
+    """True where a channel has one element alone: it would be its own mean, so Paddle leaves it as it is, and
+    the running statistics, too.
+    """
+    return not frozen and ctx is None and x.size == x.shape[1] > 0
 
 
 def _frozen(attrs: Mapping[str, Any]) -> bool:
@@ -164,6 +173,8 @@ def gradients(
     on that of all ranks; the gradients of scale and bias are always those of this rank, for they are summed
     like any other's.
     """
+    if _passes_through(centred, frozen, ctx):
+        return d.copy(), xp.zeros_like(scale), xp.zeros_like(scale)
     bias, weight = channel_sum(d), channel_dot(xp, centred, d) * inverse
     factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
     if frozen:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.recurrence import Activation, TimeStep, TimeSteps, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
 from fluidlite.ops.signatures import with_attrs
@@ -230,7 +231,7 @@ def run_back(
     factors, shares = cell.factors(tape.gates, steps.earlier(tape.cells, C0), tape.active)
     forget, inside = tape.gates[:, 2 * size : 3 * size], cell.inside(tape.cells)
     slopes = None if projection is None else projection.slopes(tape.state)
-    flat = factors.reshape(len(factors), -1)
+    flat = as_matrix(factors)
     carried, passed = last_cells, xp.zeros((0, len(Weight)), d.dtype)
     for step in reversed(list(steps)):
         now = step.rows
@@ -382,7 +383,11 @@ def _(
 
 
 def _projection(op: str, ProjWeight: Array, attrs: Mapping[str, Any]) -> _Projection:
-    return _Projection(ProjWeight, activation(op, attrs["proj_activation"]), attrs["proj_clip"])
+    # a slip of 1.8.5 that its trained models depend on: the projection takes the cell's activation, and
+    # proj_activation only says whether there is one
+    linear = attrs["proj_activation"] == "identity"
+    name = "identity" if linear else attrs["cell_activation"]
+    return _Projection(ProjWeight, activation(op, name), attrs["proj_clip"])
 
 
 @lstmp.kernel

@@ -29,7 +29,7 @@ detection_map = Op(
 
 
 @detection_map.shape
-def _(Label: Spec, ap_type: str, class_num: int) -> dict[str, Spec]:
+def _(DetectRes: Spec, Label: Spec, ap_type: str, class_num: int) -> dict[str, Spec]:
     if len(Label.shape) != 2 or Label.shape[1] not in (5, 6, -1):
         raise ShapeError(
             f"op 'detection_map': Label has the shape {list(Label.shape)}, wanted [N, 6] (label, difficult, "
@@ -37,12 +37,12 @@ def _(Label: Spec, ap_type: str, class_num: int) -> dict[str, Spec]:
         )
     if ap_type not in ("integral", "11point"):
         raise ShapeError(f"op 'detection_map': ap_type is {ap_type!r}, wanted 'integral' or '11point'")
-    marks = Spec((-1, 2), VarType.FP32, 1)
+    marks = Spec((-1, 2), DetectRes.dtype, 1)
     return {
         "AccumPosCount": Spec((class_num, 1), VarType.INT32),
         "AccumTruePos": marks,
         "AccumFalsePos": marks,
-        "MAP": Spec((1,), VarType.FP32),
+        "MAP": Spec((1,), DetectRes.dtype),
     }
 
 
@@ -58,10 +58,15 @@ def _overlaps(box: Array, others: Array) -> Any:
 def _marks(
     found: Array, objects: Array, threshold: float, count_difficult: bool
 ) -> Iterator[tuple[float, bool]]:
-    """(score, whether it is right) for the boxes found of one class in one image, best score first."""
+    """(score, whether it is right) for the boxes found of one class in one image, best score first; as they
+    come where there is no object of the class.
+    """
+    if not len(objects):
+        yield from ((float(score), False) for score in found[:, 1])
+        return
     taken = np.zeros(len(objects), bool)
     for row in found[np.argsort(-found[:, 1], kind="stable")]:
-        overlaps = _overlaps(row[2:6], objects[:, -4:]) if len(objects) else np.zeros(1)
+        overlaps = _overlaps(row[2:6], objects[:, -4:])
         best = int(overlaps.argmax())
         if overlaps[best] <= threshold:
             yield float(row[1]), False
@@ -87,11 +92,11 @@ def _rows(value: Array, lod: Lod, index: int) -> Array:
 
 
 def _before(
-    classes: int, PosCount: Array | None, TruePos: Array | None, TruePos_lod: Lod
+    classes: int, dtype: Any, PosCount: Array | None, TruePos: Array | None, TruePos_lod: Lod
 ) -> tuple[Any, list[Any]]:
     """(objects counted, (score, right) rows) by class, from the states."""
     if PosCount is None or TruePos is None:
-        return np.zeros(classes, np.int32), [np.zeros((0, 2), np.float32) for _ in range(classes)]
+        return np.zeros(classes, np.int32), [np.zeros((0, 2), dtype) for _ in range(classes)]
     return host(PosCount).reshape(-1).copy(), [
         _rows(host(TruePos), TruePos_lod, label) for label in range(classes)
     ]
@@ -109,7 +114,7 @@ def _count_image(
     for label in np.unique(found[:, 0]).astype(int):
         same_found, same_objects = (rows[rows[:, 0] == label] for rows in (found, objects))
         new = list(_marks(same_found, same_objects, attrs["overlap_threshold"], difficult))
-        marks[label] = np.concatenate((marks[label], np.array(new, np.float32).reshape(-1, 2)))
+        marks[label] = np.concatenate((marks[label], np.array(new, found.dtype).reshape(-1, 2)))
 
 
 @detection_map.kernel
@@ -129,7 +134,7 @@ def _(
     found, objects, classes = host(DetectRes), host(Label), attrs["class_num"]
     if HasState is None or not host(HasState).any():
         PosCount = TruePos = None
-    counts, marks = _before(classes, PosCount, TruePos, TruePos_lod)
+    counts, marks = _before(classes, found.dtype, PosCount, TruePos, TruePos_lod)
     for image in range(len(Label_lod[0]) - 1):
         here, there = _rows(found, DetectRes_lod, image), _rows(objects, Label_lod, image)
         _count_image(here, there, counts, marks, attrs)
@@ -138,12 +143,12 @@ def _(
     background = attrs["background_label"]
     kept = [label for label in range(classes) if counts[label] and counts[label] != background]
     total = sum(average_precision(marks[label], int(counts[label]), attrs["ap_type"]) for label in kept)
-    right = np.concatenate(marks).astype(np.float32)
+    right = np.concatenate(marks).astype(found.dtype)
     lod = ((0, *(int(end) for end in np.cumsum([len(rows) for rows in marks]))),)
     wrong = right * (1, 0) + (1 - right) * (0, 1)
     return {
         "AccumPosCount": xp.asarray(counts.reshape(-1, 1)),
         "AccumTruePos": WithLod(xp.asarray(right), lod),
-        "AccumFalsePos": WithLod(xp.asarray(wrong.astype(np.float32)), lod),
-        "MAP": xp.full(1, total / max(len(kept), 1), "float32"),
+        "AccumFalsePos": WithLod(xp.asarray(wrong.astype(found.dtype)), lod),
+        "MAP": xp.full(1, total / max(len(kept), 1), found.dtype),
     }

@@ -1,14 +1,25 @@
-"""Numbers that an op takes from tensors instead of an attribute: shapes, axes, limits, repetitions."""
+"""Numbers that an op takes from tensors instead of an attribute: shapes, axes, limits, repetitions; and
+tensors as matrices.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.values.tensor import host
 
-__all__ = ["check_axes", "first_ints", "given_ints", "ints"]
+__all__ = ["as_matrix", "check_axes", "first_ints", "given_ints", "ints"]
+
+
+def as_matrix(array: Array, axis: int = 1) -> Array:
+    """`array` as a matrix whose rows go over the dimensions before `axis`; -1 could not say how long rows
+    are where there are none.
+    """
+    return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
 
 
 def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int | None = None) -> None:

@@ -33,7 +33,7 @@ def _(X: Spec, C_prev: Spec) -> tuple[Spec, Spec]:
 def _activated(xp: Any, X: Array, forget_bias: float) -> Array:
     """The gates [n, 4, size]."""
     # a copy, because the activations overwrite what they are given
-    gates = X.reshape(len(X), 4, -1).copy()
+    gates = X.reshape(len(X), 4, X.shape[1] // 4).copy()
     gates[:, 1] += forget_bias
     _SIGMOID.apply(xp, gates[:, :3])
     _TANH.apply(xp, gates[:, 3])

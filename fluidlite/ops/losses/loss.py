@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.numbers import as_matrix
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
 
@@ -111,7 +114,7 @@ def _(xp: Any, X: Array, Label: Array, dOut: Array) -> Any:
     return dOut * (X - Label) / xp.maximum((1 - X) * X, X.dtype.type(1e-12))
 
 
-huber_loss = Op("huber_loss", "X Y -> Residual Out", attrs={"delta": REQUIRED_FLOAT})
+huber_loss = Op("huber_loss", "X Y -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None)
 
 
 @huber_loss.shape
@@ -156,7 +159,7 @@ def _(
     size, square = abs(diff), sigma * sigma
     loss = xp.where(size < 1 / square, 0.5 * square * diff * diff, size - 0.5 / square)
     loss = loss if OutsideWeight is None else loss * OutsideWeight
-    return diff, loss.reshape(len(X), -1).sum(axis=1, keepdims=True)
+    return diff, as_matrix(loss).sum(axis=1, keepdims=True)
 
 
 def _like_diff(Diff: Spec) -> dict[str, Spec]:
@@ -261,12 +264,16 @@ def _(X: Spec, PriorDist: Spec | None) -> Spec:
 
 @label_smooth.kernel
 def _(X: Array, PriorDist: Array | None, epsilon: float) -> Any:
-    return (1 - epsilon) * X + epsilon * (1 / X.shape[-1] if PriorDist is None else PriorDist.reshape(-1))
+    # in single precision, as the attribute is, whatever X has
+    share, kept = np.float32(epsilon), X.dtype.type(1 - np.float32(epsilon))
+    if PriorDist is None:
+        return kept * X + X.dtype.type(share / np.float32(max(X.shape[-1], 1)))
+    return kept * X + X.dtype.type(share) * PriorDist.reshape(-1)
 
 
 @label_smooth.grad("X")
 def _(dOut: Array, epsilon: float) -> Any:
-    return dOut * (1 - epsilon)
+    return dOut * dOut.dtype.type(1 - np.float32(epsilon))
 
 
 # ---------------------------------------------------------------------- one score a row

@@ -7,7 +7,8 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, later, required
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, later, required
+from fluidlite.ops.kernels.numbers import as_matrix
 
 
 def _one(X: Spec) -> Spec:
@@ -151,7 +152,7 @@ def _check_rows(type: str, X: Spec, Y: Spec) -> None:
 
 
 def _rows(x: Array) -> Array:
-    return x.reshape(len(x), -1)
+    return as_matrix(x)
 
 
 squared_l2_distance = Op("squared_l2_distance", "X Y -> sub_result Out")
@@ -239,16 +240,18 @@ center_loss = Op(
 
 @center_loss.shape
 def _(X: Spec, Centers: Spec) -> tuple[Spec, Spec, Spec]:
-    return Centers.with_shape(Centers.shape), X.with_shape(X.shape), X.with_shape((X.shape[0], 1))
+    loss = Spec((X.shape[0], 1), X.dtype, X.lod_level)
+    return Centers.with_shape(Centers.shape), X.with_shape(X.shape), loss
 
 
 @center_loss.kernel
 def _(
-    xp: Any, X: Array, Label: Array, Centers: Array, CenterUpdateRate: Array, need_update: bool
+    xp: Any, X: Array, X_lod: Lod, Label: Array, Centers: Array, CenterUpdateRate: Array, need_update: bool
 ) -> tuple[Any, Any, Any]:
     label = Label.reshape(-1)
     difference = X - Centers[label]
-    loss = (difference * difference).reshape(len(X), -1).sum(axis=1, keepdims=True) / 2
+    loss = as_matrix(difference * difference).sum(axis=1, keepdims=True) / 2
+    loss = WithLod(loss, X_lod) if X_lod else loss
     if not need_update:
         return Centers, difference, loss
     pull = xp.zeros_like(Centers)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, required, same_as
+from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.neural.embedding import NO_PADDING, check_range
 
 Maybe: TypeAlias = "Array | None"
@@ -82,7 +83,7 @@ def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
 
 @fake_channel_wise_quantize_abs_max.kernel
 def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
-    scale = abs(X).reshape(len(X), -1).max(1)
+    scale = as_matrix(abs(X)).max(1)
     return _round(xp, X, scale, bit_length), scale
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.kernels.numbers import check_axes, ints
@@ -104,7 +104,7 @@ def _declare_arg(op_type: str, function: str) -> None:
 
     @op.kernel
     def _(xp: Any, X: Array, axis: int, keepdims: bool, dtype: int, flatten: bool) -> Array:
-        kind = "int32" if dtype == VarType.INT32 else "int64"
+        kind = "int64" if dtype < 0 else to_numpy(VarType(dtype))
         if flatten:
             out = xp.asarray(getattr(xp, function)(X.reshape(-1))).astype(kind)
             return out.reshape((1,) * (X.ndim if keepdims else 1))

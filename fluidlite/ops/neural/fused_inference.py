@@ -14,6 +14,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.recurrence import Activation, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, take_rows
 from fluidlite.ops.neural.click_through import cvm
@@ -75,14 +76,14 @@ def _(
     # a pass pads weights by 4 rows and columns where the product is then faster
     weight = W[:-4, :-4] if padding_weights else W
     lead = Input.shape[:in_num_col_dims]
-    out = Input.reshape(int(np.prod(lead)), -1) @ weight
+    out = as_matrix(Input, in_num_col_dims) @ weight
     if Bias is not None:
         out += Bias.reshape(-1)
     activation("fc", activation_type or "identity").apply(xp, out)
     return out.reshape(*lead, weight.shape[1])
 
 
-repeated = Op("fusion_repeated_fc_relu", "X W* Bias* -> ReluOut*? Out")
+repeated = Op("fusion_repeated_fc_relu", "X W* Bias* -> ReluOut*? Out", lod=None)
 
 
 @repeated.shape
@@ -94,21 +95,23 @@ def _(X: Spec, W: list[Spec]) -> dict[str, Any]:
 
 
 @repeated.kernel
-def _(xp: Any, X: Array, W: list[Array], Bias: list[Array]) -> dict[str, Any]:
+def _(xp: Any, X: Array, X_lod: Lod, W: list[Array], Bias: list[Array]) -> dict[str, Any]:
     layers = [X]
     for weight, bias in zip(W, Bias, strict=True):
         layers.append(xp.maximum(layers[-1] @ weight + bias.reshape(-1), 0))
-    return {"ReluOut": layers[1:-1], "Out": layers[-1]}
+    return {"ReluOut": layers[1:-1], "Out": WithLod(layers[-1], X_lod) if X_lod else layers[-1]}
 
 
-squared = Op("fusion_squared_mat_sub", "X Y -> SquaredX? SquaredY? SquaredXY? Out", attrs={"scalar": 1.0})
+squared = Op(
+    "fusion_squared_mat_sub", "X Y -> SquaredX? SquaredY? SquaredXY? Out", attrs={"scalar": 1.0}, lod=None
+)
 
 
 @squared.shape
 def _(X: Spec, Y: Spec) -> dict[str, Spec]:
     return {
-        "SquaredX": X,
-        "SquaredY": Y,
+        "SquaredX": X.with_shape(X.shape),
+        "SquaredY": Y.with_shape(Y.shape),
         "SquaredXY": X.with_shape((X.shape[0], Y.shape[1])),
         "Out": X.with_shape((X.shape[0], Y.shape[1])),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -52,7 +53,7 @@ def _theta(dOutput: Spec) -> Spec:
 @affine_grid.grad("Theta", shape=_theta)
 def _(xp: Any, OutputShape: Maybe, dOutput: Array, output_shape: list[int], align_corners: bool) -> Array:
     points = _points(xp, OutputShape, output_shape, dOutput.dtype, align_corners).reshape(-1, 3)
-    return xp.matmul(dOutput.reshape(len(dOutput), -1, 2).swapaxes(1, 2), points)
+    return xp.matmul(dOutput.reshape(len(dOutput), math.prod(dOutput.shape[1:-1]), 2).swapaxes(1, 2), points)
 
 
 grid_sampler = Op(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.neural.norm import row_gradient, row_statistics
 
 Maybe: TypeAlias = "Array | None"
@@ -37,8 +39,8 @@ def _grouped(X: Array, groups: int, data_layout: str) -> Array:
     """(N, groups, channels of a group, places)."""
     n, channels = X.shape[0], X.shape[-1 if is_channels_last(data_layout) else 1]
     if is_channels_last(data_layout):
-        return X.reshape(n, -1, groups, channels // groups).transpose(0, 2, 3, 1)
-    return X.reshape(n, groups, channels // groups, -1)
+        return X.reshape(n, math.prod(X.shape[1:-1]), groups, channels // groups).transpose(0, 2, 3, 1)
+    return X.reshape(n, groups, channels // groups, math.prod(X.shape[2:]))
 
 
 def _ungrouped(x: Array, shape: Sequence[int], data_layout: str) -> Array:
@@ -96,7 +98,7 @@ def _normalise_groups(
     xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str
 ) -> tuple[Array, Array, Array]:
     x = _grouped(X, groups, data_layout)
-    mean, variance, y = row_statistics(xp, x.reshape(x.shape[0] * groups, -1))
+    mean, variance, y = row_statistics(xp, as_matrix(x, 2))
     y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
     y = y.reshape(x.shape)
     if Scale is not None:
@@ -164,10 +166,10 @@ def _group_gradients(
     weight = None if Scale is None else (d * unit).sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
     bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
     inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
-    rows = (len(inverse), -1)
-    # without a bias PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do
+    rows = (len(inverse), math.prod(d.shape[2:]))
+    # without a scale PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do
     # we
     dx = row_gradient(
-        xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Bias is not None
+        xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Scale is not None
     )
     return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, activation, single_step
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level
 
@@ -66,7 +67,7 @@ class _GruUnit(NamedTuple):
         factors[:, 0] *= d
         earlier = d * straight
         earlier += dreset * reset
-        earlier += factors[:, :2].reshape(len(d), -1) @ self.gate_weight.T
+        earlier += as_matrix(factors[:, :2]) @ self.gate_weight.T
         return earlier
 
 
@@ -109,7 +110,7 @@ def _run_back(
         now = step.rows
         d[step.start : step.start + len(passed)] += passed
         passed = unit.back(d[now], factors[now], reset[now], straight[now])
-    return factors.reshape(len(factors), -1), passed
+    return as_matrix(factors), passed
 
 
 def _weight_gradient(

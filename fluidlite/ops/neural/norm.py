@@ -10,6 +10,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required, same_as
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.kernels.numbers import as_matrix
 
 Maybe: TypeAlias = "Array | None"
 
@@ -48,7 +49,7 @@ def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> t
         )
     columns = math.prod(X.shape[begin_norm_axis:])
     for name, spec in (("Scale", Scale), ("Bias", Bias)):
-        if spec is not None and columns >= 0 and spec.shape != (columns,):
+        if spec is not None and columns >= 0 and spec.shape not in ((columns,), (-1,)):
             raise ShapeError(
                 f"op 'layer_norm': X{list(X.shape)} has {columns} elements from dimension {begin_norm_axis} "
                 f"on, but {name} has shape {list(spec.shape)}"
@@ -57,15 +58,11 @@ def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> t
     return X.with_shape(X.shape), rows, rows
 
 
-def _as_rows(X: Array, begin_norm_axis: int) -> Array:
-    return X.reshape(math.prod(X.shape[:begin_norm_axis]), -1)
-
-
 @layer_norm.kernel
 def _(
     xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_axis: int
 ) -> tuple[Array, Array, Array]:
-    mean, variance, y = row_statistics(xp, _as_rows(X, begin_norm_axis))
+    mean, variance, y = row_statistics(xp, as_matrix(X, begin_norm_axis))
     y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
     if Scale is not None:
         y *= Scale
@@ -87,7 +84,7 @@ def _(
     begin_norm_axis: int,
     wants: frozenset[str],
 ) -> tuple[Maybe, Maybe, Maybe]:
-    x, d = _as_rows(X, begin_norm_axis), _as_rows(dY, begin_norm_axis)
+    x, d = as_matrix(X, begin_norm_axis), as_matrix(dY, begin_norm_axis)
     inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
     unit = (x - Mean[:, None]) * inverse[:, None]
     dx = None
@@ -119,7 +116,7 @@ def _per_row(factors: Maybe, X: Array) -> Array | float:
 
 @instance_norm.kernel
 def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float) -> tuple[Array, Array, Array]:
-    mean, variance, y = row_statistics(xp, X.reshape(X.shape[0] * X.shape[1], -1))
+    mean, variance, y = row_statistics(xp, as_matrix(X, 2))
     inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
     y *= inverse[:, None]
     if Scale is not None:
@@ -138,7 +135,7 @@ def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
 def instance_norm_grad(
     xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array, dY: Array
 ) -> tuple[Array, Array, Array]:
-    rows = (X.shape[0] * X.shape[1], -1)
+    rows = (X.shape[0] * X.shape[1], math.prod(X.shape[2:]))
     d, unit = dY.reshape(rows), (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
     dx = row_gradient(xp, d * _per_row(Scale, X), unit, SavedVariance)
     return (
@@ -185,7 +182,7 @@ def _(
     DDScale: Maybe,
     DDBias: Maybe,
 ) -> tuple[Array, Array, Array]:
-    rows = (X.shape[0] * X.shape[1], -1)
+    rows = (X.shape[0] * X.shape[1], math.prod(X.shape[2:]))
     inverse, d, scale = SavedVariance, DY.reshape(rows), _per_row(Scale, X)
     unit = (X.reshape(rows) - SavedMean[:, None]) * inverse[:, None]
     count = d.dtype.type(max(d.shape[1], 1))
@@ -475,7 +472,8 @@ affine_channel.shape(same_as("X"))
 
 
 def _per_channel(values: Array, rank: int, data_layout: str) -> Array:
-    return values if is_channels_last(data_layout) else values.reshape(-1, *(1,) * (rank - 2))
+    # the channels come last in every layout but this one, so in AnyLayout as well
+    return values.reshape(-1, *(1,) * (rank - 2)) if data_layout == "NCHW" else values
 
 
 @affine_channel.kernel
@@ -491,7 +489,7 @@ def _affine_gradients(X: Spec, Scale: Spec) -> tuple[Spec, Spec, Spec]:
 def _(
     X: Array, Scale: Array, dOut: Array, data_layout: str, wants: frozenset[str]
 ) -> tuple[Maybe, Maybe, Maybe]:
-    channel = X.ndim - 1 if is_channels_last(data_layout) else 1
+    channel = 1 if data_layout == "NCHW" else X.ndim - 1
     axes = tuple(axis for axis in range(X.ndim) if axis != channel)
     return (
         dOut * _per_channel(Scale, X.ndim, data_layout) if "X@GRAD" in wants else None,

@@ -283,7 +283,7 @@ def _(xp: Any, X: Array, Index: Array, dOut: Array, dim: int) -> Array:
     return xp.ascontiguousarray(xp.moveaxis(turned, 0, dim))
 
 
-index_sample = Op("index_sample", "X Index -> Out", lod=None)
+index_sample = Op("index_sample", "X Index -> Out", lod="Index")
 
 
 @index_sample.shape

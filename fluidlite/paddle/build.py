@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.base.registry import ZERO_DIM_ATTR
+from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
 
-__all__ = ["append", "need_variable"]
+__all__ = ["WHOLE", "append", "need_float", "need_variable"]
 
 
 def append(
@@ -54,6 +55,18 @@ def named(key: str, var: Variable, dtype: DTypeLike) -> Variable:
     """A variable `key_N` of the block that `var` is used in: operators of Variables name their results so."""
     block = var.block.program.current_block()
     return block.create_var(name=unique_name.generate(key), dtype=dtype)
+
+
+WHOLE = frozenset([VarType.BOOL, VarType.INT8, VarType.UINT8, VarType.INT16, VarType.INT32, VarType.INT64])
+
+
+def need_float(x: Variable, function: str) -> None:
+    """TypeError for a Variable of integers or booleans."""
+    if x.dtype in WHOLE:
+        raise TypeError(
+            f"The data type of 'x' in {function} must be ['float16', 'uint16', 'float32', 'float64'], but "
+            f"received {convert_dtype(x.dtype)}."
+        )
 
 
 def need_variable(value: Any, what: str, function: str) -> None:

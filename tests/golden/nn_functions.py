@@ -243,6 +243,23 @@ CASES: dict[str, Any] = {
         v(2, 3, 4, 5), v(2, 5, 5, 2, low=-3, high=3), padding_mode="reflection", align_corners=False
     ),
     "affine_grid_borders": lambda F, v: F.affine_grid(v(2, 2, 3), [2, 3, 4, 5], align_corners=False),
+    "cross_entropy_of_shares": lambda F, v: F.cross_entropy(
+        v(4, 3, low=0.2, high=0.6), v.of(4, 1, below=3), use_softmax=False
+    ),
+    "cross_entropy_of_shares_soft": lambda F, v: F.cross_entropy(
+        v(4, 3, low=0.2, high=0.6), v(4, 3, low=0.1, high=1), soft_label=True, use_softmax=False
+    ),
+    "avg_pool2d_beyond": lambda F, v: F.avg_pool2d(v(1, 2, 7, 7), 2, ceil_mode=True, exclusive=False),
+    "avg_pool2d_beyond_padding": lambda F, v: F.avg_pool2d(
+        v(1, 2, 7, 7), 3, stride=3, padding=[1, 2], ceil_mode=True, exclusive=False
+    ),
+    "avg_pool3d_beyond": lambda F, v: F.avg_pool3d(v(1, 1, 5, 5, 5), 2, ceil_mode=True, exclusive=False),
+    "max_pool2d_places_beyond": lambda F, v: F.max_pool2d(
+        v(1, 2, 7, 7), 3, stride=2, ceil_mode=True, return_mask=True
+    ),
+    "prelu_channels_last": lambda F, v: F.prelu(v(1, 2, 2, 3), v(3), data_format="NHWC"),
+    "pixel_shuffle_channels_last": lambda F, v: F.pixel_shuffle(v(1, 2, 3, 8), 2, "NHWC"),
+    "pad_by_variable": lambda F, v: F.pad(v(1, 2, 3, 4), v.these([1, 2, 0, 1], "int32"), "reflect"),
     "pixel_shuffle": lambda F, v: F.pixel_shuffle(v(2, 4, 3, 3), 2),
     "temporal_shift": lambda F, v: F.temporal_shift(v(4, 4, 2, 2), 2),
     "gather_tree": lambda F, v: F.gather_tree(v.of(3, 2, 2, below=9), v.of(3, 2, 2, below=2)),

@@ -18,7 +18,7 @@ from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
-from fluidlite.ops.neural.pool import pool_attrs, windows_of
+from fluidlite.ops.neural.pool import plan_arguments, pool_attrs
 
 LARGE = 1 << 15  # elements of the input from which a second thread pays
 
@@ -155,8 +155,7 @@ def _pool_plan(e: Emitter, x: Value) -> Bound:
         raise CannotLower("layout")
     assert x.shape is not None
     attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
-    windows = windows_of(x.shape[2:], attrs)
-    arguments = (windows, attrs["pooling_type"], attrs["exclusive"], x.dtype)
+    arguments = plan_arguments(x.shape[2:], attrs, x.dtype)
     return e.bind_fresh("pool", SharedPool, x.shape, arguments, _shares(e, x))
 
 

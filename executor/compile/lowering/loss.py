@@ -150,6 +150,8 @@ def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
 def _hard(e: Emitter, label: Value) -> None:
     if e.attr("soft_label") or label.dtype != np.int64 or e.attr("ignore_index") >= 0:
         raise CannotLower("soft labels")
+    if not e.attr("use_softmax"):
+        raise CannotLower("probabilities")
 
 
 @lowering("softmax_with_cross_entropy")

@@ -77,7 +77,7 @@ def _(e: Emitter) -> None:
     d = e.need("Out@GRAD")
     assert d.shape is not None
     axis = e.attr("axis")
-    back = tuple(axis.index(i) for i in range(len(axis)))
+    back = tuple(int(i) for i in np.argsort([i % len(axis) for i in axis]))
     shape = tuple(d.shape[i] for i in back)
     out = e.out("X@GRAD", shape, d.dtype)
     e.copy(e.transpose(d, back), out)

@@ -41,6 +41,7 @@ class Windows:
     kernel: int  # 0 where the windows have different sizes
     stride: int = 0
     before: int = 0  # padding
+    after: int = 0
 
     @classmethod
     def regular(cls, size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> Windows:
@@ -49,7 +50,7 @@ class Windows:
         begins = [i * stride - pad[0] for i in range(count)]
         ends = tuple(max(min(start + kernel, size), 0) for start in begins)
         starts = tuple(min(max(start, 0), end) for start, end in zip(begins, ends, strict=True))
-        return cls(size, starts, ends, kernel, stride, pad[0])
+        return cls(size, starts, ends, kernel, stride, *pad)
 
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
@@ -63,6 +64,12 @@ class Windows:
     def lengths(self) -> tuple[int, ...]:
         """The number of elements of each window that lie inside."""
         return tuple(end - start for start, end in zip(self.starts, self.ends, strict=True))
+
+    @property
+    def padded_lengths(self) -> tuple[int, ...]:
+        """The number of elements of each window of `kernel` that lie inside or in the padding."""
+        begins = [i * self.stride - self.before for i in range(len(self.starts))]
+        return tuple(min(self.kernel, self.size + self.after - begin) for begin in begins)
 
     @functools.cached_property
     def steps(self) -> tuple[tuple[slice, slice], ...]:
@@ -116,7 +123,8 @@ class PoolPlan:
     """Pools arrays (N, C, *spatial) of one shape over `windows`, one for each spatial dimension.
 
     `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`),
-    or by the size of the kernel. Of equal largest elements the first, in row-major order, gets the gradient,
+    or by the size of the kernel, of which `clipped` leaves out what is beyond the padding. Of equal largest
+    elements the first, in row-major order, gets the gradient,
     as in Paddle.
     """
 
@@ -128,6 +136,7 @@ class PoolPlan:
         mode: str,
         exclusive: bool,
         dtype: Any,
+        clipped: bool = False,
     ) -> None:
         self.xp = xp
         self.mode = mode
@@ -142,17 +151,19 @@ class PoolPlan:
         # windows of different sizes have no kernel size to divide by
         exclusive = exclusive or not all(w.kernel for w in windows)
         if exclusive:
-            self._factor = self._inverse_lengths()
+            self._factor = self._inverse([w.lengths for w in self.windows])
+        elif clipped:
+            self._factor = self._inverse([w.padded_lengths for w in self.windows])
         else:
             self._factor = dtype.type(1 / math.prod(w.kernel for w in windows))
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
         self._holds_x = False  # since the last forward()
 
-    def _inverse_lengths(self) -> Array:
+    def _inverse(self, lengths: Sequence[Sequence[int]]) -> Array:
         factors = self.xp.ones((), "float64")
-        for w in self.windows:
+        for numbers in lengths:
             # the mean of nothing, of a window that lies in the padding, is no number
-            inverse = [1 / n if n else math.nan for n in w.lengths]
+            inverse = [1 / n if n else math.nan for n in numbers]
             factors = factors[..., None] * self.xp.asarray(inverse, dtype="float64")
         return factors.astype(self.dtype)
 

@@ -45,7 +45,10 @@ def sigmoid(xp: Any, x: Array) -> Any:
 
 # ---------------------------------------------------------------------- by element
 sigmoid_loss = Op(
-    "sigmoid_cross_entropy_with_logits", "X Label -> Out", attrs={"ignore_index": -100, "normalize": False}
+    "sigmoid_cross_entropy_with_logits",
+    "X Label pos_weight? -> Out",
+    attrs={"ignore_index": -100, "normalize": False},
+    later=("pos_weight",),
 )
 
 
@@ -63,13 +66,21 @@ def _weights(xp: Any, Label: Array, ignore_index: int, normalize: bool) -> Any:
 
 
 @sigmoid_loss.kernel
-def _(xp: Any, X: Array, Label: Array, ignore_index: int, normalize: bool) -> Any:
-    return (softplus(xp, X) - X * Label) * _weights(xp, Label, ignore_index, normalize)
+def _(xp: Any, X: Array, Label: Array, pos_weight: Array | None, ignore_index: int, normalize: bool) -> Any:
+    """With weights the part -log(sigmoid(X)) counts as often, in which the two parts of the loss meet."""
+    if pos_weight is None:
+        loss = softplus(xp, X) - X * Label
+    else:
+        loss = (1 - Label) * X + pos_weight * softplus(xp, -X)
+    return loss * _weights(xp, Label, ignore_index, normalize)
 
 
 @sigmoid_loss.grad("X")
-def _(xp: Any, X: Array, Label: Array, dOut: Array, ignore_index: int, normalize: bool) -> Any:
-    return dOut * (sigmoid(xp, X) - Label) * _weights(xp, Label, ignore_index, normalize)
+def _(
+    xp: Any, X: Array, Label: Array, pos_weight: Array | None, dOut: Array, ignore_index: int, normalize: bool
+) -> Any:
+    slope = sigmoid(xp, X) - Label if pos_weight is None else 1 - Label - pos_weight * sigmoid(xp, -X)
+    return dOut * slope * _weights(xp, Label, ignore_index, normalize)
 
 
 log_loss = Op("log_loss", "Predicted Labels -> Loss", attrs={"epsilon": REQUIRED_FLOAT})

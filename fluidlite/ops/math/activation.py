@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.base.dtypes import Array
+from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
@@ -95,6 +95,42 @@ sign = unary("sign", "sign(x)")
 @sign.grad_rule("X")
 def _(context: GradContext) -> None:
     context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
+
+
+_PARTS = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
+real, imag = Op("real", "X -> Out"), Op("imag", "X -> Out")
+
+
+@real.shape
+@imag.shape
+def _(X: Spec) -> Spec:
+    if X.dtype not in _PARTS:
+        raise ShapeError(f"ops 'real' and 'imag' take complex numbers, but X has the dtype {X.dtype}")
+    return Spec(X.shape, _PARTS[X.dtype])
+
+
+@real.kernel
+def _(X: Array) -> Array:
+    return X.real.copy()
+
+
+@imag.kernel
+def _(X: Array) -> Array:
+    return X.imag.copy()
+
+
+def _of_part(X: Spec) -> Spec:
+    return X
+
+
+@real.grad("X", shape=_of_part)
+def _(X: Array, dOut: Array) -> Array:
+    return dOut.astype(X.dtype)
+
+
+@imag.grad("X", shape=_of_part)
+def _(X: Array, dOut: Array) -> Array:
+    return dOut.astype(X.dtype) * X.dtype.type(1j)
 
 
 conj = Op("conj", "X -> Out")
@@ -293,12 +329,13 @@ unary(
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
 )
 
-prelu = Op("prelu", "X Alpha -> Out", attrs={"mode": "all"})
+prelu = Op("prelu", "X Alpha -> Out", attrs={"mode": "all", "data_format": later("NCHW")})
 
 
 @prelu.shape
-def _(X: Spec, Alpha: Spec, mode: str) -> Spec:
-    wanted = {"all": 1, "channel": X.shape[1] if len(X.shape) > 1 else 1, "element": math.prod(X.shape[1:])}
+def _(X: Spec, Alpha: Spec, mode: str, data_format: str) -> Spec:
+    channels = 1 if len(X.shape) < 2 else X.shape[_channel(data_format)]
+    wanted = {"all": 1, "channel": channels, "element": math.prod(X.shape[1:])}
     if mode not in wanted:
         raise ShapeError(f"op 'prelu': mode is {mode!r}, wanted 'all', 'channel' or 'element'")
     if Alpha.static and wanted[mode] >= 0 and math.prod(Alpha.shape) != wanted[mode]:
@@ -309,21 +346,29 @@ def _(X: Spec, Alpha: Spec, mode: str) -> Spec:
     return Spec(X.shape, X.dtype)
 
 
-def _slopes(X: Array, Alpha: Array, mode: str) -> Array:
+def _channel(data_format: str) -> int:
+    """The dimension of the channels; 1.8's op has them behind the batch always."""
+    return -1 if data_format == "NHWC" else 1
+
+
+def _slopes(X: Array, Alpha: Array, mode: str, data_format: str) -> Array:
     """Alpha in a shape that broadcasts against X."""
-    if mode == "all":
-        return Alpha.reshape((1,) * X.ndim)
-    return Alpha.reshape((1, -1, *(1,) * (X.ndim - 2)) if mode == "channel" else (1, *X.shape[1:]))
+    shape = [1] * X.ndim
+    if mode == "channel":
+        shape[_channel(data_format)] = -1
+    return Alpha.reshape(shape if mode != "element" else (1, *X.shape[1:]))
 
 
 @prelu.kernel
-def _(xp: Any, X: Array, Alpha: Array, mode: str) -> Any:
-    return xp.where(X > 0, X, _slopes(X, Alpha, mode) * X)
+def _(xp: Any, X: Array, Alpha: Array, mode: str, data_format: str) -> Any:
+    return xp.where(X > 0, X, _slopes(X, Alpha, mode, data_format) * X)
 
 
 @prelu.grad("X Alpha")
-def _(xp: Any, X: Array, Alpha: Array, dOut: Array, mode: str, wants: frozenset[str]) -> tuple[Any, Any]:
-    slopes, positive = _slopes(X, Alpha, mode), X > 0
+def _(
+    xp: Any, X: Array, Alpha: Array, dOut: Array, mode: str, data_format: str, wants: frozenset[str]
+) -> tuple[Any, Any]:
+    slopes, positive = _slopes(X, Alpha, mode, data_format), X > 0
     dx = xp.where(positive, dOut, slopes * dOut) if "X@GRAD" in wants else None
     if "Alpha@GRAD" not in wants:
         return dx, None

@@ -86,7 +86,8 @@ addmm = Op("addmm", "Input X Y -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
 
 @addmm.shape
 def _(Input: Spec, X: Spec, Y: Spec) -> Spec:
-    if not len(Input.shape) == len(X.shape) == len(Y.shape) == 2:
+    # 2.x lays a vector over the rows
+    if len(Input.shape) not in (1, 2) or len(X.shape) != 2 or len(Y.shape) != 2:
         raise ShapeError(
             f"op 'addmm': Input{list(Input.shape)}, X{list(X.shape)} and Y{list(Y.shape)} must be matrices"
         )
@@ -96,7 +97,10 @@ def _(Input: Spec, X: Spec, Y: Spec) -> Spec:
             f"op 'addmm': X has {X.shape[1]} columns but Y has {Y.shape[0]} rows (X{list(X.shape)} x "
             f"Y{list(Y.shape)})"
         )
-    if any(a != b and a != 1 and -1 not in (a, b) for a, b in zip(Input.shape, out, strict=True)):
+    if any(
+        a != b and a != 1 and -1 not in (a, b)
+        for a, b in zip(Input.shape, out[-len(Input.shape) :], strict=True)
+    ):
         raise ShapeError(f"op 'addmm': Input{list(Input.shape)} does not broadcast to {list(out)}")
     return Input.with_shape(out)
 
@@ -112,8 +116,9 @@ def _(
 ) -> tuple[Array | None, Array | None, Array | None]:
     dinput = None
     if "Input@GRAD" in wants:
-        axes = tuple(axis for axis in (0, 1) if Input.shape[axis] != dOut.shape[axis])
-        dinput = Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut)
+        shape = (1,) * (2 - Input.ndim) + Input.shape
+        axes = tuple(axis for axis in (0, 1) if shape[axis] != dOut.shape[axis])
+        dinput = Beta * (dOut.sum(axis=axes, keepdims=True) if axes else dOut).reshape(Input.shape)
     return (
         dinput,
         Alpha * (dOut @ Y.T) if "X@GRAD" in wants else None,

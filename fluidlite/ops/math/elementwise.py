@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import EMPTY_VAR, GradContext, Op, Spec, get
+from fluidlite.base.registry import EMPTY_VAR, OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import ROUNDED, function_of, is_one_number, parse
 from fluidlite.values.tensor import SelectedRows
@@ -80,15 +80,22 @@ def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) ->
 
 
 def binary(
-    type: str, expr: str, dx: str | None = None, dy: str | None = None, integers: str | None = None
+    type: str,
+    expr: str,
+    dx: str | None = None,
+    dy: str | None = None,
+    integers: str | None = None,
+    integers_of_2x: str | None = None,
 ) -> Op:
     """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out
     and dout.
 
-    `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero.
+    `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero; `integers_of_2x`
+    in programs of 2.x, where that differs.
     """
-    op = Op(type, "X Y -> Out", attrs=ATTRS)
+    op = Op(type, "X Y -> Out", attrs={**ATTRS, OF_2X_ATTR: later(False)} if integers_of_2x else ATTRS)
     op.expr = expr
+    of_2x = function_of(integers_of_2x or expr, ["x", "y"], {})
     forward, of_integers = (function_of(text, ["x", "y"], {}) for text in (expr, integers or expr))
 
     @op.shape
@@ -96,12 +103,14 @@ def binary(
         return Spec(broadcast(type, X, Y, axis), X.dtype, kind=X.kind)
 
     @op.kernel
-    def _(xp: Any, X: Any, Y: Array, axis: int) -> Any:
+    def _(xp: Any, ctx: KernelContext, X: Any, Y: Array, axis: int) -> Any:
         if isinstance(X, SelectedRows):
             return SelectedRows(X.ids, X.height(), forward(xp, X.array, _single(type, Y)))
         x, y = pair(X, Y, axis)
         if type in ROUNDED and is_one_number(x) and is_one_number(y):
             return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
+        if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) and X.dtype.kind in "iu":
+            return of_2x(xp, x, y).astype(X.dtype)
         # a power of integers goes through float64 and is rounded, as in Paddle
         return of_integers(xp, x, y).astype(X.dtype) if X.dtype.kind in "iu" else forward(xp, x, y)
 
@@ -168,8 +177,13 @@ binary(
     dy="dout * log(x) * pow(x, y)",
     integers="rint(pow(x * 1.0, y))",
 )
-binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)")
-binary("elementwise_floordiv", "floordiv(x, y)", integers="(x - fmod(x, y)) // y")
+binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)", integers_of_2x="mod(x, y)")
+binary(
+    "elementwise_floordiv",
+    "floordiv(x, y)",
+    integers="(x - fmod(x, y)) // y",
+    integers_of_2x="(x - mod(x, y)) // y",
+)
 
 minus = Op("minus", "X Y -> Out")
 

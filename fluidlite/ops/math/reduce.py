@@ -29,7 +29,7 @@ def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> 
     if reduce_all or not dims:
         return tuple(range(rank))
     for axis in dims:
-        if not -rank <= axis < max(rank, 1):
+        if not -max(rank, 1) <= axis < max(rank, 1):
             raise ShapeError(f"op {type!r}: dim names dimension {axis}, but X has {rank} dimensions")
     return tuple(sorted({axis % rank for axis in dims})) if rank else ()
 

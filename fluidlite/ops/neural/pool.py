@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidlite.base.dtypes import Array
+from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.base.registry import OF_2X_ATTR, AttrType, Op, Spec, later, required
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -36,6 +36,7 @@ def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
         "adaptive": False,
         "ceil_mode": False,
         "data_format": data_format,
+        OF_2X_ATTR: later(False),
     }
 
 
@@ -46,6 +47,8 @@ def _index_attrs(dims: int) -> dict[str, Any]:
         "paddings": [0] * dims,
         "global_pooling": False,
         "adaptive": False,
+        "ceil_mode": later(False),
+        OF_2X_ATTR: later(False),
     }
 
 
@@ -98,9 +101,15 @@ def windows_of(spatial: Sequence[int], attrs: Mapping[str, Any]) -> list[Windows
 
 def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
     """The plan for `x`, channels first."""
-    return PoolPlan(
-        xp, x.shape, windows_of(x.shape[2:], attrs), attrs["pooling_type"], attrs["exclusive"], x.dtype
-    )
+    return PoolPlan(xp, x.shape, *plan_arguments(x.shape[2:], attrs, x.dtype))
+
+
+def plan_arguments(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> tuple[Any, ...]:
+    """The arguments of a `PoolPlan` behind the shape. 2.x does not count what windows with `ceil_mode` reach
+    beyond the padding.
+    """
+    windows = windows_of(spatial, attrs)
+    return windows, attrs["pooling_type"], attrs["exclusive"], dtype, attrs[OF_2X_ATTR]
 
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
@@ -178,7 +187,8 @@ def _declare_with_index(type: str, dims: int) -> None:
     def _(X: Spec, attrs: dict[str, Any]) -> tuple[Spec, Spec]:
         _check(type, X, dims, attrs["ksize"])
         out = X.with_shape((*X.shape[:2], *_out_places(type, X.shape[2:], attrs)))
-        return out, out  # Paddle declares Mask as X's type too, and fills it with int32
+        # 1.8.5 declares Mask as X's type too, and fills it with int32
+        return out, Spec(out.shape, VarType.INT32) if attrs[OF_2X_ATTR] else out
 
     @op.kernel
     @with_attrs(attrs_of)

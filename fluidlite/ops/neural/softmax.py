@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
-from fluidlite.base.registry import LONG, Lod, Op, Spec, WithLod, same_as
+from fluidlite.base.registry import LONG, Lod, Op, Spec, WithLod, later, same_as
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
 # largest
@@ -181,8 +181,15 @@ def _(xp: Any, Label: Array, XShape: Array, MatchX: Array, dY: Array, ignore_ind
 softmax_with_cross_entropy = Op(
     "softmax_with_cross_entropy",
     "Logits Label -> Softmax Loss",
-    attrs={"soft_label": False, "numeric_stable_mode": True, "ignore_index": -100, "axis": -1},
+    attrs={
+        "soft_label": False,
+        "numeric_stable_mode": True,
+        "ignore_index": -100,
+        "axis": -1,
+        "use_softmax": later(True),
+    },
 )
+"""In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
 
 
 @softmax_with_cross_entropy.shape
@@ -202,9 +209,16 @@ def _(Logits: Spec, Label: Spec, soft_label: bool, axis: int) -> tuple[Spec, Spe
 
 @softmax_with_cross_entropy.kernel
 def _(
-    xp: Any, Logits: Array, Logits_lod: Lod, Label: Array, soft_label: bool, ignore_index: int, axis: int
+    xp: Any,
+    Logits: Array,
+    Logits_lod: Lod,
+    Label: Array,
+    soft_label: bool,
+    ignore_index: int,
+    axis: int,
+    use_softmax: bool,
 ) -> tuple[Any, Any]:
-    probability = softmax_of(xp, Logits, axis)
+    probability = softmax_of(xp, Logits, axis) if use_softmax else Logits.copy()
     if soft_label:
         loss = -(Label * tolerable_log(xp, probability)).sum(axis=axis, keepdims=True)
     else:
@@ -222,14 +236,23 @@ def _like_softmax(Softmax: Spec) -> Spec:
 
 @softmax_with_cross_entropy.grad("Logits", shape=_like_softmax)
 def _(
-    xp: Any, Label: Array, Softmax: Array, dLoss: Array, soft_label: bool, ignore_index: int, axis: int
+    xp: Any,
+    Label: Array,
+    Softmax: Array,
+    dLoss: Array,
+    soft_label: bool,
+    ignore_index: int,
+    axis: int,
+    use_softmax: bool,
 ) -> Any:
     if soft_label:
-        return dLoss * (Softmax - Label)
+        return dLoss * (Softmax - Label if use_softmax else -Label / Softmax)
     shape = [1] * Softmax.ndim
     shape[axis] = Softmax.shape[axis]
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
     scale = dLoss
+    if not use_softmax:
+        return xp.where((Label == classes) & (Label != ignore_index), -scale / Softmax, dLoss.dtype.type(0))
     # 1.8.5 has no ignore_index here: a row whose label is ignored moves all the same. Only labels that are no
     # class at all, for which 1.8.5 writes outside the array, are left alone.
     if not 0 <= ignore_index < Softmax.shape[axis]:

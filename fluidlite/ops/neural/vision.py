@@ -8,9 +8,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, later, required
 
 _INT, _INTS = required(AttrType.INT), required(AttrType.INTS)
 
@@ -29,36 +31,48 @@ def _check_divides(type: str, what: str, number: int, parts: int) -> None:
 
 
 # ------------------------------------------------------------------ channels and places
-pixel_shuffle = Op("pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1}, lod=None)
+pixel_shuffle = Op(
+    "pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1, "data_format": later("NCHW")}, lod=None
+)
 
 
 @pixel_shuffle.shape
-def _(X: Spec, upscale_factor: int) -> Spec:
-    n, c, h, w = _images("pixel_shuffle", X)
+def _(X: Spec, upscale_factor: int, data_format: str) -> Spec:
+    last = data_format == "NHWC"
+    n, c, h, w = _images("pixel_shuffle", X.with_shape(np.take(X.shape, [0, 3, 1, 2])) if last else X)
     _check_divides("pixel_shuffle", "the number of channels", c, upscale_factor**2)
-    return X.with_shape(
-        (n, c // upscale_factor**2, *(size if size < 0 else size * upscale_factor for size in (h, w)))
-    )
+    places = tuple(size if size < 0 else size * upscale_factor for size in (h, w))
+    channels = c // upscale_factor**2
+    return X.with_shape((n, *places, channels) if last else (n, channels, *places))
 
 
 @pixel_shuffle.kernel
-def _(X: Array, upscale_factor: int) -> Array:
-    n, c, h, w = X.shape
+def _(X: Array, upscale_factor: int, data_format: str) -> Array:
     r = upscale_factor
+    if data_format == "NHWC":
+        n, h, w, c = X.shape
+        apart = X.reshape(n, h, w, c // r**2, r, r).transpose(0, 1, 4, 2, 5, 3)
+        return apart.reshape(n, h * r, w * r, c // r**2)
+    n, c, h, w = X.shape
     return X.reshape(n, c // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
 
 
-def _unshuffled_spec(dOut: Spec, upscale_factor: int) -> Spec:
-    n, c, h, w = dOut.shape
-    return dOut.with_shape(
-        (n, c * upscale_factor**2, *(size if size < 0 else size // upscale_factor for size in (h, w)))
-    )
+def _unshuffled_spec(dOut: Spec, upscale_factor: int, data_format: str) -> Spec:
+    last = data_format == "NHWC"
+    n, c, h, w = np.take(dOut.shape, [0, 3, 1, 2]) if last else dOut.shape
+    places = tuple(size if size < 0 else size // upscale_factor for size in (h, w))
+    channels = c * upscale_factor**2
+    return dOut.with_shape((n, *places, channels) if last else (n, channels, *places))
 
 
 @pixel_shuffle.grad("X", shape=_unshuffled_spec)
-def _(dOut: Array, upscale_factor: int) -> Array:
-    n, c, h, w = dOut.shape
+def _(dOut: Array, upscale_factor: int, data_format: str) -> Array:
     r = upscale_factor
+    if data_format == "NHWC":
+        n, h, w, c = dOut.shape
+        together = dOut.reshape(n, h // r, r, w // r, r, c).transpose(0, 1, 3, 5, 2, 4)
+        return together.reshape(n, h // r, w // r, c * r**2)
+    n, c, h, w = dOut.shape
     return (
         dOut.reshape(n, c, h // r, r, w // r, r)
         .transpose(0, 1, 3, 5, 2, 4)

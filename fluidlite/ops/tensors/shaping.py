@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, WithLod, get, required
+from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.ops.signatures import takes
@@ -125,10 +125,17 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
     return tuple(target)
 
 
-def squeezed(old: Shape, axes: Sequence[int]) -> Shape:
-    """Without the given dimensions of one (without all of them when none is given)."""
+def squeezed(old: Shape, axes: Sequence[int], of_2x: bool = False) -> Shape:
+    """Without the given dimensions of one (without all of them when none is given); 2.x leaves others
+    alone.
+    """
     check_axes("squeeze", old, axes)
-    drop = {axis % len(old) for axis in axes} if axes else {i for i, dim in enumerate(old) if dim == 1}
+    if axes:
+        drop = {axis % len(old) for axis in axes}
+        if of_2x:
+            drop = {axis for axis in drop if old[axis] in (1, -1)}
+    else:
+        drop = {i for i, dim in enumerate(old) if dim == 1}
     for axis in drop:
         if old[axis] not in (1, -1):
             raise ShapeError(f"op 'squeeze': dimension {axis} of X{list(old)} must be 1")
@@ -175,7 +182,9 @@ _with_gradient(
     reshaped,
     ["shape"],
 )
-_with_gradient("squeeze", "squeeze2", "X", {"axes": INTS()}, squeezed, ["axes"])
+_with_gradient(
+    "squeeze", "squeeze2", "X", {"axes": INTS(), OF_2X_ATTR: later(False)}, squeezed, ["axes", OF_2X_ATTR]
+)
 _with_gradient(
     "unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"]
 )
@@ -234,7 +243,8 @@ def _declare_transpose(op_type: str, second: bool) -> None:
 
     @op.shape
     def _(X: Spec, axis: list[int]) -> tuple[Spec, Spec] | Spec:
-        if sorted(axis) != list(range(len(X.shape))):
+        rank = len(X.shape)
+        if sorted(i % rank if -rank <= i < 0 else i for i in axis) != list(range(rank)):
             raise ShapeError(
                 f"op {op_type!r}: axis {axis} is no permutation of the dimensions of X{list(X.shape)}"
             )
@@ -247,7 +257,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         return (out, remembered(xp, X)) if second else out
 
     def backward(xp: Any, dOut: Array, axis: list[int]) -> Array:
-        return xp.ascontiguousarray(dOut.transpose(np.argsort(axis).tolist()))
+        return xp.ascontiguousarray(dOut.transpose(np.argsort([i % dOut.ndim for i in axis]).tolist()))
 
     if second:
 

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
 
 __all__ = [
@@ -64,9 +64,20 @@ __all__ = [
 
 
 # ---------------------------------------------------------------------- one operand
+_OF_INTEGERS = frozenset(["exp", "log", "log10", "log1p", "log2"])  # which give single precision in 2.x
+_OF_FLOATS = frozenset(
+    ["acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "floor", "reciprocal", "round", "rsqrt", "sin"]
+    + ["sinh", "sqrt", "tan", "tanh"]
+)
+
+
 def _unary(op_type: str) -> Callable[..., Variable]:
     def function(x: Variable, name: str | None = None) -> Variable:
         need_variable(x, "x", op_type)
+        if op_type in _OF_FLOATS:
+            need_float(x, op_type)
+        if op_type in _OF_INTEGERS and x.dtype in WHOLE:
+            x = cast(x, VarType.FP32)
         out: Variable = append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
         return out
 

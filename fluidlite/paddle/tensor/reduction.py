@@ -43,7 +43,7 @@ def reduced(
     """A reduction; `says_all` False leaves `reduce_all` unset, as 2.6.2's sum does."""
     dims, whole = axes_of(x, axis)
     found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
-    scalar = whole and (not keepdim or not x.shape)
+    scalar = not x.shape or (whole and not keepdim)
     out: Variable = append(op_type, {"X": [x]}, found, dtype=dtype, layer=layer, name=name, scalar=scalar)
     return out
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.build import append, need_float, need_variable
 from fluidlite.paddle.tensor.math import cast
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
 
 def _op(op_type: str, x: Variable, attrs: Mapping[str, Any], name: str | None) -> Variable:
     need_variable(x, "x", op_type)
+    need_float(x, op_type)
     out: Variable = append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name)
     return out
 

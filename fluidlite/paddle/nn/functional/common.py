@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -15,8 +17,8 @@ from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from fluidlite.paddle.tensor.creation import full
-from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
+from fluidlite.paddle.tensor.creation import assign, full
+from fluidlite.paddle.tensor.manipulation import concat, squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import cast, clip, scale, sqrt
 from fluidlite.paddle.tensor.random import uniform
 from fluidlite.paddle.tensor.reduction import sum
@@ -265,7 +267,8 @@ def pad(
     volume = unsqueeze(x, missing) if missing else x
     inputs, attrs = {"X": [volume]}, {"mode": mode, "value": float(value), "data_format": layout}
     if isinstance(pad, Variable):
-        inputs["Paddings"] = [pad]
+        sides_missing = [0] * (2 * (5 - dims))
+        inputs["Paddings"] = [concat([pad, assign(np.array(sides_missing, "int32"))]) if missing else pad]
     else:
         sides = [pad] * (2 * (dims - 2)) if isinstance(pad, int) else numbers(pad, 2 * (dims - 2), "pad")
         attrs["paddings"] = sides + [0] * (6 - len(sides))

@@ -136,9 +136,11 @@ def binary_cross_entropy(
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
-def _with_logits(logit: Variable, label: Variable) -> Variable:
+def _with_logits(logit: Variable, label: Variable, weight: Variable | None = None) -> Variable:
     attrs = {"ignore_index": -100, "normalize": False}
     inputs = {"X": [logit], "Label": [label]}
+    if weight is not None:
+        inputs["pos_weight"] = [weight]
     out: Variable = append("sigmoid_cross_entropy_with_logits", inputs, attrs, dtype=logit.dtype)
     return out
 
@@ -155,9 +157,8 @@ def binary_cross_entropy_with_logits(
     1.
     """
     _check(reduction, "binary_cross_entropy_with_logits")
-    loss = _with_logits(logit, label)
-    if pos_weight is not None:
-        loss = loss * (label * (pos_weight - 1.0) + 1.0)
+    weighted = None if pos_weight is None else label * (pos_weight - 1.0) + 1.0
+    loss = _with_logits(logit, label, weighted)
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 

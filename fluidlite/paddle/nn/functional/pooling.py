@@ -69,6 +69,7 @@ def _with_places(
     paddings: Any,
     adaptive: bool,
     name: str | None,
+    ceil_mode: bool = False,
 ) -> tuple[Variable, Variable]:
     """The largest of each window, and their places in the flattened picture."""
     attrs = {
@@ -77,6 +78,7 @@ def _with_places(
         "paddings": paddings,
         "global_pooling": False,
         "adaptive": adaptive,
+        "ceil_mode": ceil_mode,
     }
     op_type = f"max_pool{dims}d_with_index"
     out = append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name, extra={"Mask": VarType.INT32})
@@ -191,9 +193,9 @@ def _max(
     size = window(kernel_size, dims, "kernel_size")
     strides = size if stride is None else window(stride, dims, "stride")
     paddings, algorithm = padding_of(padding, dims, data_format)
-    if algorithm == "SAME" or ceil_mode or len(paddings) != dims:
+    if algorithm == "SAME" or len(paddings) != dims:
         raise ValueError("the places of the largest are told for paddings in numbers, alike on both sides")
-    return _with_places(dims, x, size, strides, paddings, False, name)
+    return _with_places(dims, x, size, strides, paddings, False, name, ceil_mode)
 
 
 def max_pool2d(

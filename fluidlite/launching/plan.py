@@ -170,6 +170,7 @@ def _with_servers(
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(servers),
         "PADDLE_TRAINER_ENDPOINTS": ",".join(workers),
         "PADDLE_TRAINERS_NUM": str(len(workers)),
+        **_meeting_place(servers, workers, environ),
         **_threads(environ, len(mine)),
     }
     found = []
@@ -195,6 +196,23 @@ def _role(kind: str, number: int, place: str) -> dict[str, str]:
     if kind == "server":
         return {**found, "TRAINING_ROLE": "PSERVER", "PADDLE_PSERVER_ID": str(number)}
     return {**found, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(number)}
+
+
+def _meeting_place(
+    servers: Sequence[str], workers: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The place where the processes of a fleet exchange small values: beside server 0, one port above those
+    of that host, so that all hosts name the same.
+    """
+    if any(environ.get(f"PADDLE_GLOO_{name}") for name in ("HTTP_ENDPOINT", "FS_PATH")):
+        return {}
+    host = _host(servers[0])
+    ports = [int(place.rpartition(":")[2]) for place in (*servers, *workers) if _host(place) == host]
+    return {
+        "PADDLE_WITH_GLOO": "1",
+        "PADDLE_GLOO_RENDEZVOUS": "3",
+        "PADDLE_GLOO_HTTP_ENDPOINT": f"{host}:{max(ports) + 1}",
+    }
 
 
 def _host(place: str) -> str:

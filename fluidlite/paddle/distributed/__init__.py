@@ -19,6 +19,8 @@ _NAMES = LazyNames(
         "scatter_object_list",
         "fluidlite.paddle.distributed.launch.main": "launch",
         "fluidlite.paddle.distributed.spawning": "spawn",
+        "fluidlite.paddle.distributed.datasets": "CountFilterEntry InMemoryDataset ProbabilityEntry "
+        "QueueDataset ShowClickEntry",
         "fluidlite.paddle.distributed.gloo": "gloo_barrier gloo_init_parallel_env gloo_release",
         "fluidlite.paddle.distributed.sharded_layers": "split",
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "

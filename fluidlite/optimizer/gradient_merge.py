@@ -82,6 +82,9 @@ class GradientMergeOptimizer:
         step = counter("gradient_merge_step", 0)
         increment(x=step, value=1.0, in_place=True)
         step.block.append_op(type="elementwise_mod", inputs={"X": step, "Y": k}, outputs={"Out": step})
+        return self._equal(step, zero)
+
+    def _equal(self, step: Any, zero: Any) -> Any:
         return step == zero
 
     def _update(self, program: Program, sums: ParamsGrads) -> list[Operator]:

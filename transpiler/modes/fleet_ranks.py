@@ -56,7 +56,7 @@ class FleetAllReduce(RingMode):
             trainers = Trainers(rank.index, rank.count, options.nrings, self.group)
             for block in blocks:
                 reduce_in_two_levels(block, trainers)
-        return Programs(new, startup_in_rings(startup, rings, params))
+        return Programs(new, startup_in_rings(startup, rings, sorted(params)))
 
     def group_size(self, job: Job) -> int:
         """The ranks of a group."""
@@ -87,7 +87,7 @@ class FleetLocalSgd(RingMode):
         """Snapshots and a counter of steps; the mean change is applied where a period ends."""
         trained = trained_parameters(main)
         params = parameters_of(startup, main, trained)
-        first = startup_in_rings(startup, rings_of(rank, options.nrings), params)
+        first = startup_in_rings(startup, rings_of(rank, options.nrings), params, options.nrings)
         return Programs(
             average_in_periods(main, params, rank.count, options.nrings, self.periods),
             startup_of_periods(first, params, self.periods),

@@ -43,17 +43,22 @@ def rings_of(rank: RingMember, count: int = 1, group: int = 0) -> tuple[RankRing
     return tuple(rings)
 
 
-def startup_in_rings(startup: Program, rings: Iterable[RankRing], params: Sequence[str]) -> Program:
-    """The startup program with its rings, and with the parameters of rank 0 over the first of them."""
+def startup_in_rings(
+    startup: Program, rings: Iterable[RankRing], params: Sequence[str], over: int = 1
+) -> Program:
+    """The startup program with its rings, and with the parameters of rank 0, which come over the first `over`
+    rings in turn.
+    """
     new = startup.clone()
     edits = Insertions(new.global_block())
     for ring in rings:
         _join(edits, ring)
-    shared = sorted(name for name in params if not is_distributed(edits.block, name))
-    for name in shared:
-        edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Forward, ring_id=0, root=0)
+    shared = [name for name in params if not is_distributed(edits.block, name)]
+    for number, name in enumerate(shared):
+        edits.last("c_broadcast", {"X": name}, {"Out": name}, OpRole.Forward, ring_id=number % over, root=0)
     names = {"X": shared[-1]}, {"Out": shared[-1]}
-    edits.last("c_sync_comm_stream", *names, OpRole.Forward, ring_id=0)
+    for number in range(over):
+        edits.last("c_sync_comm_stream", *names, OpRole.Forward, ring_id=number)
     edits.apply()
     return new
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.dtypes import VarType
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import default_main_program
 from fluidlite.layers.flow.conditional import cond
@@ -33,6 +34,12 @@ class GradientMergeOptimizer(gradient_merge.GradientMergeOptimizer):
         made: list[Operator] = []
         cond(due, lambda: made.extend(self._update(program, sums)), None)
         return made
+
+    def _equal(self, step: Any, zero: Any) -> Any:
+        block = step.block
+        due = block.create_var(name="gradient_merge_cond", shape=[1], dtype=VarType.BOOL, stop_gradient=True)
+        block.append_op(type="equal", inputs={"X": step, "Y": zero}, outputs={"Out": due}, attrs={"axis": -1})
+        return due
 
 
 def _add_to_sum(param: Any, grad: Any) -> Any:

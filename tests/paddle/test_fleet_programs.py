@@ -1,0 +1,97 @@
+"""The programs of fleet's strategies beside those of PaddlePaddle 2.6.2 (`make_fleet.py` records them)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+from typing import Any
+
+import fleet_programs
+import pytest
+
+import fluidlite.paddle as paddle
+from fluidlite import unique_name
+from fluidlite.paddle.distributed import fleet
+
+RECORDED = json.loads(gzip.decompress(pathlib.Path(__file__).with_name("fleet_2x.json.gz").read_bytes()))
+# 2.6.2 lays gradients out before they are made, and ties them to their reduction by `depend`; here they are
+# laid out when all are there, and ops that wait for a stream stand where 2.x had them before
+_OTHERWISE = {"coalesce_tensor", "depend", "c_sync_calc_stream", "c_sync_comm_stream"}
+
+
+_BOOKKEEPING = ("Scope", "ReserveSpace", "MeanOut", "VarianceOut")
+
+
+def compared(blocks: list[list[Any]]) -> list[list[Any]]:
+    """Ops of all blocks, with numbers in the place of the names of temporaries."""
+    numbers: dict[str, str] = {}
+    return [
+        [[kind, *(numbered(part, numbers) for part in (inputs, outputs)), attrs]
+         for kind, inputs, outputs, attrs in block if kind not in _OTHERWISE]
+        for block in blocks
+    ]  # fmt: skip
+
+
+def numbered(part: dict[str, list[str]], numbers: dict[str, str]) -> dict[str, list[str]]:
+    found = {}
+    for slot, names in part.items():
+        if slot in _BOOKKEEPING:
+            continue
+        renamed = [name if is_known(name) else numbers.setdefault(name, f"#{len(numbers)}") for name in names]
+        found[slot] = sorted(renamed)
+    return found
+
+
+def is_known(name: str) -> bool:
+    """True for variables that a program is known by: parameters, their gradients, what a strategy keeps."""
+    return not any(word in name for word in ("tmp_", "generated", "scope_", "fill_constant", "elementwise_"))
+
+
+def built(name: str) -> tuple[Any, Any, list[str]]:
+    return fleet_programs.built(paddle, fleet, unique_name.guard, name)
+
+
+_INITIALISERS = ("fill_constant", "uniform_random")
+
+
+def in_order(block: list[Any]) -> list[Any]:
+    """The ops of a startup program; initialisers come first, by name: 2.6.2 appends what fluid prepends."""
+    first = sorted((op for op in block if op[0] in _INITIALISERS), key=lambda op: str(op[2]))
+    return [*first, *(op for op in block if op[0] not in _INITIALISERS)]
+
+
+def check_block(mine: list[Any], recorded: list[Any], where: Any) -> None:
+    assert [op[0] for op in mine] == [op[0] for op in recorded], where
+    for op, other in zip(mine, recorded, strict=True):
+        assert op[:3] == other[:3], where
+        same = op[3].keys() & other[3].keys()
+        if str(op[1].get("X")).startswith("['sync_var"):
+            same -= {"ring_id"}  # 2.6.2 tries its first ring again where it has made a second one
+        assert {key: op[3][key] for key in same} == {key: other[3][key] for key in same}, op
+
+
+@pytest.mark.parametrize("name", fleet_programs.CASES)
+def test_programs(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = RECORDED["programs"][name]
+    main, startup, applied = built(name)
+    assert applied == wanted["applied"]
+    if name in fleet_programs.OTHER_FORM:
+        return
+    mine = [compared(json.loads(json.dumps(fleet_programs.described(part)))) for part in (startup, main)]
+    theirs = [compared(wanted[what]) for what in ("startup", "main")]
+    check_block(in_order(mine[0][0]), in_order(theirs[0][0]), "startup")
+    # blocks that 2.6.2 recomputes in, and leaves behind, stand before those that ops run
+    used = [theirs[1][0], *theirs[1][len(theirs[1]) - len(mine[1]) + 1 :]]
+    for number, (block, recorded) in enumerate(zip(mine[1], used, strict=True)):
+        check_block(block, without_repetition(recorded), number)
+
+
+def without_repetition(block: list[Any]) -> list[Any]:
+    """The ops without those by which 2.6.2 averages the loss a second time in each step."""
+    seen: list[Any] = []
+    for op in block:
+        again = op[2] == {"Out": ["avg_loss"]} and op in seen
+        if not again:
+            seen.append(op)
+    return seen

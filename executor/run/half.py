@@ -27,6 +27,10 @@ _MOVES = frozenset(
     name + gradient
     for name in (
         "assign",
+        # gradients are views of a buffer: a copy in another type would part them from what is reduced
+        "c_sync_calc_stream",
+        "c_sync_comm_stream",
+        "coalesce_tensor",
         "fill_zeros_like",
         "flatten",
         "flatten2",

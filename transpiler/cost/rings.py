@@ -11,7 +11,7 @@ from fluidlite.transpiler.cost.model import CostCase, CostRow, Load, StepCost, T
 from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, is_collective
 from fluidlite.transpiler.parts.roles import TRAINER, JobRole
 
-__all__ = ["all_reduce", "collectives_of", "cost_of_ranks", "reduce_all"]
+__all__ = ["all_reduce", "collectives_of", "cost_of_ranks", "reduce_all", "ring_load"]
 
 
 def ring_load(kind: str, size: float, count: int) -> Load:
@@ -63,9 +63,9 @@ def reduce_all(facts: TrainingFacts, count: int, group: int = 0) -> Load:
     return total(map(load, facts.tensors))
 
 
-def collectives_of(main: Program, sizes: Sizes, count: int) -> Load:
-    """One rank's part in all collectives of a program's step, read off its ops."""
-    block = main.global_block()
+def collectives_of(main: Program, sizes: Sizes, count: int, number: int = 0) -> Load:
+    """One rank's part in all collectives of a block of a program, read off its ops."""
+    block = main.blocks[number]
     parts = {
         op.outputs["FusedOutput"][0]: op.outputs["Output"] for op in block.ops if op.type == "coalesce_tensor"
     }

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Tensor
+from fluidlite.transpiler.cost.model import CostCase, Load, total
+from fluidlite.transpiler.cost.rings import all_reduce, collectives_of, ring_load
 from fluidlite.transpiler.modes.job import Job, Reference
 from fluidlite.transpiler.modes.rings import RingMode, RingOptions
 from fluidlite.transpiler.parts.endpoints import RingMember
@@ -22,18 +25,22 @@ from fluidlite.transpiler.rings.startup import parameters_of, trained_parameters
 __all__ = ["FleetAllReduce", "FleetLocalSgd"]
 
 
+_UNKNOWN = 1 << 60  # steps: no number of them is a multiple
+
+
 class FleetAllReduce(RingMode):
     """Every rank updates all parameters with the mean gradient.
 
     most: how many gradients travel together at most; 0: any number, as far as `bucket_bytes` goes.
     group: with 2 or more, gradients are reduced within groups of so many ranks first.
+    merged: how many steps the gradients of one update come from.
     """
 
     name = "fleet_allreduce"
     about = "every rank updates all parameters with the mean gradient, in 2.x's form"
 
-    def __init__(self, most: int = 0, group: int = 0) -> None:
-        self.most, self.group = most, group
+    def __init__(self, most: int = 0, group: int = 0, merged: int = 1) -> None:
+        self.most, self.group, self.merged = most, group, merged
 
     def rewrite(self, startup: Program, main: Program, rank: RingMember, options: RingOptions) -> Programs:
         """Rings; the gradient of the loss divided by the ranks; an all-reduce a bucket, or, where gradients
@@ -61,6 +68,33 @@ class FleetAllReduce(RingMode):
     def group_size(self, job: Job) -> int:
         """The ranks of a group."""
         return self.group or 1
+
+    def steps_between_exchanges(self, job: Job) -> int:
+        """The steps of an update."""
+        return self.merged
+
+    def load(self, job: Job, case: CostCase) -> Load:
+        """The mean traffic of a rank in a step; of one that leads its group, where there are groups."""
+        if self.group:
+            return total(self._of_leader(tensor, job.trainers) for tensor in case.facts.tensors)
+        main = job.trainer(0).main
+        due = due_blocks(main)
+        if not due:
+            return super().load(job, case)
+        found = total(collectives_of(main, case.sizes, job.trainers, block.idx) for block in due)
+        return found.times(1 / self.merged)
+
+    def _of_leader(self, tensor: Tensor, count: int) -> Load:
+        group = self.group
+        if not tensor.sparse:
+            within = ring_load("c_reduce_sum", tensor.bytes, group) + ring_load(
+                "c_broadcast", tensor.bytes, group
+            )
+            return (within + all_reduce(tensor.bytes, count // group)).times(1 / self.merged)
+        # every member learns the rows of its group, leaders those of all, and hand them on
+        rows = tensor.rows * (tensor.row_bytes + ROW_ID_BYTES)
+        among = ring_load("c_allgather", rows, group) + ring_load("c_allgather", rows * group, count // group)
+        return (among + ring_load("c_broadcast", rows * count, group)).times(1 / self.merged)
 
 
 class FleetLocalSgd(RingMode):
@@ -97,6 +131,24 @@ class FleetLocalSgd(RingMode):
         """Each parameter's snapshot."""
         names = parameters_of(job.startup, job.main, trained_parameters(job.main))
         return {name: (snapshot_name(name),) for name in names}
+
+    def steps_between_exchanges(self, job: Job) -> int:
+        """The length of a period; periods that adapt, or begin later, have no mean that is known before."""
+        known = not self.periods.loss and self.periods.begin == 1
+        return self.periods.steps if known else _UNKNOWN
+
+    def load(self, job: Job, case: CostCase) -> Load:
+        """The mean traffic of a rank in a step: all parameters in the last of a period."""
+        return self.load_of(job, case, job.trainers)
+
+    def load_of(self, job: Job, case: CostCase, count: int) -> Load:
+        """The same for `count` ranks."""
+        whole = total(all_reduce(tensor.bytes, count) for tensor in case.facts.tensors)
+        return whole.times(1 / self.periods.steps)
+
+    def kept_bytes(self, case: CostCase) -> int:
+        """The snapshots."""
+        return sum(tensor.bytes for tensor in case.facts.tensors)
 
     def rhythm(self, job: Job) -> Rhythm:
         """The ends of the periods."""

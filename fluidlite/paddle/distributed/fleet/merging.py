@@ -52,8 +52,11 @@ def _add_to_sum(param: Any, grad: Any) -> Any:
         dtype=param.dtype,
         persistable=True,
     )
+    block = program.current_block()
     with program._with_role(OpRole.Backward, [param.name, total.name]):
-        program.current_block().append_op(
-            type="elementwise_add", inputs={"X": grad, "Y": total}, outputs={"Out": total}, attrs={"axis": -1}
-        )
+        if grad.type == VarType.SELECTED_ROWS:  # 2.6.2 writes an addition here too, which then fails
+            block.append_op(type="sum", inputs={"X": [grad, total]}, outputs={"Out": total})
+        else:
+            inputs = {"X": grad, "Y": total}
+            block.append_op(type="elementwise_add", inputs=inputs, outputs={"Out": total}, attrs={"axis": -1})
     return total

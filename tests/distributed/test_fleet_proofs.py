@@ -1,0 +1,25 @@
+"""Every strategy of fleet on every network is proven, or refused; the page has the table of it."""
+
+from __future__ import annotations
+
+import fleet_proofs
+import pytest
+from fleet_proofs import CASES, NETS
+
+ROWS = {line.split(" | ")[0].removeprefix("| "): line for line in fleet_proofs.PAGE.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_strategy(name: str) -> None:
+    found = fleet_proofs.row(name)
+    cells, written = found.split(" | ")[1:], ROWS[name].split(" | ")[1:]
+    assert [cell == "refused" for cell in cells[:-1]] == [cell == "refused" for cell in written[:-1]]
+    assert cells[-1] == written[-1] and len(cells) == len(NETS) + 1
+    largest = [float(cell) for cell in cells[:-1] if cell != "refused"]
+    assert all(value <= CASES[name].tolerance for value in largest)
+
+
+def test_table_has_all_strategies() -> None:
+    text = fleet_proofs.PAGE.read_text()
+    table = text.partition(fleet_proofs.MARKS[0])[2].partition(fleet_proofs.MARKS[1])[0]
+    assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| {name}" for name in CASES]

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict
 
-from ..cases import Built, case, floats, named, train
+from ..cases import Built, Run, case, floats, named, train
 
 SCHEDULES: Dict[str, Callable[[Any], Any]] = {
     "exponential": lambda layers: layers.exponential_decay(0.1, decay_steps=3, decay_rate=0.5),
@@ -57,3 +57,17 @@ def schedule_with_multipliers(fluid: Any) -> Built:
     rate = fluid.layers.exponential_decay(0.004, 2, 0.7)
     fluid.optimizer.Adam(learning_rate=rate, regularization=fluid.regularizer.L2Decay(0.02)).minimize(loss)
     return train(fluid, {"x": floats(3, 3)}, loss, rate)
+
+
+@case
+def schedule_before_clone(fluid: Any) -> Built:
+    """A schedule made before the program is cloned for tests goes into the copy, whose runs count too."""
+    layers = fluid.layers
+    loss = layers.mean(layers.square(layers.fc(fluid.data("x", [None, 3]), 2)))
+    rate = layers.piecewise_decay([5, 9], [0.1, 0.05, 0.01])
+    copy = fluid.default_main_program().clone(for_test=True)
+    fluid.optimizer.Momentum(rate, 0.9).minimize(loss)
+    feeds = {"x": floats(3, 3)}
+    built = train(fluid, feeds, loss, rate)
+    built.steps.append(Run(copy, feeds, [loss]))
+    return built

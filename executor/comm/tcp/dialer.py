@@ -17,8 +17,9 @@ from typing import Any
 from fluidlite.base.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.links import TrainerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
-from fluidlite.executor.comm.tcp.handshake import Welcome, introduce
+from fluidlite.executor.comm.tcp.handshake import Welcome, encrypted, introduce
 from fluidlite.executor.comm.tcp.stream import SMALL, ConnectionLost, Stream, TimedOut, address_of
+from fluidlite.executor.comm.tcp.tls import Encryption
 from fluidlite.executor.comm.terms import Terms
 
 __all__ = ["Dialer"]
@@ -118,10 +119,14 @@ class Dialer(TrainerLink):
 
     patience: seconds in which a server that has gone may come back, as another process at the same address;
     what it has not answered is said again. 0: a server that goes is an error.
+    tls: the context of encrypted connections; None where they are plain.
     """
 
-    def __init__(self, deadline: float, key: bytes, patience: float = 0.0) -> None:
+    def __init__(
+        self, deadline: float, key: bytes, patience: float = 0.0, encryption: Encryption | None = None
+    ) -> None:
         self.deadline = deadline
+        self.tls = encryption.client_context() if encryption is not None else None
         self.key = key
         self.patience = patience
         self.servers: dict[str, _ServerConnection] = {}
@@ -173,6 +178,8 @@ class Dialer(TrainerLink):
             # the kernel may give a port at which nobody listens to the process that calls it
             if sock.getsockname() == sock.getpeername():
                 raise ConnectionLost("connection refused")
+            if self.tls is not None:
+                sock = encrypted(sock, self.tls, endpoint)
             welcome = introduce(sock, endpoint, self.key, min(limit, self.deadline))
         except BaseException:
             sock.close()

@@ -6,8 +6,8 @@ read.
     trainer   proof
     server    welcome: a number of this run of it, its terms
 
-A proof is a keyed hash of both numbers; the key itself never travels. What is sent afterwards is not
-encrypted: use networks that you trust, as fluid's parameter servers did.
+A proof is a keyed hash of both numbers; the key itself never travels. What is sent afterwards is encrypted
+only where certificates are given (`tls`): else use networks that you trust, as fluid's parameter servers did.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ import os
 import pathlib
 import secrets
 import socket
+import ssl
 import struct
 import time
 from typing import NamedTuple
 
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.executor.comm.tcp.stream import ConnectionLost, read_exactly
+from fluidlite.executor.comm.tcp.stream import ConnectionLost, address_of, read_exactly, reason
+from fluidlite.executor.comm.tcp.tls import VARIABLES
 
-__all__ = ["KEY_VARIABLE", "VERSION", "PendingHandshake", "Welcome", "introduce", "job_key"]
+__all__ = ["KEY_VARIABLE", "VERSION", "PendingHandshake", "Welcome", "encrypted", "introduce", "job_key"]
 
 VERSION = 3
 KEY_VARIABLE = "FLUIDLITE_JOB_KEY"
@@ -39,6 +41,8 @@ _HELLO_MAGIC = b"FLTH"
 _CHALLENGE_MAGIC = b"FLTC"
 _PROOF_MAGIC = b"FLTP"
 _WELCOME_MAGIC, _REFUSED_MAGIC = b"FLTW", b"FLTR"
+_TLS_ALERT = b"\x15\x03"  # what a server that speaks TLS answers to other words with
+_PROTOCOL_ALERT = _TLS_ALERT + b"\x01\x00\x02\x02\x46"  # fatal: protocol_version
 _MOST_TERMS = 1 << 26  # bytes
 _KEY_BYTES = 32
 _KEY_SECONDS = 5.0  # in which another process of the job writes the key's file
@@ -82,13 +86,33 @@ class Welcome(NamedTuple):
     terms: bytes
 
 
+def encrypted(sock: socket.socket, context: ssl.SSLContext, endpoint: str) -> socket.socket:
+    """A connected socket with TLS; CommunicatorError where the server's certificate is not to be trusted,
+    ConnectionLost where it ends the connection.
+    """
+    try:
+        return context.wrap_socket(sock, server_hostname=address_of(endpoint)[0])
+    except ssl.SSLCertVerificationError as error:
+        raise CommunicatorError(
+            f"the certificate of the server at {endpoint} is not to be trusted: {error.verify_message}"
+        ) from error
+    except OSError as error:
+        raise ConnectionLost(
+            f"{reason(error)}, before a server with TLS was there: set {', '.join(VARIABLES)} everywhere"
+        ) from error
+
+
 def introduce(sock: socket.socket, endpoint: str, key: bytes, limit: float) -> Welcome:
     """A trainer's side of the handshake; CommunicatorError with what is wrong, ConnectionLost or TimedOut
     where nobody answers.
     """
     mine = secrets.token_bytes(_NONCE)
     sock.sendall(_HELLO.pack(_HELLO_MAGIC, VERSION, mine))
-    magic, version, theirs, shown = _CHALLENGE.unpack(read_exactly(sock, _CHALLENGE.size, limit))
+    start = read_exactly(sock, len(_CHALLENGE_MAGIC), limit)
+    if start[:2] == _TLS_ALERT:
+        raise CommunicatorError(f"the server at {endpoint} speaks TLS: set {', '.join(VARIABLES)} here too")
+    rest = read_exactly(sock, _CHALLENGE.size - len(start), limit)
+    magic, version, theirs, shown = _CHALLENGE.unpack(start + rest)
     if magic != _CHALLENGE_MAGIC:
         raise CommunicatorError(f"what listens at {endpoint} is no server of a job")
     if version != VERSION:
@@ -122,6 +146,7 @@ class PendingHandshake:
         self.since = time.monotonic()
         self._read = b""  # of the step that comes
         self._theirs = self._mine = b""  # the numbers; no number of ours: nothing has been said
+        self._is_plain = isinstance(sock, ssl.SSLSocket)  # until TLS's own handshake is done
 
     def advance(self) -> bool:
         """Read what has come, and answer; True once the key has been shown, ConnectionLost for everybody who
@@ -129,8 +154,10 @@ class PendingHandshake:
         """
         wanted = _PROOF.size if self._mine else _HELLO.size
         try:
+            if isinstance(self.sock, ssl.SSLSocket) and self._is_plain:
+                self._encrypt(self.sock)
             piece = self.sock.recv(wanted - len(self._read))
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError as error:
             raise ConnectionLost(str(error)) from error
@@ -143,6 +170,20 @@ class PendingHandshake:
         step = self._read
         self._read = b""
         return self._verify(step) if self._mine else self._challenge(step)
+
+    def _encrypt(self, sock: ssl.SSLSocket) -> None:
+        try:
+            sock.do_handshake()
+        except ssl.SSLError as error:
+            if not isinstance(error, (ssl.SSLWantReadError, ssl.SSLWantWriteError)):
+                # a connection that is closed with words unread is reset, and TLS's alert with it; to words
+                # that are no TLS at all OpenSSL gives no alert
+                with contextlib.suppress(OSError):
+                    socket.socket.recv(sock, 1 << 14)
+                    if error.reason == "WRONG_VERSION_NUMBER":
+                        socket.socket.send(sock, _PROTOCOL_ALERT)
+            raise
+        self._is_plain = False
 
     def _challenge(self, hello: bytes) -> bool:
         _, _, self._theirs = _HELLO.unpack(hello)

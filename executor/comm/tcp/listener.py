@@ -18,6 +18,7 @@ from fluidlite.executor.comm.links import ServerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import PendingHandshake, Welcome
 from fluidlite.executor.comm.tcp.stream import ConnectionLost, Stream, address_of
+from fluidlite.executor.comm.tcp.tls import Encryption
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.values.serialize import replace_file
 
@@ -38,15 +39,23 @@ class Listener(ServerLink):
     check: called with the header of each message before memory is allocated for its value; raises
         FormatError for one that is not to be read.
     trainers: connection -> the number of the trainer, -1 until it has said something.
+    tls: the context of encrypted connections; None where they are plain.
     """
 
     ends_waits = False
     takes_signals = True
 
     def __init__(
-        self, endpoint: str, deadline: float, key: bytes, terms: bytes, check: Callable[[Incoming], None]
+        self,
+        endpoint: str,
+        deadline: float,
+        key: bytes,
+        terms: bytes,
+        check: Callable[[Incoming], None],
+        encryption: Encryption | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self.tls = encryption.server_context() if encryption is not None else None
         self.deadline = deadline
         self.key = key
         self.check = check
@@ -175,6 +184,8 @@ class Listener(ServerLink):
         except OSError:
             return  # gone again, or no descriptor left: the next poll tries anew
         sock.setblocking(False)
+        if self.tls is not None:
+            sock = self.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         pending = PendingHandshake(sock, self.key, self.welcome)
         self.unauthenticated.append(pending)
         self.selector.register(sock, selectors.EVENT_READ, pending)

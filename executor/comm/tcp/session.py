@@ -1,8 +1,8 @@
 """Trainers and servers that are started one by one, at `ip:port`: messages over TCP, for those who hold the
 job's key.
 
-`Dialer` is a trainer's end, `Listener` a server's, `Stream` one connection of either, and `handshake` how
-they recognise each other.
+`Dialer` is a trainer's end, `Listener` a server's, `Stream` one connection of either, `handshake` how they
+recognise each other, and `tls` what encrypts their words where certificates are given.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.executor.comm.tcp.dialer import Dialer
 from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.executor.comm.tcp.listener import Listener
+from fluidlite.executor.comm.tcp.tls import Encryption
 from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.wire import Incoming
 
@@ -34,13 +35,14 @@ class TcpSession(Session):
         self.deadline = deadline
         self.key = job_key() if key is None else key
         patience = flags.get_flags("FLAGS_rpc_server_wait")["FLAGS_rpc_server_wait"] / 1000.0
-        self.dialer = Dialer(deadline, self.key, patience)
+        self.encryption = Encryption.of_environment()
+        self.dialer = Dialer(deadline, self.key, patience, self.encryption)
         self.listener: Listener | None = None
         super().__init__(self.dialer)
 
     def listen(self, endpoint: str, terms: Terms, check: Callable[[Incoming], None]) -> ServerLink:
         """Bind to the address that was given, and to no other; CommunicatorError where the port is taken."""
-        self.listener = Listener(endpoint, self.deadline, self.key, terms.to_json(), check)
+        self.listener = Listener(endpoint, self.deadline, self.key, terms.to_json(), check, self.encryption)
         return self.listener
 
     def leave(self) -> None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.wire import HEAD_SIZE, Incoming, encode, receive_buffer
 
 __all__ = ["ConnectionLost", "TimedOut", "Stream", "address_of"]
@@ -257,11 +259,17 @@ def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
     found = b""
     end = time.monotonic() + limit
     while len(found) < count:
-        wait_for(sock, select.POLLIN, end - time.monotonic())
+        # what an encrypted socket has decrypted already, the kernel does not know of
+        if not (isinstance(sock, ssl.SSLSocket) and sock.pending()):
+            wait_for(sock, select.POLLIN, end - time.monotonic())
         try:
             piece = sock.recv(count - len(found))
         except BlockingIOError:
             continue
+        except ssl.SSLError as error:  # a server's word on a certificate comes with its first answer
+            raise CommunicatorError(
+                f"the other end refuses this process's certificate ({reason(error)})"
+            ) from error
         except OSError as error:
             raise ConnectionLost(reason(error)) from error
         if not piece:

@@ -129,7 +129,7 @@ def test_a_job_trains_as_without() -> None:
 
 
 def test_nothing_can_be_read_on_the_way(endpoint: str) -> None:
-    """What a plain socket sees of a message does not hold its value, its name or the terms."""
+    """The bytes on the way hold neither the value of a message, nor its name, nor the terms."""
     taken = bytearray()
     middle = socket.create_server(("127.0.0.1", 0))
     outside = f"127.0.0.1:{middle.getsockname()[1]}"

@@ -52,16 +52,10 @@ class Encryption:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
         context.sslsocket_class = TlsSocket
-        for name, load in (
-            (self.certificate, lambda: context.load_cert_chain(self.certificate, self.key)),
-            (self.authority, lambda: context.load_verify_locations(self.authority)),
-        ):
-            try:
-                load()
-            except OSError as error:  # of the file, or of what is in it
-                raise CommunicatorError(
-                    f"cannot use {name!r} for TLS: {error.strerror or error} ({', '.join(VARIABLES)})"
-                ) from error
+        with _naming(self.certificate):
+            context.load_cert_chain(self.certificate, self.key)
+        with _naming(self.authority):
+            context.load_verify_locations(self.authority)
         return context
 
     def server_context(self) -> ssl.SSLContext:
@@ -91,7 +85,7 @@ class TlsSocket(ssl.SSLSocket):
         with _blocking():
             return super().recv_into(buffer, nbytes, flags)
 
-    def sendmsg(self, buffers: Iterable[Any], *_: Any) -> int:
+    def sendmsg(self, buffers: Iterable[Any], *_: Any) -> int:  # type: ignore[override]  # refused there
         """Send what the buffers begin with; the number of bytes."""
         self._chunk = self._chunk or _beginning(buffers)
         with _blocking():
@@ -106,6 +100,17 @@ class TlsSocket(ssl.SSLSocket):
         if level == socket.SOL_SOCKET and name == socket.SO_RCVLOWAT:
             raise OSError("not for an encrypted socket")
         super().setsockopt(level, name, value, *more)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """CommunicatorError, with the path, for a file that cannot be read, or is not what it should be."""
+    try:
+        yield
+    except OSError as error:
+        raise CommunicatorError(
+            f"cannot use {path!r} for TLS: {error.strerror or error} ({', '.join(VARIABLES)})"
+        ) from error
 
 
 def _beginning(buffers: Iterable[Any]) -> bytes:

@@ -136,7 +136,8 @@ class Case:
 _MERGE = {"gradient_merge": True, "gradient_merge_configs": {"k_steps": 2}}
 # a scale at which neither whole batches nor shares overflow
 _AMP = {"amp": True, "amp_configs": {"init_loss_scaling": 128.0}}
-_HALF, _IN_ORDER = 2e-2, 1e-4
+# processes that train alone, on few rows each, drift apart by rounding
+_HALF, _IN_ORDER, _ALONE = 2e-2, 1e-4, 1e-4
 CASES: dict[str, Case] = {
     "defaults": Case(),
     "fuse_all_reduce_ops=False": Case({"fuse_all_reduce_ops": False}),
@@ -148,8 +149,10 @@ CASES: dict[str, Case] = {
     ),
     "without_graph_optimization=False": Case({"without_graph_optimization": False}),
     "find_unused_parameters": Case({"find_unused_parameters": True}),
-    "localsgd": Case({"localsgd": True, "localsgd_configs": {"k_steps": 2, "begin_step": 1}}),
-    "adaptive_localsgd": Case({"adaptive_localsgd": True}, _momentum),
+    "localsgd": Case(
+        {"localsgd": True, "localsgd_configs": {"k_steps": 2, "begin_step": 1}}, tolerance=_ALONE
+    ),
+    "adaptive_localsgd": Case({"adaptive_localsgd": True}, _momentum, tolerance=_ALONE),
     "gradient_merge": Case(_MERGE, _momentum),
     "recompute": Case({"recompute": True}),
     "lamb": Case({"lamb": True}, _adam),
@@ -176,6 +179,14 @@ CASES: dict[str, Case] = {
 
 def proof(case: Case, net: Callable[[], tuple[Any, Any]]) -> Proof:
     """Put a strategy to a network, and prove its job."""
+    seat, _, feeds = seated(case, net, role(case))
+    return verify_job(seat.job(), feeds, case.tolerance)
+
+
+def seated(
+    case: Case, net: Callable[[], tuple[Any, Any]], who: Any
+) -> tuple[fleet.Fleet, tuple[Any, Any], Feeds]:
+    """The fleet of one process, its main and startup program, and whole batches for them."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     main.random_seed = startup.random_seed = 7
     seat = fleet.Fleet()
@@ -186,10 +197,10 @@ def proof(case: Case, net: Callable[[], tuple[Any, Any]]) -> Proof:
             setattr(strategy, name, value)
         if strategy.recompute:
             strategy.recompute_configs = {"checkpoints": [hidden.name]}
-        seat.init(role(case))
+        seat.init(who)
         feeds = batches(main)
         seat.distributed_optimizer(case.optimizer(), strategy).minimize(loss)
-    return verify_job(seat.job(), feeds, case.tolerance)
+    return seat, (main, startup), feeds
 
 
 def role(case: Case) -> fleet.UserDefinedRoleMaker:

@@ -62,7 +62,7 @@ USER_DEFINED: list[Row] = [
 
 
 def answers(role_maker: Any, environment: MutableMapping[str, str], row: Row) -> dict[str, Any]:
-    """What a role maker says of itself, or the type of its error."""
+    """The answers of a role maker about itself, or the type of its error."""
     variables, arguments = row
     for name in VARIABLES:
         environment.pop(name, None)

@@ -88,7 +88,9 @@ def expression_rule(expr: str) -> Rule:
         if e.op.type in scalar.ROUNDED and template.size == 1:
             raise CannotLower("rounded as in C")
         first = next(iter(e.op.outputs))
-        e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=True), **operands)
+        # a choice is written as two copies, of which the second reads what the first may have overwritten
+        inplace = not scalar.parse(expr).ends_in_choice
+        e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=inplace), **operands)
 
     return rule
 

@@ -144,6 +144,11 @@ class ScalarExpr:
         self.nodes: list[ExprNode] = []
         self.result = self._visit(ast.parse(text, mode="eval").body)
 
+    @property
+    def ends_in_choice(self) -> bool:
+        """True if the last function to be computed is `where`."""
+        return bool(self.nodes) and self.nodes[-1].function == "where"
+
     def _visit(self, tree: ast.expr) -> Any:
         if isinstance(tree, ast.Name):
             if tree.id not in self.names:

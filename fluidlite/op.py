@@ -57,6 +57,8 @@ class ScopeOperator:
         block = self._op.block
         for name in (*self.input_vars(), *self.output_vars()):
             _declare(block, name, scope)
+        # sizes that do not fit are refused before the kernel runs, as in Paddle
+        self._op.infer()
         frame = Frame(block, scope)
         with np.errstate(all="ignore"):
             Interpreter(place, scope, np.random.default_rng()).run_op(self._op, frame)

@@ -149,9 +149,6 @@ MISTAKES = {
         CASES[0].attrs,
     ),
     "anchors": changed(ASSIGN, Anchor=REGIONS[:, :3]),
-    "bins of the pyramid": Case(
-        "spp", {"X": IMAGE[..., :3]}, {}, {"pyramid_height": 3, "pooling_type": "max"}
-    ),
     "taps": Case("conv_shift", {"X": REGIONS, "Y": REGIONS[:, :2]}, {}),
 }
 

@@ -21,7 +21,7 @@ roi_pool = Op("roi_pool", "X ROIs RoisLod? -> Out Argmax", attrs=_SIZES, lod=Non
 def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> tuple[Spec, Spec]:
     check_positive("roi_pool", spatial_scale=spatial_scale)
     out = pooled_spec("roi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
-    return out, Spec(out.shape, VarType.INT32)
+    return out, Spec(out.shape, VarType.INT64)
 
 
 class Maxima(NamedTuple):
@@ -102,7 +102,7 @@ def _(
     image = xp.broadcast_to(images[:, None, None], shape).reshape(-1)
     found = _maxima(xp, X, image, sides)
     out, places = (image_of_pixels(xp, part, (len(ROIs), c, high, wide)) for part in found)
-    return out, places
+    return out, places.astype("int64")
 
 
 def _maxima(xp: Any, X: Array, image: Array, sides: list[Array]) -> Maxima:

@@ -199,7 +199,8 @@ class PoolPlan:
             target[...] = _at(source, axis, steps[0][0])
             steps = steps[1:]
         else:
-            target[...] = self.xp.finfo(self.dtype).min if self.mode == "max" else 0
+            # of no elements the largest is that of float32, whatever the dtype, as in Paddle
+            target[...] = self.xp.finfo("float32").min if self.mode == "max" else 0
         for elements, places in steps:
             part = _at(target, axis, places)
             combine(part, _at(source, axis, elements), out=part)

@@ -236,5 +236,5 @@ def _(xp: Any, X: Array, Indices: Array, ksize: list[int], strides: list[int], p
 
 
 @unpool.grad("X")
-def _(xp: Any, X: Array, Indices: Array, dOut: Array) -> Array:
+def _(xp: Any, X: Array, Indices: Array, Out: Any, dOut: Array) -> Array:
     return dOut.reshape(-1)[_flat_index(xp, Indices, dOut.shape[2:])].reshape(X.shape)

@@ -397,7 +397,7 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     first = xp.concatenate((xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]))
     starts = xp.flatnonzero(first)
     if xp is np:
-        return ordered[starts], np.add.reduceat(values[order], starts, axis=0)
+        return ordered[starts], np.add.reduceat(values[order], starts, axis=0, dtype=values.dtype)
     # CuPy has no reduceat
     group = xp.cumsum(first) - 1
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)

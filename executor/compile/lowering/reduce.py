@@ -87,6 +87,8 @@ def _(e: Emitter) -> None:
     # a number fits any shape; an array gets its reduced dimensions back, as ones
     grad = d if d.uniform is not None else e.reshape(d, kept)
     if e.op.type == "reduce_mean_grad":
+        if x.dtype is None or x.dtype.kind != "f":
+            raise CannotLower("NumPy would leave the integers")
         e.elementwise("d * a", out, d=grad, a=1.0 / count)
     else:
         e.elementwise("d", out, d=grad)

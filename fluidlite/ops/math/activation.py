@@ -152,21 +152,26 @@ power.shape(same_as("X"))
 
 
 def _factor(FactorTensor: Array | None, factor: float, dtype: Any) -> Any:
-    return factor if FactorTensor is None else FactorTensor.reshape(()).astype(dtype)
+    """The exponent in the dtype of X: whole, where X is."""
+    if FactorTensor is not None:
+        return FactorTensor.reshape(()).astype(dtype)
+    return int(factor) if dtype.kind in "iu" else factor
 
 
 @power.kernel
 def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
     if X.dtype.kind in "iu":  # by way of float64, as std::pow
-        return (X.astype("float64") ** _factor(FactorTensor, factor, "float64")).astype(X.dtype)
+        return (X.astype("float64") ** _factor(FactorTensor, factor, X.dtype)).astype(X.dtype)
     if is_one_number(X):
-        return (X.astype("float64") ** _factor(FactorTensor, factor, "float64")).astype(X.dtype)
+        return (X.astype("float64") ** _factor(FactorTensor, factor, X.dtype)).astype(X.dtype)
     return X ** _factor(FactorTensor, factor, X.dtype)
 
 
 @power.grad("X")
 def _(X: Array, FactorTensor: Array | None, dOut: Array, factor: float) -> Any:
     exponent = _factor(FactorTensor, factor, X.dtype)
+    if X.dtype.kind in "iu":
+        return dOut * exponent * (X.astype("float64") ** (exponent - 1)).astype(X.dtype)
     return dOut * exponent * X ** (exponent - 1)
 
 

@@ -88,9 +88,7 @@ def _(X: Spec, axis: int, keepdim: bool, asvector: bool) -> Spec:
         raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")
     axis %= len(X.shape)
     return X.with_shape(
-        (*X.shape[:axis], 1, *X.shape[axis + 1 :])
-        if keepdim
-        else (*X.shape[:axis], *X.shape[axis + 1 :]) or (1,)
+        (*X.shape[:axis], 1, *X.shape[axis + 1 :]) if keepdim else (*X.shape[:axis], *X.shape[axis + 1 :])
     )
 
 
@@ -99,11 +97,7 @@ def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool, asvector: bool
     if asvector:
         return vector_norm(xp, X.reshape(-1), porder, 0).reshape((1,) * (X.ndim if keepdim else 1))
     out = vector_norm(xp, X, porder, axis)
-    return (
-        out
-        if keepdim
-        else out.reshape(tuple(dim for i, dim in enumerate(X.shape) if i != axis % X.ndim) or (1,))
-    )
+    return out if keepdim else out.reshape(tuple(dim for i, dim in enumerate(X.shape) if i != axis % X.ndim))
 
 
 @p_norm.grad("X")

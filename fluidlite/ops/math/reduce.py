@@ -94,8 +94,12 @@ def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Any:
     if x.dtype.kind == "f":
         return x.mean(axis=axes, keepdims=True, dtype=x.dtype)
     total = x.sum(axis=axes, keepdims=True, dtype=x.dtype)
-    count = math.prod(x.shape[axis] for axis in axes)
-    return (xp.sign(total) * (abs(total) // count)).astype(x.dtype)  # C++ divides integers towards zero
+    return _divided(xp, total, math.prod(x.shape[axis] for axis in axes))
+
+
+def _divided(xp: Any, x: Array, count: int) -> Any:
+    """Integers by a number, towards zero as C++ divides them."""
+    return (xp.sign(x) * (abs(x) // count)).astype(x.dtype)
 
 
 reduce_sum = _reduction("reduce_sum", lambda xp, x, axes: x.sum(axis=axes, keepdims=True, dtype=x.dtype))
@@ -123,6 +127,8 @@ emits_once_more(reduce_sum_grad, incoming={"X": "X@GRAD"}, writes={"Out": "Out@G
 def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     (d,) = _spread(X, dim, reduce_all, dOut)
     count = X.size // max(d.size, 1)
+    if d.dtype.kind != "f":
+        return xp.broadcast_to(_divided(xp, d, count), X.shape)
     return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
 
 
@@ -140,8 +146,10 @@ reduce_min.grad("X")(_gradient_of_extreme)
 
 
 @reduce_prod.grad("X")
-def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
+def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
+    if X.dtype.kind != "f":  # in C++ the quotient of 1 and an integer is 0, but for 1 and -1
+        return d * out * xp.where(abs(X) == 1, X, 0)
     # as in Paddle: NaN where an element is 0
     return d * out * (1 / X)
 

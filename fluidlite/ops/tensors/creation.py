@@ -191,9 +191,14 @@ def _(X: Any, ScaleTensor: Array | None, scale: float, bias: float, bias_after_s
 
 
 def _scaled(x: Array, factor: Array | None, scale: float, bias: float, after: bool) -> Array:
-    by = x.dtype.type(scale) if factor is None else factor.reshape(-1)[0].astype(x.dtype)
-    add = x.dtype.type(bias)
+    by = _number(scale, x.dtype) if factor is None else factor.reshape(-1)[0].astype(x.dtype)
+    add = _number(bias, x.dtype)
     return x * by + add if after else (x + add) * by
+
+
+def _number(value: float, dtype: Any) -> Any:
+    """A number in a dtype as C casts it: cut off, and counted round where a type has no such number."""
+    return np.asarray(int(value) if dtype.kind in "iu" else value).astype(dtype)[()]
 
 
 @scale.grad_rule("X")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.base.registry import Op, Spec
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = [
@@ -276,7 +276,7 @@ def unary(
     out and dout.
     """
     op = Op(type, "X -> Out", attrs=attrs or {})
-    op.shape(same_as("X", dtype))
+    op.shape(_like_x(dtype))
     parameters = parameters_of(expr)
     # the result has the shape of X even where the expression does not read it
     if "X" not in parameters:
@@ -292,6 +292,15 @@ def unary(
         grad_op.expr = grad
         op.grad_exprs = {"X": grad}
     return op
+
+
+def _like_x(dtype: VarType | None) -> Callable[..., Spec]:
+    """The shape rule of such an op: rows of a table stay rows of a table."""
+
+    def rule(X: Spec) -> Spec:
+        return Spec(X.shape, X.dtype if dtype is None else dtype, kind=X.kind)
+
+    return rule
 
 
 # functions whose float32 versions in NumPy are off by a bit now and then, where C's are rounded: learning

@@ -141,7 +141,9 @@ temporal_shift = Op("temporal_shift", "X -> Out", attrs={"seg_num": _INT, "shift
 
 
 @temporal_shift.shape
-def _(X: Spec, seg_num: int) -> Spec:
+def _(X: Spec, seg_num: int, shift_ratio: float) -> Spec:
+    if not 0 < shift_ratio < 0.5:
+        raise ShapeError(f"op 'temporal_shift': shift_ratio is {shift_ratio}, wanted between 0 and 0.5")
     _check_divides("temporal_shift", "the number of frames", _images("temporal_shift", X)[0], seg_num)
     return X.with_shape(X.shape)
 

@@ -47,7 +47,7 @@ roll = Op(
 @roll.shape
 def _(X: Spec, ShiftsTensor: Spec | None, shifts: list[int], dims: list[int], axis: list[int]) -> Spec:
     axes = dims or axis
-    if axes and ShiftsTensor is None and len(axes) != len(shifts):
+    if ShiftsTensor is None and len(axes) != len(shifts) and (axes or len(shifts) > 1):
         raise ShapeError(f"op 'roll': shifts {shifts} and dims {axes} must have the same length")
     return Spec(X.shape, X.dtype)
 
@@ -108,13 +108,18 @@ def _(X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
     return ([along(axis, d) for axis, d in enumerate(dOut)],)
 
 
+_MOST = 256
+"""The number of outputs of an op that get a shape where the number of pieces is not known."""
+
 unbind = Op("unbind", "X -> Out*", attrs={"axis": 0}, lod=None)
 
 
 @unbind.shape
 def _(X: Spec, axis: int) -> tuple[list[Spec]]:
     axis %= len(X.shape)
-    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * max(X.shape[axis], 1),)
+    # as many as there are outputs, where the program does not say how long the dimension is
+    count = X.shape[axis] if X.shape[axis] >= 0 else _MOST
+    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * count,)
 
 
 @unbind.kernel

@@ -18,7 +18,6 @@ from fluidlite.base.registry import (
     Spec,
     later,
     required,
-    same_as,
 )
 from fluidlite.ops.kernels.numbers import check_axes, ints
 from fluidlite.values.tensor import merge_rows
@@ -233,7 +232,14 @@ _declare_one_hot("one_hot", True)
 _declare_one_hot("one_hot_v2", False)
 
 where = Op("where", "Condition X Y -> Out", lod="X")
-where.shape(same_as("X"))
+
+
+@where.shape
+def _(Condition: Spec, X: Spec, Y: Spec) -> Spec:
+    for name, other in (("Condition", Condition), ("Y", Y)):
+        if len(other.shape) != len(X.shape) or (other.static and X.static and other.shape != X.shape):
+            raise ShapeError(f"op 'where': {name}{list(other.shape)} and X{list(X.shape)} must be alike")
+    return Spec(X.shape, X.dtype)
 
 
 @where.kernel

@@ -145,7 +145,9 @@ def squeezed(old: Shape, axes: Sequence[int], of_2x: bool = False) -> Shape:
 def unsqueezed(
     old: Shape, axes: Sequence[int], AxesTensor: Any = None, AxesTensorList: Sequence[Any] = ()
 ) -> Shape:
-    """With dimensions of one put in at `axes`, one after the other."""
+    """With dimensions of one put in at `axes`, one after the other; tensors count where `axes` is empty."""
+    if axes:
+        return _inserted(old, axes)
     if isinstance(AxesTensor, Spec):
         return (-1,) * (len(old) + max(*AxesTensor.shape, 1, 1))
     if AxesTensorList and isinstance(AxesTensorList[0], Spec):
@@ -154,6 +156,10 @@ def unsqueezed(
         axes = ints(AxesTensor)
     if AxesTensorList:
         axes = first_ints(AxesTensorList)
+    return _inserted(old, axes)
+
+
+def _inserted(old: Shape, axes: Sequence[int]) -> Shape:
     shape = list(old)
     for axis in axes:
         at = axis if axis >= 0 else axis + len(shape) + 1

@@ -71,12 +71,14 @@ def _declare(block: Any, name: str, scope: Scope) -> None:
     """Declare a variable as persistable, so that its value is the scope's."""
     held = scope.var(name).value
     value = held.array if isinstance(held, (LoDTensor, SelectedRows)) else None
+    level = len(held.lod()) if isinstance(held, LoDTensor) else 0
     kind = VarType.SELECTED_ROWS if isinstance(held, SelectedRows) else VarType.LOD_TENSOR
     block.vars.pop(name, None)
     if value is None:
         block.create_var(name=name, type=kind, persistable=True)
     else:
-        block.create_var(name=name, type=kind, shape=value.shape, dtype=value.dtype, persistable=True)
+        form = {"shape": value.shape, "dtype": value.dtype, "lod_level": level}
+        block.create_var(name=name, type=kind, persistable=True, **form)
 
 
 class OperatorFactory:

@@ -17,7 +17,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.losses.loss import sigmoid, softplus
 from fluidlite.ops.neural.embedding import NO_PADDING, table_gradient
-from fluidlite.values.tensor import host
+from fluidlite.values.tensor import SelectedRows, host, merge_rows
 
 _TABLE_ATTRS: dict[str, Any] = {
     "is_sparse": False,
@@ -310,6 +310,9 @@ def _(
         dw = table_gradient(
             xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], NO_PADDING, is_sparse
         )
+        if isinstance(dw, SelectedRows):  # each class once, as in Paddle
+            ids, rows = merge_rows(xp, dw.ids, dw.array)
+            dw = SelectedRows(ids, len(Weight), rows)
     if Bias is not None and "Bias@GRAD" in wants:
         db = xp.bincount(SampleLabels.reshape(-1), d.reshape(-1), Bias.size).astype(Bias.dtype)
         db = db.reshape(Bias.shape)

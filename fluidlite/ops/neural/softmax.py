@@ -296,7 +296,8 @@ def _(
     if reduction == "none":
         return loss.reshape(Label.shape), xp.zeros(1, X.dtype)
     total = weights.sum(dtype=X.dtype)
-    out = loss.sum() / total if reduction == "mean" else loss.sum()
+    # where all labels are ignored, the loss is 0
+    out = loss.sum() / xp.where(total, total, 1) if reduction == "mean" else loss.sum()
     return out.reshape(1), total.reshape(1)
 
 
@@ -314,6 +315,6 @@ def _(
     labels, weights = _class_weights(xp, X, Label, Weight, ignore_index)
     d = dOut.reshape(labels.shape) if reduction == "none" else dOut.reshape((1,) * X.ndim)
     if reduction == "mean":
-        d = d / Total_weight.reshape((1,) * X.ndim)
+        d = d / xp.where(Total_weight, Total_weight, 1).reshape((1,) * X.ndim)
     classes = xp.arange(X.shape[1]).reshape(1, -1, *(1,) * (X.ndim - 2))
     return (labels == classes) * (-d * weights)

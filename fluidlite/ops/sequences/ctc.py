@@ -26,8 +26,8 @@ warpctc = Op(
 
 
 @warpctc.shape
-def _(Logits: Spec, LogitsLength: Spec | None) -> dict[str, Spec]:
-    return {"Loss": Logits.with_shape((Logits.shape[1] if LogitsLength is not None else -1, 1))}
+def _(Logits: Spec) -> dict[str, Spec]:
+    return {"Loss": Logits.with_shape((-1, 1))}
 
 
 def _frames(xp: Any, Logits: Array, Logits_lod: Lod, LogitsLength: Array | None) -> tuple[Any, Batch]:

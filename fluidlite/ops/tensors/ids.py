@@ -132,8 +132,8 @@ shard_index = Op(
 
 @shard_index.shape
 def _(X: Spec) -> Spec:
-    if not X.shape or X.shape[-1] not in (1, -1):
-        raise ShapeError(f"op 'shard_index': the last dimension of X{list(X.shape)} must be 1")
+    if len(X.shape) < 2:
+        raise ShapeError(f"op 'shard_index': X has the shape {list(X.shape)}, wanted at least 2 dimensions")
     return Spec(X.shape, X.dtype)
 
 

@@ -446,8 +446,9 @@ shuffle_batch = Op(
 
 
 @shuffle_batch.shape
-def _(X: Spec) -> tuple[Spec, Spec]:
-    return Spec(X.shape, X.dtype), Spec((-1,), VarType.INT64)
+def _(X: Spec, Seed: Spec | None) -> tuple[Spec, Spec, Spec]:
+    seed = (1,) if Seed is None else Seed.shape
+    return Spec(X.shape, X.dtype), Spec((-1,), VarType.INT64), Spec(seed, VarType.INT64)
 
 
 @shuffle_batch.kernel

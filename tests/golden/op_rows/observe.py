@@ -247,7 +247,7 @@ def _gradients(scene: Scene, values: Any) -> Facts:
         dtype, shape, _, lengths = values[target.name]
         name = target.name + "_weight"
         rng = np.random.RandomState(7)
-        array = (rng.rand(*shape) + 0.5).astype(dtype)
+        array = np.asarray(rng.rand(*shape) + 0.5).astype(dtype)
         extra[name] = Seq(array, lengths) if lengths and isinstance(lengths[0], list) else array
         weights.append(
             scene.block.create_var(

@@ -21,7 +21,8 @@ roi_pool = Op("roi_pool", "X ROIs RoisLod? -> Out Argmax", attrs=_SIZES, lod=Non
 def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> tuple[Spec, Spec]:
     check_positive("roi_pool", spatial_scale=spatial_scale)
     out = pooled_spec("roi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
-    return out, Spec(out.shape, VarType.INT64)
+    # as fluid's layer declares it; the places themselves are int64
+    return out, Spec(out.shape, VarType.INT32)
 
 
 class Maxima(NamedTuple):

@@ -273,6 +273,15 @@ def _(
     return cost.sum(axis=1, keepdims=True), chance, labels
 
 
+def _of_classes(xp: Any, Weight: Array, classes: Array, d: Array, is_sparse: bool) -> Any:
+    """The gradient of the classes' weights; as selected rows it has each class once, as in Paddle."""
+    dw = table_gradient(xp, Weight, classes, d, NO_PADDING, is_sparse)
+    if not isinstance(dw, SelectedRows):
+        return dw
+    ids, rows = merge_rows(xp, dw.ids, dw.array)
+    return SelectedRows(ids, len(Weight), rows)
+
+
 @nce.grad("Input Weight Bias", sparse="Weight@GRAD")
 def _(
     xp: Any,
@@ -307,12 +316,7 @@ def _(
     dx = (Weight[SampleLabels] * d[:, :, None]).sum(axis=1) if "Input@GRAD" in wants else None
     dw = db = None
     if "Weight@GRAD" in wants:
-        dw = table_gradient(
-            xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], NO_PADDING, is_sparse
-        )
-        if isinstance(dw, SelectedRows):  # each class once, as in Paddle
-            ids, rows = merge_rows(xp, dw.ids, dw.array)
-            dw = SelectedRows(ids, len(Weight), rows)
+        dw = _of_classes(xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], is_sparse)
     if Bias is not None and "Bias@GRAD" in wants:
         db = xp.bincount(SampleLabels.reshape(-1), d.reshape(-1), Bias.size).astype(Bias.dtype)
         db = db.reshape(Bias.shape)

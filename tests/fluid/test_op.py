@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base.errors import EnforceNotMet
 from fluidlite.op import Operator
 
 
@@ -39,6 +40,15 @@ def test_sparse_gradients() -> None:
         scope, fluid.CPUPlace()
     )
     assert np.array(scope.find_var("param").get_tensor())[:, 0].tolist() == [0, -1, 0, 0, -0.5]
+
+
+def test_the_values_that_there_are_decide_shapes_and_types() -> None:
+    scope = fluid.core.Scope()
+    scope.var("x").get_tensor().set(np.ones((2, 3), "float16"), fluid.CPUPlace())
+    Operator("erf", X="x", Out="y").run(scope, fluid.CPUPlace())
+    assert np.array(scope.find_var("y").get_tensor()).dtype == np.float16
+    with pytest.raises(EnforceNotMet, match=r"'increment'.*\[2, 3\]"):
+        Operator("increment", X="x", Out="y").run(scope, fluid.CPUPlace())
 
 
 def test_what_is_known_of_ops() -> None:

@@ -191,6 +191,7 @@ decoder = Op(
     "box_decoder_and_assign",
     "PriorBox PriorBoxVar TargetBox BoxScore -> DecodeBox OutputAssignBox",
     attrs={"box_clip": 4.135000228881836},
+    lod="TargetBox",
 )
 
 
@@ -205,20 +206,26 @@ def _(PriorBox: Spec, PriorBoxVar: Spec, TargetBox: Spec, BoxScore: Spec) -> tup
             f"op {op!r}: TargetBox has the shape {list(TargetBox.shape)} and BoxScore "
             f"{list(BoxScore.shape)}, wanted [N, classes * 4] and [N, classes]"
         )
-    return TargetBox.with_shape(TargetBox.shape), PriorBox.with_shape(PriorBox.shape)
+    return TargetBox.with_shape(TargetBox.shape), Spec(PriorBox.shape, PriorBox.dtype, PriorBox.lod_level)
 
 
 @decoder.kernel
 def _(
-    xp: Any, PriorBox: Array, PriorBoxVar: Array, TargetBox: Array, BoxScore: Array, box_clip: float
-) -> tuple[Array, Array]:
+    xp: Any,
+    PriorBox: Array,
+    PriorBox_lod: Lod,
+    PriorBoxVar: Array,
+    TargetBox: Array,
+    BoxScore: Array,
+    box_clip: float,
+) -> tuple[Array, WithLod]:
     codes = TargetBox.reshape(len(TargetBox), -1, 4) * PriorBoxVar
     xp.minimum(codes[..., 2:], box_clip, out=codes[..., 2:])
     boxes = decoded(xp, PriorBox[:, None], codes, normalized=False)
     scores = BoxScore[:, 1:]
     if not scores.size:
-        return boxes.reshape(TargetBox.shape), PriorBox.copy()
+        return boxes.reshape(TargetBox.shape), WithLod(PriorBox.copy(), PriorBox_lod)
     best = xp.take_along_axis(boxes, scores.argmax(axis=1)[:, None, None] + 1, axis=1)[:, 0]
     # scores of -1 or less mark priors that have no class: they stay where they are
     best = xp.where(scores.max(axis=1, keepdims=True) > -1, best, PriorBox)
-    return boxes.reshape(TargetBox.shape), best
+    return boxes.reshape(TargetBox.shape), WithLod(best, PriorBox_lod)

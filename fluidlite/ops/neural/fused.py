@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -144,13 +145,16 @@ def _(W: Spec, Ids: Spec, combiner: str) -> Spec:
             f"op 'fused_embedding_seq_pool': W has shape {list(W.shape)} and Ids {list(Ids.shape)}, wanted a "
             "matrix, and a last dimension of 1"
         )
-    return Spec((-1, W.shape[1]), W.dtype, 0)
+    width = math.prod(Ids.shape[1:]) * W.shape[1]
+    return Spec((-1, width if min(Ids.shape[1:], default=1) > 0 else -1), W.dtype, 0)
 
 
 @fused_embedding_seq_pool.kernel
 def _(xp: Any, W: Array, Ids: Array, Ids_lod: Lod, padding_idx: int) -> Array:
     offsets = offsets_of_level("fused_embedding_seq_pool", "Ids", Ids_lod, rows=len(Ids))
-    return sum_runs(xp, look_up(xp, W, Ids.ravel(), padding_idx), offsets)
+    found = look_up(xp, W, Ids.ravel(), padding_idx)
+    # the rows of several numbers beside each other
+    return sum_runs(xp, found.reshape(len(Ids), math.prod(Ids.shape[1:]) * W.shape[1]), offsets)
 
 
 @fused_embedding_seq_pool.grad("W", sparse="W@GRAD")
@@ -158,5 +162,5 @@ def _(
     xp: Any, W: Array, Ids: Array, Ids_lod: Lod, dOut: Array, padding_idx: int, is_sparse: bool
 ) -> Array | SelectedRows:
     offsets = offsets_of_level("fused_embedding_seq_pool", "Ids", Ids_lod)
-    d = take_rows(xp, dOut, owners(np.diff(offsets)))
+    d = take_rows(xp, dOut, owners(np.diff(offsets))).reshape(Ids.size, W.shape[1])
     return table_gradient(xp, W, Ids.ravel(), d, padding_idx, is_sparse)

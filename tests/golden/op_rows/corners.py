@@ -127,6 +127,29 @@ ROWS += [
         name="lod",
     ),
 ]
+ROWS += [
+    Row(
+        "box_decoder_and_assign",
+        {
+            "PriorBox": Seq(real(3, 4), [[1, 2]]),
+            "PriorBoxVar": real(4),
+            "TargetBox": Seq(signed(3, 8), [[2, 1]]),
+            "BoxScore": real(3, 2),
+        },
+        name="lod",
+    ),
+    *[
+        Row(
+            "fused_embedding_seq_pool",
+            {"W": signed(6, 3), "Ids": Seq(whole(5, width, 1), [[2, 3]])},
+            {"combiner": "sum", "is_sparse": sparse},
+            grad=["W"],
+            name=f"{width}_{sparse}",
+        )
+        for width in (2, 3)
+        for sparse in (False, True)
+    ],
+]
 # ---------------------------------------------------------------------- no rows at all
 ROWS += [
     Row(

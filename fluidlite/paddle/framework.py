@@ -13,9 +13,11 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir import program as ir
 from fluidlite.ir.proto import serialize_program
+from fluidlite.ir.variable import Variable
 from fluidlite.paddle import defaults
-from fluidlite.paddle.programs import Program, begin, default_main_program, default_startup_program
-from fluidlite.saving.pickles import dump_arrays, load_arrays
+from fluidlite.paddle.programs import Program, begin
+from fluidlite.saving.pickles import dump_objects, load_objects
+from fluidlite.saving.variables import value_of
 from fluidlite.values.serialize import replace_file
 from fluidlite.values.tensor import LoDTensor
 
@@ -32,7 +34,6 @@ __all__ = [
     "seed",
     "set_default_dtype",
 ]
-_ARRAYS = (np.ndarray, np.generic, LoDTensor)
 
 
 def enable_static() -> None:
@@ -70,10 +71,11 @@ def get_default_dtype() -> str:
     return str(convert_dtype(defaults.dtype()))
 
 
-def seed(seed: int) -> None:
-    """Make random ops that are written to the default programs from now on repeat their numbers."""
-    for program in (default_main_program(), default_startup_program()):
-        program.random_seed = int(seed)
+def seed(seed: int) -> defaults.Generator:
+    """Let runs from now on draw random numbers that depend on `seed` alone: initialisers, dropout and other
+    ops without a seed of their own. Gives the generator.
+    """
+    return defaults.generator().manual_seed(seed)
 
 
 class no_grad(contextlib.ContextDecorator):
@@ -112,24 +114,46 @@ grad, DataParallel = _of_imperative_mode("grad"), _of_imperative_mode("DataParal
 
 
 def save(obj: Any, path: str, protocol: int = 4, **configs: Any) -> None:
-    """Write a dict of arrays, such as a state, or a Program to a file; folders are made. TypeError for other
-    objects: files that hold any object at all could run any code when they are read.
+    """Write a Program, or arrays, tensors, numbers and texts in dicts and lists, to a file; folders are made.
+    Of Variables the values in the global scope are written. TypeError for other objects.
+
+    `protocol` is that of Python's pickles; files have the one that all of Paddle's versions read.
     """
+    if not os.path.basename(path):
+        raise ValueError(
+            "The input path MUST be format of dirname/filename [dirname\\filename in Windows system], "
+            "but received filename is empty string."
+        )
+    if not isinstance(protocol, int) or not 2 <= protocol <= 4:
+        raise ValueError(f"Expected 1<'protocol'<5, but received protocol={protocol}")
+    pieces = [serialize_program(obj)] if isinstance(obj, ir.Program) else list(dump_objects(_plain(obj)))
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    if isinstance(obj, ir.Program):
-        replace_file(path, [serialize_program(obj)])
-    elif isinstance(obj, Mapping) and all(isinstance(value, _ARRAYS) for value in obj.values()):
-        replace_file(path, dump_arrays({str(name): np.array(value) for name, value in obj.items()}))
-    else:
-        raise TypeError(f"paddle.save() takes a Program or a dict of arrays, but received {type(obj)}")
+    replace_file(path, pieces)
+
+
+def _plain(value: Any) -> Any:
+    """`value` with arrays in the place of tensors and Variables."""
+    if isinstance(value, Variable):
+        value = value_of(value)
+    if isinstance(value, LoDTensor):
+        return np.array(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_plain(inner) for inner in value])
+    return value
 
 
 def load(path: str, **configs: Any) -> Any:
-    """The dict of arrays, or the Program, in a file. FormatError where it holds something else."""
+    """The Program in a file, or what else `save` wrote, with tensors for arrays; arrays with
+    `return_numpy=True`. FormatError where the file holds something else.
+    """
     if not os.path.exists(path):
-        raise ValueError(f"There is no file named {path!r}")
+        raise ValueError(f"The ``path`` ({path}) to load model not exists.")
     with open(path, "rb") as file:
         data = file.read()
     # a pickle of protocol 2 or above begins with 0x80, a ProgramDesc with the tag of its first block
-    return load_arrays(data, path) if data[:1] == b"\x80" else Program.parse_from_string(data)
+    if data[:1] != b"\x80":
+        return Program.parse_from_string(data)
+    return load_objects(data, path, np.asarray if configs.get("return_numpy") else LoDTensor)

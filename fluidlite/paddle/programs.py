@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 
 from fluidlite.ir import program as ir
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.variable import ParameterTensor, Tensor
+from fluidlite.saving.variables import (
+    check_shape,
+    is_belong_to_optimizer,
+    is_parameter,
+    is_persistable,
+    put_values,
+    value_of,
+)
+from fluidlite.values.scope import Scope
 
 __all__ = ["VERSION_OF_2X", "Program", "begin", "default_main_program", "default_startup_program"]
 
@@ -27,6 +40,30 @@ class Program(ir.Program):
         self.file_version = VERSION_OF_2X
         self.lr_scheduler: Callable[[], float] | None = None
         self.lr_var: Variable | None = None
+
+    def state_dict(self, mode: str = "all", scope: Scope | None = None) -> dict[str, Any]:
+        """The values of the persistable variables by name, as tensors: of all, of the parameters ("param"),
+        or of what the optimizer keeps ("opt"). They lie in `scope`, the global one by default.
+        """
+        kinds = {"all": is_persistable, "param": is_parameter, "opt": is_belong_to_optimizer}
+        if mode not in kinds:
+            raise ValueError(f"`mode` string should be 'param', 'opt' or 'all', but received {mode}.")
+        return {var.name: value_of(var, scope) for var in self.list_vars() if kinds[mode](var)}
+
+    def set_state_dict(self, state_dict: Mapping[str, Any], scope: Scope | None = None) -> None:
+        """Put values by name into `scope`, the global one by default. Names that no variable of the program
+        has are left out, with a warning.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Type of `state_dict` should be dict, but received {type(state_dict)}.")
+        own = {var.name: var for var in self.list_vars() if is_persistable(var)}
+        unknown = [name for name in state_dict if name not in own]
+        if unknown:
+            warnings.warn(f"the program has no variables named {unknown}", stacklevel=2)
+        found = {name: np.array(value) for name, value in state_dict.items() if name in own}
+        for name, value in found.items():
+            check_shape(own[name], value)
+        put_values(found, None, scope)
 
 
 def begin() -> None:

@@ -1,4 +1,5 @@
-"""The dicts of arrays that `fluid.save` keeps in `.pdparams` and `.pdopt` files, which are pickles in Paddle.
+"""The dicts of arrays that `fluid.save` keeps in `.pdparams` and `.pdopt` files, which are pickles in Paddle,
+and the dicts, lists, numbers and texts around arrays that 2.x's `save` keeps.
 
 Nothing is unpickled: a small machine here knows the opcodes that make dicts, tuples, strings, numbers and
 arrays, imports nothing, calls nothing that a file names, and checks every size before it makes an array.
@@ -17,11 +18,12 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FormatError
 
-__all__ = ["dump_arrays", "load_arrays"]
+__all__ = ["dump_arrays", "dump_objects", "load_arrays", "load_objects"]
 
 # An array takes about 25; a machine step takes a microsecond
 _MAX_STEPS = 1 << 19
 _KINDS = frozenset("biufc")
+_MAX_DEPTH = 100  # of lists and dicts in each other, which may hold themselves in a hostile file
 _STRUCTURED_NAMES = "StructuredToParameterName@@"
 
 
@@ -105,10 +107,18 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
     return _Array(_make_array(data, dtype, shape, _text(order) == "F"))
 
 
+def _tensor(code: Any, names: Any) -> Any:
+    """`eval("data", {"data": array})`, as which 2.x writes a tensor alone: nothing else is evaluated."""
+    if code != "data" or type(names) is not dict or set(names) != {"data"}:
+        raise FormatError("it wants something to be evaluated")
+    return names["data"]
+
+
 _CALLS: dict[str, Callable[..., Any]] = {
     # names of Python 2 and 3 and of NumPy 1 and 2; whatever else a file names is refused
     "numpy dtype": _DType.make,
     "_codecs encode": _encode,
+    "builtins eval": _tensor,
     "collections OrderedDict": lambda: {},  # noqa: PIE807 (dict would take arguments)
     "__builtin__ bytes": lambda: b"",
     "builtins bytes": lambda: b"",  # how an empty array's data is written
@@ -216,6 +226,13 @@ class _Machine:
             items = [self.stack.pop() for _ in range(count)][::-1]
         self.stack.append(tuple(items))
 
+    def append(self, items: list[Any]) -> None:
+        """Put values behind those of the list on the stack."""
+        target = self.stack[-1]
+        if type(target) is not list:
+            raise FormatError("items without a list")
+        target.extend(items)
+
     def set_items(self, items: list[Any]) -> None:
         """Put keys and values into the dict on the stack; keys are text, because hashing anything else may
         never end.
@@ -319,6 +336,10 @@ _OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, 
     b"\x86": (None, lambda machine, _: machine.tuple(2)),
     b"\x87": (None, lambda machine, _: machine.tuple(3)),
     b"t": (None, lambda machine, _: machine.tuple(None)),
+    # lists
+    b"]": (lambda source: [], _Machine.push),
+    b"a": (None, lambda machine, _: machine.append([machine.stack.pop()])),
+    b"e": (None, lambda machine, _: machine.append(machine.above_mark())),
     # parts of arrays
     b"c": (lambda source: f"{source.line()} {source.line()}", _Machine.global_name),
     b"\x93": (None, _Machine.global_name),
@@ -333,10 +354,10 @@ _OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, 
 }
 
 
-def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
-    """Name -> array; FormatError, which names the file, for anything that is no pickled dict of arrays."""
+def _run(data: bytes, name: str) -> Any:
+    """What a pickle describes; FormatError, which names the file, for what is none of arrays."""
     try:
-        found = _Machine().run(data)
+        return _Machine().run(data)
     except FormatError as error:
         raise FormatError(f"{name} is no file of parameters: {error}") from None
     # a hostile file can bring the machine to any of these: an empty stack, a missing memo, a wrong kind
@@ -344,6 +365,37 @@ def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
         raise FormatError(
             f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}"
         ) from None
+
+
+def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
+    """What 2.x's `save` wrote: dicts, lists, tuples, numbers and texts, with `wrap(array)` for each array.
+    FormatError, which names the file, for anything else.
+    """
+
+    def whole(value: Any, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise FormatError(f"{name} is no file of parameters: more than {_MAX_DEPTH} levels")
+        if type(value) is dict:
+            return {key: whole(inner, depth + 1) for key, inner in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(whole(inner, depth + 1) for inner in value)
+        if isinstance(value, _Array):
+            if value.array is None:
+                raise FormatError(f"{name} is no file of parameters: an array without values")
+            return wrap(value.array)
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return value
+        raise FormatError(f"{name} is no file of parameters: it holds a {type(value).__name__}")
+
+    found = whole(_run(data, name), 0)
+    if type(found) is dict:
+        found.pop(_STRUCTURED_NAMES, None)
+    return found
+
+
+def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
+    """Name -> array; FormatError, which names the file, for anything that is no pickled dict of arrays."""
+    found = _run(data, name)
     if type(found) is not dict:
         raise FormatError(f"{name} is no file of parameters: it holds a {type(found).__name__}, not a dict")
     # a table of names that 2.x writes beside the arrays
@@ -404,3 +456,44 @@ def dump_arrays(arrays: Mapping[str, Array]) -> Iterator[bytes]:
         yield _unicode(name)
         yield from _array_opcodes(np.asarray(array))
     yield b"u."
+
+
+def dump_objects(value: Any) -> Iterator[bytes]:
+    """The bytes of a pickle of dicts with text as keys, lists, tuples, numbers, texts and arrays. TypeError
+    for other things: a file that holds any object at all could run any code when it is read.
+    """
+    yield b"\x80\x02"
+    yield from _opcodes_of(value)
+    yield b"."
+
+
+def _opcodes_of(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Mapping):
+        yield b"}("
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"keys of what is saved are text, not {type(key).__name__}: {key!r}")
+            yield _unicode(key)
+            yield from _opcodes_of(inner)
+        yield b"u"
+    elif isinstance(value, (list, tuple)):
+        yield b"](" if isinstance(value, list) else b"("
+        for inner in value:
+            yield from _opcodes_of(inner)
+        yield b"e" if isinstance(value, list) else b"t"
+    elif isinstance(value, (np.ndarray, np.generic)):
+        yield from _array_opcodes(np.asarray(value))
+    else:
+        yield _constant(value)
+
+
+def _constant(value: Any) -> bytes:
+    if value is None or isinstance(value, bool):
+        return {None: b"N", True: b"\x88", False: b"\x89"}[value]
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return _number(value)
+    if isinstance(value, float):
+        return b"G" + struct.pack(">d", value)
+    if isinstance(value, str):
+        return _unicode(value)
+    raise TypeError(f"numbers, texts and arrays are saved, not {type(value).__name__}: {value!r:.60}")

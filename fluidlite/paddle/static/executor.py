@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import to_numpy
 from fluidlite.base.place import CPUPlace, Place
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor import executor as fluid
+from fluidlite.paddle.defaults import generator
 from fluidlite.paddle.device import current_place, place_of
 from fluidlite.paddle.programs import Program, default_main_program
 from fluidlite.values.scope import Scope, global_scope
@@ -24,6 +25,7 @@ class Executor(fluid.Executor):
         if isinstance(place, str):
             place = place_of(place)
         super().__init__(current_place() if place is None else place)
+        self.random = generator().numbers
 
     def run(  # type: ignore[override]  # 2.x has no `return_merged`
         self,

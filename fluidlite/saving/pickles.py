@@ -355,7 +355,7 @@ _OPCODES: dict[bytes, tuple[Callable[[_Bytes], Any] | None, Callable[[_Machine, 
 
 
 def _run(data: bytes, name: str) -> Any:
-    """What a pickle describes; FormatError, which names the file, for what is none of arrays."""
+    """The value in a pickle; FormatError, which names the file, for what is none of arrays."""
     try:
         return _Machine().run(data)
     except FormatError as error:
@@ -368,7 +368,7 @@ def _run(data: bytes, name: str) -> Any:
 
 
 def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
-    """What 2.x's `save` wrote: dicts, lists, tuples, numbers and texts, with `wrap(array)` for each array.
+    """The value that 2.x's `save` wrote: dicts, lists, tuples, numbers, texts; `wrap(array)` for an array.
     FormatError, which names the file, for anything else.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,16 @@ def check_type(
 def check_dtype(
     input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = ""
 ) -> None:
-    """TypeError unless `input_dtype` is one of the names in `expected_dtype`."""
+    """TypeError unless `input_dtype` is one of the names in `expected_dtype`.
+
+    Warns of float16, as 1.8.5 does on every machine: there it has kernels on a GPU only.
+    """
     found = convert_dtype(input_dtype)
+    if found == "float16":
+        warnings.warn(
+            f"The data type of '{input_name}' in {op_name} only support float16 in GPU now. {extra_message}",
+            stacklevel=2,
+        )
     if found not in expected_dtype:
         raise TypeError(
             f"The data type of '{input_name}' in {op_name} must be {expected_dtype}, but received {found}. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
@@ -114,21 +114,18 @@ class LayerHelper(LayerHelperBase):
         return out
 
     def append_activation(self, input_var: Variable) -> Variable:
-        """Apply the activation named by `act`: a name, or a dict with "type" and attributes."""
+        """Apply the activation named by `act`."""
         act = self.kwargs.get("act")
         if act is None:
             return input_var
-        if isinstance(act, str):
-            act = {"type": act}
-        if not isinstance(act, Mapping):
+        if not isinstance(act, str):
             raise TypeError(f"{act} should be unicode or str")
-        attrs = dict(act)
-        kind = attrs.pop("type")
+        attrs = {}
         for flag in ("use_cudnn", "use_mkldnn"):
             if self.kwargs.get(flag):
                 attrs[flag] = self.kwargs[flag]
         out = self.create_variable_for_type_inference(dtype=input_var.dtype)
-        self.append_op(type=kind, inputs={"X": [input_var]}, outputs={"Out": [out]}, attrs=attrs)
+        self.append_op(type=act, inputs={"X": [input_var]}, outputs={"Out": [out]}, attrs=attrs)
         return out
 
 

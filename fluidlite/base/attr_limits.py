@@ -87,6 +87,7 @@ _LIMITS: dict[str, Mapping[str, Limit]] = {
         **_PRIOR_STEPS,
         **dict.fromkeys(("densities", "fixed_ratios", "fixed_sizes"), _ALL_ABOVE_ZERO),
     },
+    "clip_by_norm": {"max_norm": _above(0.0)},
     "detection_map": {"ap_type": _one_of("11point", "integral")},
     "dropout": {
         "dropout_prob": _between(0.0, 1.0),

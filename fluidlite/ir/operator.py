@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base import registry
 from fluidlite.base.attr_limits import broken_limit
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.errors import EnforceNotMet, NotFoundError, ShapeError, SlotError, did_you_mean
+from fluidlite.base.errors import (
+    ArgumentError,
+    EnforceNotMet,
+    NotFoundError,
+    ShapeError,
+    SlotError,
+    did_you_mean,
+)
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.registry import OF_2X_ATTR, AttrType, Op, Spec
 from fluidlite.ir import views
@@ -65,11 +72,15 @@ def _name(item: Any) -> str:
     name = getattr(item, "name", None)
     if isinstance(name, str):
         return name
-    raise TypeError(f"an op's slot takes Variables or names, not {item!r} of type {type(item).__name__}")
+    raise ArgumentError(f"an op's slot takes Variables or names, not {item!r} of type {type(item).__name__}")
 
 
 def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """Slot -> names in the order that Paddle keeps slots in, which is the alphabet's."""
+    for slot, value in (given or {}).items():
+        # what 1.8.5 takes is a list; a layer that was given a tuple for one variable fails here
+        if isinstance(value, tuple):
+            raise ArgumentError(f"slot {slot} takes a Variable, a name or a list of them, not {value!r}")
     return {slot: _names(value) for slot, value in sorted((given or {}).items()) if value is not None}
 
 
@@ -148,6 +159,9 @@ class Operator:
         # as in Paddle, slots that the type does not have are dropped without a word
         op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
         op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
+        # and attributes: an activation gets its layer's `use_cudnn`, whether it has that or not
+        known = {**COMMON_TYPES, **definition.attr_defs, **kept_attrs(op.type)}
+        op.attrs = {name: value for name, value in op.attrs.items() if name in known}
         op._check_slots(definition)
         op._fill_attrs(definition)
         return op

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
@@ -100,9 +101,11 @@ def thresholded_relu(x: Variable, threshold: float | None = None) -> Variable:
 
 
 def _unchecked(type: str, x: Variable, attrs: dict[str, Any]) -> Variable:
-    """Append the op whatever the dtype of x; ValueError where x is no Variable."""
+    """Append the op whatever the dtype of x; an error where it is no Variable nor a list of one."""
+    if isinstance(x, list) and len(x) == 1:
+        x = x[0]
     if not isinstance(x, Variable):
-        raise ValueError(f"input of {type} must be variable")
+        raise ArgumentError(f"input of {type} must be variable")
     helper = LayerHelper(type)
     out = helper.create_variable_for_type_inference(dtype=x.dtype)
     helper.append_op(type=type, inputs={"X": x}, outputs={"Out": out}, attrs=attrs)

@@ -21,6 +21,9 @@ RECORDED = dict(read(str(pathlib.Path(__file__).parent / "layer_programs_nn.txt"
 
 
 @pytest.mark.parametrize("code", RECORDED)
+@pytest.mark.filterwarnings("ignore:param_attr is only:UserWarning")
+@pytest.mark.filterwarnings("ignore:bias_attr is only:UserWarning")
+@pytest.mark.filterwarnings("ignore:actual_shape will:UserWarning")
 def test_builds_what_paddle_builds(code: str) -> None:
     found, wanted = build(fluid, code), RECORDED[code]
     if wanted and wanted[0].startswith("raises"):

@@ -107,6 +107,7 @@ def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
 
 def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variable:
     """x tanh(log(1 + exp(x))), the logarithm by its asymptotes beyond +-threshold."""
+    check_type(threshold, "threshold", (float, int), "mish")
     assert threshold > 0, f"threshold of mish should be greater than 0, but got {threshold}"
     return append_unary("mish", x, name, {"threshold": threshold}, WIDE_FLOATS)
 

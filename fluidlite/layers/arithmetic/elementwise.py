@@ -193,12 +193,13 @@ def clamp(
     input: Variable, min: Any = None, max: Any = None, output: Variable | None = None, name: str | None = None
 ) -> Variable:
     """`input` with what is below `min` or above `max` (numbers, one-element Variables, or None) set to it."""
+    check_type(input, "input", Variable, "clamp")
     assert min is not None or max is not None, "either min or max should be defined."
     for bound_name, bound in (("min", min), ("max", max)):
         if isinstance(bound, Variable):
             check_variable_and_dtype(bound, bound_name, ["float32", "float64", "int32"], "clamp")
         elif bound is not None:
-            check_type(bound, bound_name, (float, int), "clamp")
+            check_type(bound, bound_name, float, "clamp")
     inputs: dict[str, Any] = {"X": input}
     attrs = {"min": float("-inf"), "max": float("inf")}
     for slot, bound in (("Min", min), ("Max", max)):

@@ -36,6 +36,7 @@ def roi_pool(
     `rois` [R, 4] are (left, top, right, bottom) in pixels, `spatial_scale` of which are one of the input's; a
     sequence an image, unless `rois_lod` [N + 1] holds the offsets.
     """
+    check_type(input, "input", Variable, "roi_pool")
     inputs = {"X": input, "ROIs": rois}
     if rois_lod is not None:
         inputs["RoisLod"] = rois_lod

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from fluidlite.base.errors import ArgumentError, SlotError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Normal
 from fluidlite.ir.variable import Variable
@@ -31,19 +34,20 @@ def numbers(value: Any, count: int, name: str) -> list[int]:
     """`value` as a list of `count` integers: one number stands for all; ValueError otherwise."""
     if isinstance(value, int):
         return [value] * count
-    try:
-        found = list(value)
-        items = [int(item) for item in found]
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an integer or {count} of them, but is {value!r}") from None
-    if len(found) != count:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ArgumentError(f"{name} must be an integer or {count} of them, but is {value!r}")
+    items = list(value)
+    if len(items) != count:
         raise ValueError(f"{name} must hold {count} numbers, but is {value!r}")
-    return items
+    # 2.0 is no size either: 1.8.5 fails at the op's attribute
+    if not all(isinstance(item, (int, np.integer)) for item in items):
+        raise SlotError(f"{name} must hold {count} integers, but is {value!r}")
+    return [int(item) for item in items]
 
 
 def _choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, but is {value!r}")
+        raise ArgumentError(f"{name} must be one of {list(choices)}, but is {value!r}")
 
 
 def _flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:

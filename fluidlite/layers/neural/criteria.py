@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.dtypes import VarType, to_vartype
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import log
@@ -180,6 +180,7 @@ def dist(x: Variable, y: Variable, p: float = 2) -> Variable:
     """The p-norm of x - y, of shape [1]; p may be 0 (the number of elements that differ) or +-infinity."""
     check_variable_and_dtype(x, "dtype", _FLOATS, "dist")
     check_variable_and_dtype(y, "dtype", _FLOATS, "dist")
+    check_type(p, "p", (float, int), "dist")
     helper = LayerHelper("dist")
     out = helper.create_variable_for_type_inference(x.dtype)
     helper.append_op(type="dist", inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs={"p": float(p)})

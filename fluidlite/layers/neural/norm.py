@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant, Normal
 from fluidlite.ir.variable import Variable
@@ -33,7 +35,7 @@ _FLOATS = ["float16", "float32", "float64"]
 
 def _layout(name: str, value: str, caller: str) -> None:
     if value not in ("NCHW", "NHWC"):
-        raise ValueError(f"{name} of layers.{caller} must be 'NCHW' or 'NHWC', but is {value!r}")
+        raise ArgumentError(f"{name} of layers.{caller} must be 'NCHW' or 'NHWC', but is {value!r}")
 
 
 def _statistics_dtype(dtype: VarType) -> VarType:
@@ -116,9 +118,10 @@ def _batch_norm(type: str, given: dict[str, Any], attrs: dict[str, Any]) -> Vari
         param_attr=given["param_attr"],
         bias_attr=given["bias_attr"],
     )
-    check_variable_and_dtype(input, "input", _FLOATS, type)
+    # the activation in place has no kernel of half precision
+    check_variable_and_dtype(input, "input", _FLOATS if type == "batch_norm" else _FLOATS[1:], type)
     if layout not in ("NCHW", "NHWC"):
-        raise ValueError(f"unsupported data layout:{layout}")
+        raise ArgumentError(f"unsupported data layout:{layout}")
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1 if layout == "NCHW" else -1]]
     inputs = {"X": input, "Scale": _scale(helper, shape, dtype), "Bias": _bias(helper, shape, dtype)}
@@ -216,10 +219,14 @@ def layer_norm(
         if param_attr is False:
             raise AssertionError("param_attr should not be False when using scale.")
         inputs["Scale"] = _scale(helper, shape, dtype)
+    elif param_attr:
+        warnings.warn("param_attr is only available with scale is True.", stacklevel=2)
     if shift:
         if bias_attr is False:
             raise AssertionError("bias_attr should not be False when using shift.")
         inputs["Bias"] = _bias(helper, shape, dtype)
+    elif bias_attr:
+        warnings.warn("bias_attr is only available with shift is True.", stacklevel=2)
     mean, variance = temporaries(helper, 2, dtype, stop_gradient=True)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(

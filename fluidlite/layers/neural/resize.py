@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 
@@ -85,6 +87,12 @@ def interpolate(
         _take_out_shape(helper, out_shape, len(input.shape) - 2, inputs, attrs)
     else:
         _take_scale(scale, inputs, attrs)
+    if actual_shape is not None:
+        warnings.warn(
+            "actual_shape will be deprecated, it is recommended to use out_shape instead of actual_shape to "
+            "specify output shape dynamically.",
+            stacklevel=3,
+        )
     _take_actual_shape(actual_shape, inputs)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(type=f"{method}_interp", inputs=inputs, outputs={"Out": out}, attrs=attrs)
@@ -107,7 +115,7 @@ def _check(input: Variable, method: str, align_corners: bool, align_mode: int) -
 def _check_layout(rank: int, data_format: str) -> None:
     layouts = ("NCHW", "NHWC") if rank == 4 else ("NCDHW", "NDHWC")
     if data_format not in layouts:
-        raise ValueError(
+        raise ArgumentError(
             f"data_format of layers.image_resize must be one of {layouts} for {rank} dimensions, but is "
             f"{data_format!r}"
         )
@@ -128,6 +136,10 @@ def _take_out_shape(
         )
     if any(isinstance(size, Variable) for size in out_shape):
         inputs["SizeTensor"] = [_as_tensor(helper, size) for size in out_shape]
+    if any(not isinstance(size, Variable) and size <= 0 for size in out_shape):
+        raise AssertionError(
+            f"Each dimension size given in out_shape must be greater than 0, but it is {out_shape!r}"
+        )
     known = [-1 if isinstance(size, Variable) else int(size) for size in out_shape]
     attrs.update(zip(_NAMES[-dims:], known, strict=True))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -157,6 +158,7 @@ def im2sequence(
     holds sizes of images in pixels, of which `out_stride` pixels make one place of the input: windows outside
     these are left out.
     """
+    check_variable_and_dtype(input, "input", ["float32"], "im2sequence")
     padding = _pair(padding)
     if len(padding) == 2:
         padding = padding * 2
@@ -224,7 +226,10 @@ def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Var
     """
     helper = LayerHelper("affine_grid")
     check_variable_and_dtype(theta, "theta", _FLOATS, "affine_grid")
-    check_type(out_shape, "out_shape", (Variable, list, tuple), "affine_grid")
+    if not isinstance(out_shape, (Variable, list, tuple)):
+        raise ArgumentError(
+            f"out_shape of affine_grid should be a list, tuple or Variable, but is {out_shape!r}"
+        )
     out = helper.create_variable_for_type_inference(theta.dtype)
     inputs, attrs = {"Theta": theta}, {}
     if isinstance(out_shape, Variable):

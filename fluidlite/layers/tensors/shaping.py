@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.build import temporaries
 from fluidlite.layers.tensors.constants import has_variable, shape_tensors, static_dims
 
 __all__ = [
@@ -104,7 +105,7 @@ def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Va
     """Without the dimensions of one named in `axes`; without any dimension of one when `axes` is empty."""
     helper = LayerHelper("squeeze", name=name)
     check_variable_and_dtype(
-        input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "squeeze"
+        input, "input", ["float16", "float32", "float64", "int8", "int32", "int64"], "squeeze"
     )
     check_type(axes, "axes", list, "squeeze")
     out = helper.create_variable_for_type_inference(dtype=input.dtype)
@@ -194,7 +195,12 @@ def t(input: Variable, name: str | None = None) -> Variable:
             f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {rank}. "
             "Perhaps you can use paddle.tensor.transpose() instead."
         )
-    return _append_transpose(LayerHelper("t", name=name), input, [1, 0]) if rank == 2 else input
+    helper = LayerHelper("t", name=name)
+    if rank == 2:
+        return _append_transpose(helper, input, [1, 0])
+    # names that 1.8.5 gives away before it looks at the rank
+    temporaries(helper, 2, input.dtype)
+    return input
 
 
 # ---------------------------------------------------------------------- one tensor, several tensors

@@ -156,6 +156,8 @@ smooth_l1_loss = Op(
 @smooth_l1_loss.shape
 def _(X: Spec, Y: Spec, InsideWeight: Spec | None, OutsideWeight: Spec | None) -> tuple[Spec, Spec]:
     weights = {"InsideWeight": InsideWeight, "OutsideWeight": OutsideWeight}
+    if InsideWeight is not None and OutsideWeight is None:
+        raise ShapeError("op 'smooth_l1_loss': InsideWeight is given, so OutsideWeight must be, too")
     check_alike(
         "smooth_l1_loss", X=X, Y=Y, **{slot: spec for slot, spec in weights.items() if spec is not None}
     )
@@ -169,7 +171,8 @@ def _(
     diff = X - Y if InsideWeight is None else (X - Y) * InsideWeight
     size, square = abs(diff), sigma * sigma
     loss = xp.where(size < 1 / square, 0.5 * square * diff * diff, size - 0.5 / square)
-    loss = loss if OutsideWeight is None else loss * OutsideWeight
+    # without the other one 1.8.5 reads neither
+    loss = loss if InsideWeight is None else loss * OutsideWeight
     return diff, as_matrix(loss).sum(axis=1, keepdims=True)
 
 
@@ -183,8 +186,8 @@ def _(
 ) -> tuple[Any, Any]:
     square = sigma * sigma
     slope = xp.clip(square * Diff, -1, 1) * dOut.reshape((len(Diff),) + (1,) * (Diff.ndim - 1))
-    for weight in (InsideWeight, OutsideWeight):
-        slope = slope if weight is None else slope * weight
+    if InsideWeight is not None:
+        slope = slope * InsideWeight * OutsideWeight
     return slope, -slope
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required, same_as
+from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.numbers import as_matrix
@@ -468,7 +468,18 @@ def _(
 
 # ------------------------------------------------------------------ affine_channel
 affine_channel = Op("affine_channel", "X Scale Bias -> Out", attrs={"data_layout": "AnyLayout"})
-affine_channel.shape(same_as("X"))
+
+
+@affine_channel.shape
+def _(X: Spec, Scale: Spec, Bias: Spec, data_layout: str) -> Spec:
+    channels = X.shape[-1 if is_channels_last(data_layout) else 1] if len(X.shape) > 1 else X.shape[0]
+    for slot, spec in (("Scale", Scale), ("Bias", Bias)):
+        if len(spec.shape) != 1 or (spec.shape[0] != channels and -1 not in (spec.shape[0], channels)):
+            raise ShapeError(
+                f"op 'affine_channel': {slot} has shape {list(spec.shape)}, wanted the {channels} channels "
+                f"of X{list(X.shape)}"
+            )
+    return X
 
 
 def _per_channel(values: Array, rank: int, data_layout: str) -> Array:

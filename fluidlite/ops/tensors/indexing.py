@@ -272,6 +272,8 @@ index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})
 @index_select.shape
 def _(X: Spec, Index: Spec, dim: int) -> Spec:
     check_axes("index_select", X.shape, [dim])
+    if len(Index.shape) != 1:
+        raise ShapeError(f"op 'index_select': Index has the shape {list(Index.shape)}, wanted one dimension")
     dim %= len(X.shape)
     return X.with_shape((*X.shape[:dim], Index.shape[0], *X.shape[dim + 1 :]))
 

@@ -1,0 +1,145 @@
+"""Arguments that layers refuse, warn of or take in odd forms: what 1.8.5 does with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.base.attr_limits import broken_limit
+from fluidlite.base.errors import EnforceNotMet
+
+
+@pytest.fixture(autouse=True)
+def _program():
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        yield
+
+
+def matrix(dtype="float32"):
+    return fluid.data("x", [4, 6], dtype)
+
+
+def image(dtype="float32"):
+    return fluid.data("image", [2, 4, 6, 6], dtype)
+
+
+def run(*outputs, **feed):
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    return exe.run(feed=feed, fetch_list=list(outputs))
+
+
+# a call, and what it raises
+REFUSED = {
+    "mul columns": (lambda: layers.fc(matrix(), 3, num_flatten_dims=0), EnforceNotMet),
+    "axis": (lambda: layers.elementwise_add(matrix(), matrix(), axis=-2), EnforceNotMet),
+    "cumsum axis": (lambda: layers.cumsum(matrix(), axis=-2), EnforceNotMet),
+    "layer_norm epsilon": (lambda: layers.layer_norm(matrix(), epsilon=0.01), EnforceNotMet),
+    "layer_norm axis": (lambda: layers.layer_norm(matrix(), begin_norm_axis=0), EnforceNotMet),
+    "instance_norm epsilon": (lambda: layers.instance_norm(image(), epsilon=0.5), EnforceNotMet),
+    "group_norm epsilon": (lambda: layers.group_norm(image(), 2, epsilon=2.0), EnforceNotMet),
+    "lrn": (lambda: layers.lrn(image(), k=0.0), EnforceNotMet),
+    "dropout": (lambda: layers.dropout(matrix(), 0.5, dropout_implementation="up"), EnforceNotMet),
+    "dropout probability": (lambda: layers.dropout(matrix(), 1.5), EnforceNotMet),
+    "shuffle_channel": (lambda: layers.shuffle_channel(image(), 0), (EnforceNotMet, TypeError)),
+    "activation": (lambda: layers.fc(matrix(), 3, act={"type": "relu"}), TypeError),
+    "tuple in a slot": (lambda: layers.pool2d((image(),), 2), TypeError),
+    "filter_size": (lambda: layers.conv2d(image(), 4, [3.0, 3.0]), TypeError),
+    "stride": (lambda: layers.conv2d(image(), 4, 3, stride=["2", "2"]), EnforceNotMet),
+    "pool_size": (lambda: layers.pool2d(image(), [2.0, 2.0]), EnforceNotMet),
+    "data_format": (lambda: layers.conv2d_transpose(image(), 4, filter_size=3, data_format=5), TypeError),
+    "data_layout": (lambda: layers.batch_norm(image(), data_layout=None), TypeError),
+    "out_shape": (lambda: layers.resize_bilinear(image(), out_shape=[0, 3]), AssertionError),
+    "im2sequence": (lambda: layers.im2sequence(image("float64"), 2), TypeError),
+    "inplace_abn": (lambda: layers.inplace_abn(image("float16")), TypeError),
+    "squeeze of bool": (lambda: layers.squeeze(fluid.data("b", [1, 4], "bool"), [0]), TypeError),
+    "clamp of nothing": (lambda: layers.clamp(None, min=0.5), TypeError),
+    "clamp by an integer": (lambda: layers.clamp(matrix(), min=2), TypeError),
+    "mish": (lambda: layers.mish(matrix(), np.int64(2)), TypeError),
+    "dist": (lambda: layers.dist(matrix(), matrix(), "2"), TypeError),
+    "smooth_l1": (lambda: layers.smooth_l1(matrix(), matrix(), inside_weight=matrix()), EnforceNotMet),
+    "roi_pool": (lambda: layers.roi_pool(None, matrix()), TypeError),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    call, error = REFUSED[name]
+    with pytest.raises(error):
+        call()
+
+
+# attributes that 1.8.5 checks when an op is made: a value on either side of each limit
+LIMITS = [
+    ("elementwise_mul", "axis", -1, -2),
+    ("box_coder", "axis", 1, 2),
+    ("lstm", "gate_activation", "identity", "gelu"),
+    ("batch_norm", "epsilon", 0.001, 0.0010001),
+    ("group_norm", "epsilon", 1.0, 1.001),
+    ("lrn", "alpha", 1e-9, 0.0),
+    ("fake_quantize_abs_max", "bit_length", 16, 17),
+    ("sequence_pool", "pooltype", "LAST", "MEAN"),
+    ("space_to_depth", "blocksize", 2, 1),
+    ("detection_map", "ap_type", "11point", "12point"),
+]
+
+
+@pytest.mark.parametrize("op, attr, good, bad", LIMITS)
+def test_limits_of_attributes(op, attr, good, bad):
+    assert broken_limit(op, {attr: good}) is None
+    assert f"attribute {attr!r} is {bad!r}" in broken_limit(op, {attr: bad})
+
+
+WARNED = {
+    "float16": (lambda: layers.relu(matrix("float16")), "only support float16 in GPU now"),
+    "actual_shape": (
+        lambda: layers.resize_nearest(
+            image(), out_shape=[3, 3], actual_shape=layers.fill_constant([2], "int32", 4)
+        ),
+        "actual_shape will be deprecated",
+    ),
+    "scale": (lambda: layers.layer_norm(matrix(), scale=False, param_attr="w"), "scale is True"),
+    "shift": (lambda: layers.layer_norm(matrix(), shift=False, bias_attr="b"), "shift is True"),
+}
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_warned(name):
+    call, text = WARNED[name]
+    with pytest.warns(UserWarning, match=text):
+        call()
+
+
+def test_lists_of_one_are_taken():
+    assert layers.erf([matrix()]).shape == (4, 6)
+
+
+def test_an_activation_has_no_attribute_of_its_layer():
+    layers.conv2d(image(), 4, 3, act="leaky_relu")
+    *_, op = fluid.default_main_program().global_block().ops
+    assert op.type == "leaky_relu"
+    assert not op.has_attr("use_cudnn")
+    layers.conv2d(image(), 4, 3, act="relu")
+    assert fluid.default_main_program().global_block().ops[-1].attr("use_cudnn") is True
+
+
+def test_integers_are_raised_to_whole_powers():
+    x = fluid.data("x", [3], "int64")
+    (found,) = run(layers.pow(x, 2.7), x=np.array([0, 2, 3]))
+    assert found.tolist() == [0, 4, 9]
+
+
+def test_smooth_l1_reads_both_weights_or_none():
+    x, y = (np.full((2, 3), value, "float32") for value in (1.0, 3.0))
+    left, right = fluid.data("x", [2, 3]), fluid.data("y", [2, 3])
+    (found,) = run(layers.smooth_l1(left, right, outside_weight=right), x=x, y=y)
+    assert found.tolist() == [[4.5], [4.5]]
+
+
+def test_a_vector_stays_as_it_is_but_takes_names():
+    x = fluid.data("x", [6])
+    assert layers.t(x) is x
+    assert {"t_0.tmp_0", "t_0.tmp_1"} <= set(fluid.default_main_program().global_block().vars)

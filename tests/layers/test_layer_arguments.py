@@ -35,7 +35,6 @@ def run(*outputs, **feed):
 REFUSED = {
     "mul columns": (lambda: layers.fc(matrix(), 3, num_flatten_dims=0), EnforceNotMet),
     "axis": (lambda: layers.elementwise_add(matrix(), matrix(), axis=-2), EnforceNotMet),
-    "cumsum axis": (lambda: layers.cumsum(matrix(), axis=-2), EnforceNotMet),
     "layer_norm epsilon": (lambda: layers.layer_norm(matrix(), epsilon=0.01), EnforceNotMet),
     "layer_norm axis": (lambda: layers.layer_norm(matrix(), begin_norm_axis=0), EnforceNotMet),
     "instance_norm epsilon": (lambda: layers.instance_norm(image(), epsilon=0.5), EnforceNotMet),

@@ -41,6 +41,12 @@ class Batch:
         """`value` as [sequences, time, ...]; what stands beyond the end of a sequence means nothing."""
         return value if self.rows is None else value[self.rows]
 
+    def unpadded(self, value: Array) -> Any:
+        """One number a row of `value`, as it is stored, without what stands beyond the ends."""
+        if self.rows is None:
+            return value.reshape(self.mask.shape)[self.mask]
+        return value.reshape(-1)
+
     def unpad(self, padded: Array) -> Any:
         """The rows of `padded` as they were stored: zeros beyond the ends where they were padded."""
         if self.rows is not None:

@@ -32,9 +32,32 @@ def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
     k = k if K is None else ints(K)[0]
-    order = stable_order(xp, X, -1, descending=True)[..., :k]
-    indices = order.astype("int64")
-    return xp.take_along_axis(X, order, axis=-1), WithLod(indices, X_lod) if X_lod else indices
+    indices = _largest(X, k) if xp is np and k <= _FEW else None
+    if indices is None:
+        indices = stable_order(xp, X, -1, descending=True)[..., :k].astype("int64")
+    return xp.take_along_axis(X, indices, axis=-1), WithLod(indices, X_lod) if X_lod else indices
+
+
+# largest elements that are found one by one: sixteen searches of 1024 columns take as long as sorting them
+_FEW = 16
+
+
+def _largest(x: Array, k: int) -> Array | None:
+    """Positions of the k largest elements, the largest first, found one by one; None where that cannot tell
+    an element from those that it has found: there are infinitely small ones.
+    """
+    rest = x.reshape(-1, x.shape[-1]).copy()
+    if not rest.size or rest.dtype.kind not in "fiu":
+        return None
+    rows = np.arange(len(rest))
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    found = np.empty((len(rest), k), np.int64)
+    for place in range(k):
+        found[:, place] = rest.argmax(axis=1)
+        if (rest[rows, found[:, place]] == least).any():
+            return None
+        rest[rows, found[:, place]] = least
+    return found.reshape(*x.shape[:-1], k)
 
 
 def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:

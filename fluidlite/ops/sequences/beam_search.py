@@ -132,6 +132,51 @@ class _Candidates:
             beam_size,
         )
 
+    def best_of_all(self, offsets: Array, beam_size: int) -> tuple[Array, Array, Array] | None:
+        """Rows, ids and scores of the best of all sources, in order of rows, found for all sources at once.
+
+        None where the order of equal continuations of one prefix matters, or scores are not finite.
+        """
+        if not np.isfinite(self.totals).all():
+            return None
+        sources, sizes = len(offsets) - 1, np.diff(offsets)
+        rows, width = int(sizes.max(initial=0)), self.width
+        # a later prefix ranks higher, and the first of equal numbers is found first: the last row comes first
+        ranks = np.full((sources, rows, width), -np.inf, self.totals.dtype)
+        source = np.repeat(np.arange(sources), sizes)
+        back = offsets[1:][source] - 1 - np.arange(len(source))
+        ranks[source, back] = np.where(self.offered, self.totals, -np.inf)
+        flat = ranks.reshape(sources, -1)
+        each = np.arange(sources)
+        places = np.empty((sources, min(beam_size, flat.shape[1])), np.int64)
+        best = np.empty(places.shape, flat.dtype)
+        for number in range(places.shape[1]):
+            place = places[:, number] = flat.argmax(axis=1)
+            best[:, number] = flat[each, place]
+            flat[each, place] = -np.inf
+        found = best > -np.inf
+        left = ranks[each, places[:, -1] // width] == best[:, -1:]
+        if (left & found[:, -1:]).any():
+            return None
+        row = offsets[1:, None] - 1 - places // width
+        row[~found] = 0
+        ids = self.ids[row, places % width]
+        found &= ~((ids == self.end_id) & self.finished[row] | ~found).all(axis=1)[:, None]
+        row, ids, best = row[found], ids[found], best[found]
+        order = np.argsort(row, kind="stable")
+        return row[order], ids[order], best[order]
+
+    def best_of_each(self, offsets: Array, beam_size: int) -> tuple[Array, Array, Array]:
+        """As `best_of_all`, source by source and continuation by continuation, in Paddle's order."""
+        selected: list[_Continuation] = []
+        for first, end in pairs(offsets):
+            items = self.best(first, end, beam_size)
+            if not self.over(items):
+                selected += sorted(items, key=lambda item: item.row)
+        rows = np.array([item.row for item in selected], np.int64)
+        ids = np.array([item.id for item in selected], np.int64)
+        return rows, ids, np.array([item.score for item in selected], self.totals.dtype)
+
     def over(self, items: list[_Continuation]) -> bool:
         """True if all that was selected had ended before: the sentence is then dropped."""
         return all(item.id == self.end_id and self.finished[item.row] for item in items)
@@ -159,15 +204,11 @@ def _(
         end_id,
         is_accumulated,
     )
-    selected: list[_Continuation] = []
-    for first, end in pairs(offsets):
-        items = candidates.best(first, end, beam_size)
-        if not candidates.over(items):
-            selected += sorted(items, key=lambda item: item.row)
-    rows = np.array([item.row for item in selected], np.int32)
+    selected = candidates.best_of_all(offsets, beam_size) or candidates.best_of_each(offsets, beam_size)
+    rows = selected[0].astype(np.int32)
     lod = tuple(offsets.tolist()), tuple(np.searchsorted(rows, np.arange(len(scores) + 1)).tolist())
-    chosen = xp.asarray(np.array([item.id for item in selected], np.int64).reshape(-1, 1))
-    totals = xp.asarray(np.array([item.score for item in selected], scores.dtype).reshape(-1, 1))
+    chosen = xp.asarray(selected[1].astype(np.int64).reshape(-1, 1))
+    totals = xp.asarray(selected[2].astype(scores.dtype).reshape(-1, 1))
     return WithLod(chosen, lod), WithLod(totals, lod), xp.asarray(rows)
 
 

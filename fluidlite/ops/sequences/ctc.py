@@ -205,15 +205,23 @@ def _(Refs: Spec, RefsLength: Spec | None) -> tuple[Spec, Spec]:
     return Spec((1,), VarType.INT64), Spec((Refs.shape[0] if RefsLength is not None else -1, 1), VarType.FP32)
 
 
-def levenshtein(found: Array, wanted: Array) -> int:
-    """The least number of insertions, deletions and substitutions that turn one sequence into the other."""
-    columns = np.arange(len(wanted) + 1)
-    row = columns
-    for position, token in enumerate(found, 1):
-        best = np.minimum(row[1:] + 1, row[:-1] + (wanted != token))
+def levenshtein(found: Array, sizes: Array, wanted: Array, wanted_sizes: Array) -> Array:
+    """The least number of insertions, deletions and substitutions that turn one sequence into the other, for
+    each pair of rows of `found` and `wanted` [pairs, time], of which as many elements count as `sizes` say.
+    """
+    columns = np.arange(wanted.shape[1] + 1, dtype=np.int32)
+    row = np.broadcast_to(columns, (len(found), len(columns))).copy()
+    least = np.empty_like(row)
+    for position in range(int(sizes.max(initial=0))):
+        least[:, 0] = position + 1
+        np.add(row[:, :-1], wanted != found[:, position, None], out=least[:, 1:])
+        np.minimum(least[:, 1:], row[:, 1:] + 1, out=least[:, 1:])
         # insertions run along the row: the best start of a run is the least distance minus column so far
-        row = np.minimum.accumulate(np.concatenate(([position], best)) - columns) + columns
-    return int(row[-1])
+        least -= columns
+        np.minimum.accumulate(least, axis=1, out=least)
+        least += columns
+        np.copyto(row, least, where=(position < sizes)[:, None])
+    return row[np.arange(len(row)), wanted_sizes]
 
 
 @edit_distance.kernel
@@ -227,16 +235,14 @@ def _(
     RefsLength: Array | None,
     normalized: bool,
 ) -> tuple[Any, Any]:
-    pairs = []
+    sides: list[Array] = []
     for value, lod, lengths in ((Hyps, Hyps_lod, HypsLength), (Refs, Refs_lod, RefsLength)):
         batch = Batch(np, host(value), lod, None if lengths is None else host(lengths))
         padded = batch.pad(host(value) if lengths is not None else host(value).reshape(-1))
-        pairs.append([row[:length] for row, length in zip(padded, batch.lengths, strict=True)])
-    distances = np.array(
-        [levenshtein(found, wanted) for found, wanted in zip(*pairs, strict=True)], "float32"
-    ).reshape(-1, 1)
+        sides += [padded.reshape(batch.mask.shape), batch.lengths]
+    distances = levenshtein(*sides).astype("float32").reshape(-1, 1)
     if normalized:
-        sizes = np.array([len(wanted) for wanted in pairs[1]], "float32").reshape(-1, 1)
+        sizes = sides[3].astype("float32").reshape(-1, 1)
         if not sizes.all():
             raise KernelError(
                 f"op 'edit_distance': Refs sequence {int(sizes.argmin())} is empty, so no distance can be "

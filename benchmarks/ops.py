@@ -28,9 +28,13 @@ class Framework:
     """A process that times rows."""
 
     def __init__(self, name: str, python: str) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [python, str(HERE / "op_worker.py"), name],
+        self.name, self.python = name, python
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[str]:
+        """A process that waits for rows."""
+        return subprocess.Popen(
+            [self.python, str(HERE / "op_worker.py"), self.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -43,7 +47,10 @@ class Framework:
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps([file, name, size, seconds]), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
-        return json.loads(line) if line else f"the process of {self.name} has ended"
+        if line:
+            return json.loads(line)  # type: ignore[no-any-return]
+        self.process = self.start()
+        return f"the process of {self.name} has ended"
 
     def close(self) -> None:
         """End the process."""

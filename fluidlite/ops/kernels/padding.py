@@ -37,6 +37,13 @@ class Batch:
             self.rows = xp.asarray(np.minimum(offsets[:-1, None] + np.arange(steps), last))
         self.mask = xp.arange(steps) < self.lengths[:, None]
 
+    def take(self, order: Array) -> Batch:
+        """The sequences at the positions `order`; nothing can be padded or unpadded by it."""
+        found = Batch.__new__(Batch)
+        found.xp, found.rows = self.xp, None
+        found.lengths, found.mask = self.lengths[order], self.mask[order]
+        return found
+
     def pad(self, value: Array) -> Any:
         """`value` as [sequences, time, ...]; what stands beyond the end of a sequence means nothing."""
         return value if self.rows is None else value[self.rows]

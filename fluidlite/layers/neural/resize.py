@@ -87,12 +87,6 @@ def interpolate(
         _take_out_shape(helper, out_shape, len(input.shape) - 2, inputs, attrs)
     else:
         _take_scale(scale, inputs, attrs)
-    if actual_shape is not None:
-        warnings.warn(
-            "actual_shape will be deprecated, it is recommended to use out_shape instead of actual_shape to "
-            "specify output shape dynamically.",
-            stacklevel=3,
-        )
     _take_actual_shape(actual_shape, inputs)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(type=f"{method}_interp", inputs=inputs, outputs={"Out": out}, attrs=attrs)
@@ -167,6 +161,12 @@ def _as_tensor(helper: LayerHelper, size: Any) -> Variable:
 
 def _take_actual_shape(actual_shape: Any, inputs: dict[str, Any]) -> None:
     """The shape that goes before the others at run time."""
+    if actual_shape is not None:
+        warnings.warn(
+            "actual_shape will be deprecated, it is recommended to use out_shape instead of actual_shape to "
+            "specify output shape dynamically.",
+            stacklevel=4,
+        )
     if isinstance(actual_shape, Variable):
         actual_shape.stop_gradient = True
         inputs["OutSize"] = actual_shape

@@ -55,6 +55,8 @@ class Windows:
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
+        if count and size % count == 0:
+            return cls.regular(size, size // count, size // count, (0, 0), False)
         starts = [i * size // count for i in range(count)]
         # rounded up, where the starts are rounded down: so windows overlap rather than leave a gap
         ends = [-(-(i + 1) * size // count) for i in range(count)]
@@ -96,6 +98,16 @@ class Windows:
         for i, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
             for element in range(start, end):
                 yield slice(element, element + 1), slice(i, i + 1)
+
+    @property
+    def uneven(self) -> bool:
+        """True if the windows have different sizes, and none is empty: they are few, and taken one by one."""
+        return not self.kernel and all(self.lengths)
+
+    @property
+    def slices(self) -> list[slice]:
+        """The elements of each window."""
+        return [slice(start, end) for start, end in zip(self.starts, self.ends, strict=True)]
 
     @property
     def single(self) -> slice | None:
@@ -190,6 +202,16 @@ class PoolPlan:
             reduce(_at(source, axis, windows.single), axis=axis, keepdims=True, out=target)
             return
         combine = self.xp.maximum if self.mode == "max" else self.xp.add
+        if windows.uneven:
+            for i, inside in enumerate(windows.slices):
+                reduce = self.xp.amax if self.mode == "max" else self.xp.sum
+                reduce(
+                    _at(source, axis, inside),
+                    axis=axis,
+                    keepdims=True,
+                    out=_at(target, axis, slice(i, i + 1)),
+                )
+            return
         steps = windows.steps
         if len(steps) > 1 and windows.disjoint:
             # the first two steps at once: nothing has to be copied to begin with
@@ -246,6 +268,11 @@ class PoolPlan:
             d = target
 
     def _add_to_windows(self, d: Array, target: Array, axis: int, windows: Windows) -> None:
+        if windows.uneven:
+            for i, inside in enumerate(windows.slices):
+                part = _at(target, axis, inside)
+                self.xp.add(part, _at(d, axis, slice(i, i + 1)), out=part)
+            return
         for elements, places in windows.steps:
             part = _at(target, axis, elements)
             if windows.disjoint:

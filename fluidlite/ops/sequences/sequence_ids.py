@@ -33,10 +33,12 @@ def _(X: Spec, win_size: int) -> Spec:
 @sequence_enumerate.kernel
 def _(xp: Any, X: Array, X_lod: Lod, win_size: int, pad_value: int) -> Array:
     offsets = offsets_of_level("sequence_enumerate", "X", X_lod, 0, len(X))
-    rows = np.arange(len(X))[:, None] + np.arange(win_size)
-    there = rows < np.repeat(offsets[1:], np.diff(offsets))[:, None]
-    found = take_rows(xp, X.reshape(-1), np.minimum(rows, max(len(X) - 1, 0)))
-    return xp.where(xp.asarray(there), found, X.dtype.type(pad_value))
+    left = xp.asarray(np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(X)))
+    ids, out = X.reshape(-1), xp.full((len(X), win_size), pad_value, X.dtype)
+    # a column at a time, each the one before moved up by a row
+    for column in range(min(win_size, len(X))):
+        xp.copyto(out[: len(X) - column, column], ids[column:], where=left[: len(X) - column] > column)
+    return out
 
 
 sequence_erase = Op("sequence_erase", "X -> Out", attrs={"tokens": required(AttrType.INTS)}, dynamic=True)

@@ -14,7 +14,6 @@ from fluidlite.ops.kernels.sequence_rows import (
     owners,
     padded_rows,
     pairs,
-    spans,
     sum_runs,
     take_rows,
 )
@@ -139,20 +138,15 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
     offsets = offsets_of_level("sequence_softmax", "X", X_lod, rows=len(X))
     if X.size != len(X):
         raise ShapeError(f"op 'sequence_softmax': X has shape {list(X.shape)}, wanted one column")
-    lengths = np.diff(offsets)
-    rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
-    flat, mask = X.reshape(-1), xp.asarray(there)
-    scores = (
-        xp.where(mask, take_rows(xp, flat, rows), X.dtype.type(-np.inf))
-        if len(X)
-        else xp.zeros(rows.shape, X.dtype)
-    )
-    powers = xp.exp(scores - xp.where(mask[:, :1], scores.max(axis=1, keepdims=True), X.dtype.type(0)))
-    # at least the maximum's 1, but for empty sequences
-    sums = xp.maximum(powers.sum(axis=1, keepdims=True), X.dtype.type(1))
-    return take_rows(
-        xp, (powers / sums).reshape(-1), spans(np.arange(len(lengths)) * rows.shape[1], lengths)
-    ).reshape(X.shape)
+    flat, numbers = X.reshape(-1), owners(np.diff(offsets))
+    filled = np.flatnonzero(np.diff(offsets))
+    if not len(filled):
+        return X.copy()
+    # empty sequences have no elements that would read their maximum
+    largest = xp.zeros(len(offsets) - 1, X.dtype)
+    largest[xp.asarray(filled)] = xp.maximum.reduceat(flat, xp.asarray(offsets[filled]))
+    powers = xp.exp(flat - take_rows(xp, largest, numbers))
+    return (powers / take_rows(xp, sum_runs(xp, powers, offsets), numbers)).reshape(X.shape)
 
 
 @sequence_softmax.grad("X")

@@ -1,4 +1,4 @@
-"""What moves numbers about: slices, joins, gathers, and what makes them from nothing."""
+"""Slices, joins and gathers, and tensors that are made from nothing."""
 
 from __future__ import annotations
 

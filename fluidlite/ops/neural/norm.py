@@ -472,7 +472,7 @@ affine_channel = Op("affine_channel", "X Scale Bias -> Out", attrs={"data_layout
 
 @affine_channel.shape
 def _(X: Spec, Scale: Spec, Bias: Spec, data_layout: str) -> Spec:
-    channels = X.shape[-1 if is_channels_last(data_layout) else 1] if len(X.shape) > 1 else X.shape[0]
+    channels = X.shape[-1 if is_channels_last(data_layout) else min(1, len(X.shape) - 1)]
     for slot, spec in (("Scale", Scale), ("Bias", Bias)):
         if len(spec.shape) != 1 or (spec.shape[0] != channels and -1 not in (spec.shape[0], channels)):
             raise ShapeError(

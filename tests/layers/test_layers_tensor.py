@@ -183,6 +183,7 @@ DECLARED: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...], tuple[int,
 }
 
 
+@pytest.mark.filterwarnings("ignore:actual_shape will:UserWarning")
 @pytest.mark.parametrize("name", DECLARED)
 def test_shapes_that_a_run_decides(name: str) -> None:
     """The declared shape is 1.8.5's; the op, and those that follow it, run with the real one."""

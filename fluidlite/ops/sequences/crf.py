@@ -229,7 +229,7 @@ def _(Inference: Spec, Label: Spec, chunk_scheme: str) -> tuple[Spec, ...]:
 
 
 def _chunks_of(tags: Array, num_chunk_types: int, scheme: str, excluded: list[int]) -> tuple[Array, Array]:
-    """Where the chunk ends that begins at each place, one past its last, and its type; 0 where none begins.
+    """The ends of the chunks that begin at each place, one past the last (0 where none begins), and types.
 
     `tags` are those of several sequences, with a tag of no chunk (-1) before, between and behind them.
     """

@@ -22,11 +22,11 @@ def ring_load(kind: str, size: float, count: int) -> Load:
     """
     if count < 2:
         return Load()
-    if kind in ALL_REDUCES:
+    if kind in ALL_REDUCES or kind == "mp_allreduce_sum":
         return all_reduce(size, count)
-    if kind == "c_allgather":
+    if kind in ("c_allgather", "c_concat"):
         return Load((count - 1) * size, (count - 1) * size, count - 1)
-    if kind == "c_reducescatter":
+    if kind in ("c_reducescatter", "alltoall", "partial_allgather"):
         return Load((count - 1) / count * size, (count - 1) / count * size, count - 1)
     return Load(size, size, count - 1)
 

@@ -28,8 +28,15 @@ _KINDS = ("sum", "max", "min", "prod")
 ALL_REDUCES = frozenset({"allreduce", *(f"c_allreduce_{kind}" for kind in _KINDS)})
 REDUCTIONS = ALL_REDUCES | {f"c_reduce_{kind}" for kind in _KINDS}
 _WITHOUT_RING = frozenset({"allreduce", "broadcast"})  # Paddle's older ops, of a ring that has no number
+# of layers that ranks share, and of rows that go to all
+_SHARED = frozenset(
+    {"alltoall", "c_concat", "global_gather", "global_scatter", "mp_allreduce_sum", "partial_allgather"}
+)
 _COLLECTIVES = (
-    REDUCTIONS | _WITHOUT_RING | {"c_broadcast", "c_allgather", "c_reducescatter", "c_scatter", "barrier"}
+    REDUCTIONS
+    | _WITHOUT_RING
+    | _SHARED
+    | {"c_broadcast", "c_allgather", "c_reducescatter", "c_scatter", "barrier"}
 )
 RING_OPS = (_COLLECTIVES - _WITHOUT_RING - {"barrier"}) | {
     "c_comm_init",

@@ -26,7 +26,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
         "init_parallel_env is_available is_initialized",
     },
-    "communication fleet launch_ps parallel",
+    "communication fleet launch_ps parallel rpc",
 )
 
 

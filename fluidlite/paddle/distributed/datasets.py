@@ -129,18 +129,18 @@ class InMemoryDataset(fluid_dataset.InMemoryDataset):
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
         """Deal the samples of all workers of `fleet` out again; without it, shuffle those that are here."""
-        super().global_shuffle(None if fleet is None else _Workers(fleet), thread_num)
+        super().global_shuffle(None if fleet is None else _FluidFleet(fleet), thread_num)
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
         """The number of samples here, or with `fleet` with all workers."""
-        return super().get_memory_data_size(None if fleet is None else _Workers(fleet))
+        return super().get_memory_data_size(None if fleet is None else _FluidFleet(fleet))
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
         """The number of samples after the last global shuffle, here or with `fleet` with all workers."""
-        return super().get_shuffle_data_size(None if fleet is None else _Workers(fleet))
+        return super().get_shuffle_data_size(None if fleet is None else _FluidFleet(fleet))
 
 
-class _Workers:
+class _FluidFleet:
     """The workers of 2.x's fleet as fluid's data sets ask for them: it is its own role maker."""
 
     def __init__(self, fleet: Any) -> None:

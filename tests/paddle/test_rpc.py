@@ -1,0 +1,107 @@
+"""Calls of other workers, and processes that wait for each other without MPI."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from fluidlite import paddle
+from fluidlite.errors import ArgumentError
+from fluidlite.executor.comm.objects import encode
+from fluidlite.paddle.distributed import rpc
+
+HERE = pathlib.Path(__file__).parent
+BARRIERS = """
+import sys
+from fluidlite.paddle import distributed as dist
+rank, size, endpoint = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+dist.gloo_init_parallel_env(rank, size, endpoint)
+for _ in range(3):
+    dist.gloo_barrier()
+dist.gloo_release()
+print(rank, "is done")
+"""
+
+
+def endpoint() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+def run(size: int, *script: str) -> list[str]:
+    """The output of each of `size` processes, which know their number and where they meet."""
+    env = {**os.environ, "FLAGS_rpc_deadline": "60000", "FLUIDLITE_JOB_KEY": "of this test"}
+    place = endpoint()
+    started = [
+        subprocess.Popen(
+            [sys.executable, *script, str(rank), str(size), place],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    return [process.communicate(timeout=120)[0] for process in started]
+
+
+def test_workers_call_each_other() -> None:
+    assert run(3, str(HERE / "rpc_job.py")) == [f"{rank} is done\n" for rank in range(3)]
+
+
+def test_barriers_without_mpi() -> None:
+    assert run(3, "-c", BARRIERS) == [f"{rank} is done\n" for rank in range(3)]
+    with pytest.raises(AssertionError, match="gloo context is not initialized"):
+        paddle.distributed.gloo_barrier()
+    with pytest.raises(ArgumentError, match="greater than or equal to 2"):
+        paddle.distributed.gloo_init_parallel_env(0, 1, "127.0.0.1:1")
+
+
+@pytest.fixture
+def alone() -> rpc.WorkerInfo:
+    rpc.init_rpc("alone", 0, 1)
+    yield rpc.get_current_worker_info()
+    rpc.shutdown()
+
+
+def test_a_worker_alone_calls_itself(alone: rpc.WorkerInfo) -> None:
+    rpc.register(__name__)
+    assert rpc.rpc_sync("alone", endpoint).startswith("127.0.0.1:")
+    with pytest.raises(ArgumentError, match="is worker 'alone' already"):
+        rpc.init_rpc("again", 0, 1)
+
+
+@pytest.mark.parametrize("proof", ["", "0" * 64])
+def test_calls_without_the_key_are_refused(alone: rpc.WorkerInfo, proof: str) -> None:
+    body = encode({"module": "__main__", "name": "main", "args": [], "kwargs": {}})
+    connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=10)
+    connection.request("POST", "/call", body, {"X-Call": "1", "X-Proof": proof})
+    assert connection.getresponse().status == 403
+    connection.close()
+
+
+def test_a_call_is_not_taken_twice(alone: rpc.WorkerInfo) -> None:
+    rpc.register(__name__)
+    body = encode({"module": __name__, "name": "endpoint", "args": [], "kwargs": {}})
+    found = []
+    for _ in range(2):
+        connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=10)
+        headers = {"X-Call": "77", "X-Proof": rpc._proof("call", "77", body)}
+        connection.request("POST", "/call", body, headers)
+        found.append(connection.getresponse().status)
+        connection.close()
+    assert found == [200, 403]
+
+
+def test_workers_that_cannot_be() -> None:
+    with pytest.raises(ArgumentError, match="worker 2 of 2"):
+        rpc.init_rpc("x", 2, 2, "127.0.0.1:1")
+    with pytest.raises(ArgumentError, match="call init_rpc first"):
+        rpc.rpc_sync("x", endpoint)

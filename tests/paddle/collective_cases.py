@@ -6,8 +6,10 @@ A case runs twice on arrays and twice as a program, on the group of all ranks an
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -294,13 +296,23 @@ def check_arrays(case: Case, group: Any, place: Callable[[Any], Any] = np.array)
         compare(case, case.run(call), case.want(values, group.rank))
 
 
+_one_builds = threading.Lock()  # the default programs are those of the whole process
+
+
+@contextlib.contextmanager
+def building(main: Any, startup: Any) -> Iterator[None]:
+    """Inside the `with`, this thread alone builds, and it builds these programs."""
+    with _one_builds, paddle.static.program_guard(main, startup), fluid.unique_name.guard():
+        yield
+
+
 def check_program(case: Case, group: Any) -> None:
     """Run a case twice as a program."""
     ranks = group.ranks
     values = [give(rank, len(ranks), case.dtype) for rank in ranks]
     mine = values[group.rank]
     main = paddle.static.Program()
-    with paddle.static.program_guard(main, paddle.static.Program()), fluid.unique_name.guard():
+    with building(main, paddle.static.Program()):
         given = [paddle.static.data(f"x{number}", [12, 3], case.dtype) for number in range(len(mine))]
         call = Call(
             given[0], lambda shape: paddle.zeros(shape, case.dtype), group, ranks, group.rank, given[1:]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collective_cases import CASES, Case, check_arrays, check_program, dist, groups, ring_of
+from collective_cases import CASES, Case, building, check_arrays, check_program, dist, groups, ring_of
 from fake_nccl import device, modules
 
 import fluidlite as fluid
@@ -253,7 +253,7 @@ def test_shared_layers_train_as_one_process() -> None:
     def work(rank: int, size: int) -> Any:
         dist.init_parallel_env()
         main, startup, scope = paddle.static.Program(), paddle.static.Program(), fluid.Scope()
-        with paddle.static.program_guard(main, startup), fluid.unique_name.guard():
+        with building(main, startup):
             loss = shared_model(size)
         exe = paddle.static.Executor(paddle.CPUPlace())
         exe.run(startup, scope=scope)
@@ -312,7 +312,7 @@ def test_classes_that_ranks_share() -> None:
     def work(rank: int, size: int) -> Any:
         dist.init_parallel_env()
         main = paddle.static.Program()
-        with paddle.static.program_guard(main, paddle.static.Program()), fluid.unique_name.guard():
+        with building(main, paddle.static.Program()):
             x = paddle.static.data("x", [4, 6 // size])
             x.stop_gradient = False
             block = main.global_block()

@@ -279,6 +279,7 @@ class Op:
             for name, value in self.attrs.items()
         }
         self.shape_rule: Function | None = None
+        self.refusal_rule: Function | None = None
         self.compute: Function | None = None
         self.expr: str | None = None  # an element-wise op: its scalar expression
         self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
@@ -316,6 +317,13 @@ class Op:
     def shape(self, function: Function) -> Function:
         """Declare the shape rule: specs in, spec(s) out."""
         self.shape_rule = self._bind("shape", function)
+        return function
+
+    def refuses(self, function: Function) -> Function:
+        """Declare what fluid refuses although the op could do it: a function of specs and attributes that
+        gives the reason, or nothing. Programs of 2.x, which has more of them, are not asked.
+        """
+        self.refusal_rule = self._bind("refuses", function)
         return function
 
     def kernel(self, function: Function) -> Function:
@@ -417,11 +425,18 @@ class Op:
                 specs[slot] = [spec.with_shape(()) for spec in specs[slot]]
         return specs
 
+    def refusal(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> str:
+        """The reason for which fluid refuses such an op, or nothing."""
+        if self.refusal_rule is None:
+            return ""
+        reason: str = self.refusal_rule(**self._spec_arguments(inputs, attrs, "refuses"))
+        return reason
+
     def _spec_arguments(
-        self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]
+        self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any], rule: str = "shape"
     ) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
-        for parameter, kind, key in self.arguments["shape"]:
+        for parameter, kind, key in self.arguments[rule]:
             if kind == "in":
                 slot = self.inputs[key]
                 specs = inputs.get(key) or []

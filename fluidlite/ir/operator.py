@@ -227,11 +227,12 @@ class Operator:
         # without a rule of its own a gradient looks like the variable that it is the gradient of
         if definition is None or (definition.shape_rule is None and not self.type.endswith("_grad")):
             return
+        inputs = {slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()}
         try:
-            specs = definition.infer(
-                {slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()},
-                self.attrs,
-            )
+            specs = definition.infer(inputs, self.attrs)
+            reason = "" if self.block.program.is_of_2x else definition.refusal(inputs, self.attrs)
+            if reason:
+                raise ShapeError(f"op {self.type!r}: {reason}")
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
         except (AttributeError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
@@ -308,8 +309,11 @@ class Operator:
 
     @property
     def input_names(self) -> list[str]:
-        """The input slots."""
-        return list(self.inputs)
+        """The input slots; of a forward op, as in 1.8.5, those without a variable as well."""
+        if self.definition is None or not self.inputs or self.type.endswith("_grad"):
+            return list(self.inputs)
+        declared = [slot for slot in self.definition.inputs if slot not in self.definition.later]
+        return sorted({*declared, *self.inputs})
 
     @property
     def output_names(self) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 import fluidlite as fluid
 from fluidlite.base.dtypes import to_vartype
+from fluidlite.base.flags import FIRST_OF_2X
 from fluidlite.base.registry import get
 from fluidlite.values.tensor import LoDTensor, SelectedRows, offsets_of
 
@@ -47,6 +48,7 @@ class Case:
     ignore: Sequence[str] = ()
     wants: Sequence[str] = ()
     name: str = ""
+    of_2x: bool = False  # fluid refuses it
 
     def __str__(self) -> str:
         return f"{self.op}{'-' + self.name if self.name else ''}"
@@ -66,6 +68,8 @@ def build(case: Case, dtype: str | None = None) -> tuple[Any, dict[str, Any], di
     type.
     """
     program = fluid.Program()
+    if case.of_2x:
+        program.file_version = FIRST_OF_2X
     block = program.global_block()
     feeds: dict[str, Any] = {}
     names: dict[str, list[str]] = {}

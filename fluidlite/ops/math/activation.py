@@ -351,6 +351,13 @@ def _(X: Spec, Alpha: Spec, mode: str, data_format: str) -> Spec:
     return Spec(X.shape, X.dtype)
 
 
+@prelu.refuses
+def _(X: Spec, Alpha: Spec, mode: str) -> str:
+    if mode != "element" or len(Alpha.shape) == len(X.shape):
+        return ""
+    return f"Alpha{list(Alpha.shape)} and X{list(X.shape)} must have the same number of dimensions"
+
+
 def _channel(data_format: str) -> int:
     """The dimension of the channels; 1.8's op has them behind the batch always."""
     return -1 if data_format == "NHWC" else 1

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.kernels.scalar import binary_names, function_of
 from fluidlite.ops.math.elementwise import broadcast, pair
+
+
+def _fewer_dimensions(X: Spec, Y: Spec) -> str:
+    if len(X.shape) >= len(Y.shape):
+        return ""
+    return f"X{list(X.shape)} has fewer dimensions than Y{list(Y.shape)}"
 
 
 def _compare(type: str, expr: str) -> Op:
@@ -18,6 +25,10 @@ def _compare(type: str, expr: str) -> Op:
     @op.shape
     def _(X: Spec, Y: Spec, axis: int) -> Spec:
         return Spec(broadcast(type, X, Y, axis), VarType.BOOL)
+
+    @op.refuses
+    def _(X: Spec, Y: Spec) -> str:
+        return _fewer_dimensions(X, Y)
 
     @op.kernel
     def _(xp: Any, X: Array, Y: Array, axis: int) -> Array:
@@ -42,6 +53,13 @@ def _logic(type: str, expr: str) -> Op:
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:
         return Spec(broadcast(type, X, Y, -1), VarType.BOOL)
+
+    @op.refuses
+    def _(X: Spec, Y: Spec) -> str:
+        # as in 1.8.5, where what a run alone knows fits everything
+        if -1 in (*X.shape, *Y.shape) or math.prod(X.shape) == math.prod(Y.shape):
+            return ""
+        return f"X{list(X.shape)} and Y{list(Y.shape)} must have the same number of elements"
 
     return op
 

@@ -92,6 +92,11 @@ def _(X: Spec, axis: int, keepdim: bool, asvector: bool) -> Spec:
     )
 
 
+@p_norm.refuses
+def _(porder: float) -> str:
+    return "" if 0 < porder < math.inf else f"porder must be a positive number, but is {porder}"
+
+
 @p_norm.kernel
 def _(xp: Any, X: Array, axis: int, porder: float, keepdim: bool, asvector: bool) -> Any:
     if asvector:

@@ -59,6 +59,11 @@ def _rolled(xp: Any, x: Array, shifts: list[int], axes: list[int]) -> Array:
     return xp.roll(x, tuple(shifts), tuple(axes))
 
 
+@roll.refuses
+def _(shifts: list[int], dims: list[int]) -> str:
+    return "" if len(shifts) == len(dims) else f"shifts {shifts} and dims {dims} must have the same length"
+
+
 @roll.kernel
 def _(
     xp: Any, X: Array, ShiftsTensor: Array | None, shifts: list[int], dims: list[int], axis: list[int]

@@ -150,6 +150,11 @@ def _(X: Spec, Ids: Spec, Updates: Spec) -> Spec:
     return Spec(X.shape, X.dtype)
 
 
+@scatter.refuses
+def _(Ids: Spec) -> str:
+    return "" if len(Ids.shape) == 1 else f"Ids must have one dimension, but has shape {list(Ids.shape)}"
+
+
 @scatter.kernel
 def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
     out, ids = X.copy(), Ids.reshape(-1)

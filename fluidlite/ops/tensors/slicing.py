@@ -123,6 +123,28 @@ def _(
     return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)
 
 
+@slice_op.refuses
+def _(
+    Input: Spec,
+    StartsTensor: Any,
+    EndsTensor: Any,
+    StartsTensorList: list[Any],
+    EndsTensorList: list[Any],
+    axes: list[int],
+    starts: list[int],
+    ends: list[int],
+) -> str:
+    if StartsTensor or EndsTensor or StartsTensorList or EndsTensorList or Input.kind != VarType.LOD_TENSOR:
+        return ""
+    for axis, start, end in zip(axes, starts, ends, strict=False):
+        size = Input.shape[axis]
+        first = max(start + size if start < 0 else start, 0)
+        last = min(max(end + size if end < 0 else end, 0), size)
+        if size > 0 and first >= last:
+            return f"{start}:{end} holds nothing of dimension {axis} of Input{list(Input.shape)}"
+    return ""
+
+
 @slice_op.kernel
 def _(
     xp: Any,

@@ -61,7 +61,7 @@ CASES: list[Case] = [
         name="lod",
     ),
     *(Case(op, {"X": TRUTH, "Y": OTHER}, lambda X, Y, f=function: f(X, Y)) for op, function in LOGIC.items()),
-    Case("logical_and", {"X": TRUTH, "Y": OTHER[0]}, lambda X, Y: X & Y, name="broadcast"),
+    Case("logical_and", {"X": TRUTH, "Y": OTHER[0]}, lambda X, Y: X & Y, name="broadcast", of_2x=True),
     Case("logical_not", {"X": TRUTH}, lambda X: ~X),
     Case("increment", {"X": np.array([3], "int64")}, lambda X: X + 2, attrs={"step": 2.0}),
     Case(

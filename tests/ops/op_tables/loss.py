@@ -273,6 +273,7 @@ DISTANCES = [
             attrs={"porder": p, "axis": 1},
             grad=["X"],
             name=f"{p}",
+            of_2x=bool(np.isinf(p)),
         )
         for p in (1.0, 2.0, 3.0, 0.5, np.inf, -np.inf)
     ),

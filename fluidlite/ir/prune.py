@@ -85,9 +85,11 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
         if isinstance(target, Operator)
     ]
     block = program.global_block()
-    keep = {id(op) for op in needed_ops(block.ops, names, feeds)} | {
-        id(op) for op in roots if op.block is block
-    }
+    ops = block.ops
+    if not any(op.role & OpRole.Optimize for op in roots):
+        # a parameter is there without what updates it
+        ops = [op for op in ops if not op.role & OpRole.Optimize]
+    keep = {id(op) for op in needed_ops(ops, names, feeds)} | {id(op) for op in roots if op.block is block}
     # by position: the ops of the copy are other objects
     flags = [id(op) in keep for op in block.ops]
     copy = program.clone()

@@ -124,3 +124,13 @@ def test_endpoints_of_a_distributed_table(exe: fluid.Executor, tmp_path: pathlib
     io.save_inference_model(str(tmp_path), ["ids"], [out], exe, main)
     program, _, _ = io.load_inference_model(str(tmp_path), exe, pserver_endpoints=["1.2.3.4:1"])
     assert [op.attr("epmap") for op in program.global_block().ops if op.has_attr("epmap")] == [["1.2.3.4:1"]]
+
+
+def test_a_parameter_is_saved_without_what_updates_it(tmp_path: pathlib.Path) -> None:
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [2, 3]), 1))
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    weight = fluid.default_main_program().global_block().var("fc_0.w_0")
+    fluid.io.save_inference_model(str(tmp_path), [], [weight], exe)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["__model__", "fc_0.w_0"]

@@ -21,6 +21,20 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat import machine
+from fluidlite.compat.core_steps import (
+    EventSortingKey,
+    ProfilerState,
+    TracerOption,
+    disable_profiler,
+    enable_profiler,
+    get_fetch_variable,
+    get_variable_tensor,
+    is_profiler_enabled,
+    prune,
+    prune_backward,
+    set_feed_variable,
+    set_tracer_option,
+)
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.compat.graph import GraphNode as Node
 from fluidlite.compat.graph import ProgramGraph as Graph
@@ -33,6 +47,7 @@ from fluidlite.compat.machine import (
     load_dso,
     run_shell_command,
 )
+from fluidlite.compat.op_protos import all_op_protos
 from fluidlite.compat.predictor import (
     AnalysisConfig,
     AnalysisPredictor,
@@ -56,6 +71,9 @@ from fluidlite.ir.operator import (
     ROLE_VAR_ATTR,
     OpRole,
 )
+from fluidlite.op import ScopeOperator as Operator
+from fluidlite.profiler import reset_profiler
+from fluidlite.values.rank_table import RankTable as LodRankTable
 from fluidlite.values.scope import Scope
 from fluidlite.values.scope import ScopeVariable as Variable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows
@@ -70,37 +88,47 @@ __all__ = [
     "CUDAPlace",
     "EOFException",
     "EnforceNotMet",
+    "EventSortingKey",
     "Graph",
     "LoDTensor",
     "LoDTensorArray",
+    "LodRankTable",
     "NativeConfig",
     "NativePaddlePredictor",
     "Node",
     "OpDesc",
+    "Operator",
     "PaddleBuf",
     "PaddleDType",
     "PaddlePlace",
     "PaddlePredictor",
     "PaddleTensor",
     "Place",
+    "ProfilerState",
     "ProgramDesc",
     "Scope",
     "SelectedRows",
     "Tensor",
+    "TracerOption",
     "VarDesc",
     "VarType",
     "Variable",
     "ZeroCopyTensor",
     "avx_supported",
     "create_paddle_predictor",
+    "disable_profiler",
     "empty_var_name",
+    "enable_profiler",
     "from_dlpack",
     "get_all_op_names",
+    "get_all_op_protos",
     "get_cuda_device_count",
     "get_dso_path",
+    "get_fetch_variable",
     "get_glibc_ver",
     "get_grad_op_desc",
     "get_op_attrs_default_value",
+    "get_variable_tensor",
     "globals",
     "grad_var_suffix",
     "has_grad_op_maker",
@@ -111,6 +139,7 @@ __all__ = [
     "is_compiled_with_cuda",
     "is_compiled_with_dist",
     "is_compiled_with_mkldnn",
+    "is_profiler_enabled",
     "less_than_ver",
     "load_dso",
     "load_op_library",
@@ -118,8 +147,13 @@ __all__ = [
     "op_support_gpu",
     "paddle_dtype_size",
     "pre_load",
+    "prune",
+    "prune_backward",
+    "reset_profiler",
     "run_shell_command",
     "save_op_compatible_info",
+    "set_feed_variable",
+    "set_tracer_option",
     "size_of_dtype",
 ]
 
@@ -206,10 +240,20 @@ def loaded_var_suffix() -> str:
     return "@LOADED"
 
 
+kDisabled, kCPU, kCUDA, kAll = ProfilerState
+kDefault, kCalls, kTotal, kMin, kMax, kAve = EventSortingKey
+kOpDetail, kAllOpDetail = TracerOption.kOpDetail, TracerOption.kAllOpDetail
+
+
 # ------------------------------------------------------------------------------------------------ ops
 def get_all_op_names() -> list[str]:
     """All op types."""
     return registry.known_types()
+
+
+def get_all_op_protos() -> list[bytes]:
+    """The declarations of all op types, as the bytes of OpProto messages."""
+    return [proto.SerializeToString() for proto in all_op_protos()]
 
 
 def get_op_attrs_default_value(op_type: str | bytes) -> dict[str, Any]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
-from fluidlite.base import proto_marks, registry
+from fluidlite.base import registry
 from fluidlite.base.dtypes import DTypeLike, convert_np_dtype_to_dtype_, is_float, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.flags import get_flags, require_version, set_flags
 from fluidlite.base.imported_names import imported_names
-from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.place import (
     CPUPlace,
     CUDAPlace,
@@ -23,8 +22,10 @@ from fluidlite.base.place import (
     cuda_places,
     is_compiled_with_cuda,
 )
+from fluidlite.compat.op_protos import all_op_protos as get_all_op_protos
+from fluidlite.compat.op_protos import op_proto
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import COMMON_TYPES, Operator, OpRole
+from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import (
     Program,
     current_device,
@@ -174,75 +175,6 @@ def _get_var(name: str, program: Program | None = None) -> Variable:
     return (program or default_main_program()).global_block().var(name)
 
 
-class VarProto(NamedTuple):
-    """One slot of an op type."""
-
-    name: str
-    duplicable: bool
-    intermediate: bool
-    dispensable: bool
-
-
-class AttrProto(NamedTuple):
-    """One attribute of an op type."""
-
-    name: str
-    type: int
-    generated: bool = False
-
-
-class OpProto(NamedTuple):
-    """Inputs, outputs and attributes of an op type, under the names of Paddle's OpProto."""
-
-    type: str
-    inputs: list[VarProto]
-    outputs: list[VarProto]
-    attrs: list[AttrProto]
-    comment: str
-
-
-def _var_proto(op: registry.Op, slot: registry.Slot, intermediate: bool, dispensable: bool) -> VarProto:
-    """A slot with Paddle's marks: those that its declaration gives, but for what is on the lists."""
-    key = f"{op.type}.{slot.name}"
-    return VarProto(
-        slot.name,
-        (slot.many or key in proto_marks.MANY) and key not in proto_marks.SINGLE,
-        (intermediate or key in proto_marks.INTERMEDIATE) and key not in proto_marks.NOT_INTERMEDIATE,
-        (dispensable or key in proto_marks.DISPENSABLE) and key not in proto_marks.NEEDED,
-    )
-
-
-def _op_proto(op: registry.Op) -> OpProto:
-    attrs = {
-        **{
-            name: attr.type
-            for name, attr in {**op.attr_defs, **kept_attrs(op.type)}.items()
-            if not attr.later
-        },
-        **COMMON_TYPES,
-    }
-    return OpProto(
-        op.type,
-        [
-            _var_proto(op, slot, False, slot.optional)
-            for slot in op.inputs.values()
-            if slot.name not in op.later
-        ],
-        [
-            _var_proto(op, slot, slot.optional, False)
-            for slot in op.outputs.values()
-            if slot.name not in op.later
-        ],
-        [AttrProto(name, int(kind)) for name, kind in attrs.items()],
-        op.__doc__ or "",
-    )
-
-
-def get_all_op_protos() -> list[OpProto]:
-    """The declarations of all op types."""
-    return [_op_proto(registry.get(op_type)) for op_type in registry.known_types()]
-
-
 class OpProtoHolder:
     """The registered ops, as fluid's tests and tools ask for them."""
 
@@ -258,13 +190,13 @@ class OpProtoHolder:
         raise AssertionError("Please use `instance()` to get the OpProtoHolder object")
 
     @property
-    def op_proto_map(self) -> dict[str, OpProto]:
+    def op_proto_map(self) -> dict[str, Any]:
         """Op type -> its declaration."""
         return {proto.type: proto for proto in get_all_op_protos()}
 
-    def get_op_proto(self, type: str) -> OpProto:
+    def get_op_proto(self, type: str) -> Any:
         """The declaration of an op type; UnknownOpError for a type that is not registered."""
-        return _op_proto(registry.get(type))
+        return op_proto(registry.get(type))
 
     def has_op_proto(self, type: str) -> bool:
         """True if an op type is registered."""

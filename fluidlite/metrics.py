@@ -9,6 +9,7 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.average import is_number, is_number_or_matrix
+from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import Array
 from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
@@ -65,16 +66,14 @@ class MetricBase:
         return {"name": self._name, "states": copy.deepcopy(self._states())}
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Count a batch; TypeError unless a subclass defines it."""
-        raise TypeError(
+        """Count a batch; AbstractMethodError unless a subclass defines it."""
+        abstract(
             f"Should not use it directly, please extend it: {type(self).__name__} does not define update."
         )
 
     def eval(self) -> Any:
-        """The metric of what was counted; TypeError unless a subclass defines it."""
-        raise TypeError(
-            f"Should not use it directly, please extend it: {type(self).__name__} does not define eval."
-        )
+        """The metric of what was counted; AbstractMethodError unless a subclass defines it."""
+        abstract(f"Should not use it directly, please extend it: {type(self).__name__} has no eval.")
 
 
 def _check_arrays(preds: Any, labels: Any) -> None:

@@ -383,8 +383,8 @@ class OpDesc(_View):
         return {slot: list(names) for slot, names in self.target.outputs.items()}
 
     def input_names(self) -> list[str]:
-        """The input slots."""
-        return list(self.target.inputs)
+        """The input slots; of a forward op those without a variable as well."""
+        return self.target.input_names
 
     def output_names(self) -> list[str]:
         """The output slots."""

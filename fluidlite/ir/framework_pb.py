@@ -125,6 +125,7 @@ def _file(strings: str) -> Any:
     return file
 
 
+@functools.cache
 def declared(strings: str = "bytes") -> dict[str, Any]:
     """Message name -> class, for the messages that stand for themselves; their text is of the protobuf
     type `strings`.

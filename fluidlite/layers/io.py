@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType, to_vartype
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import Place
 from fluidlite.base.registry import Spec
@@ -46,6 +47,11 @@ def py_reader(
     (of batches), `start` and `reset`. Runs raise EOFException at the end of the data.
     """
     levels = [0] * len(shapes) if lod_levels is None else list(lod_levels)
+    if not len(shapes) == len(dtypes) == len(levels):
+        raise ShapeError(
+            f"py_reader needs as many shapes as dtypes and levels of detail, but has {len(shapes)} shapes, "
+            f"{len(dtypes)} dtypes and {len(levels)} levels"
+        )
     specs = [
         Spec(tuple(int(dim) for dim in shape), to_vartype(dtype), level)
         for shape, dtype, level in zip(shapes, dtypes, levels, strict=True)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import is_array
+from fluidlite.values.rank_table import RankTable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, rebinds
 
 __all__ = ["Scope", "ScopeVariable", "global_scope", "scope_guard"]
@@ -52,6 +53,10 @@ class ScopeVariable:
         return self._held(LoDTensorArray)
 
     get_fetch_list = get_lod_tensor_array
+
+    def get_lod_rank_table(self) -> RankTable:
+        """The order of sequences held here, made empty if nothing is held yet."""
+        return self._held(RankTable)
 
     def set(self, value: Any) -> None:
         """Hold a run-time value: an array becomes a LoDTensor."""

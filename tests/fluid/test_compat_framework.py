@@ -412,7 +412,10 @@ NAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "no proto": (lambda: framework.OpProtoHolder.instance().get_op_proto("nope"), ValueError),
     "slots": (
-        lambda: [tuple(slot) for slot in framework.OpProtoHolder.instance().get_op_proto("dropout").outputs],
+        lambda: [
+            (slot.name, slot.duplicable, slot.intermediate, slot.dispensable)
+            for slot in framework.OpProtoHolder.instance().get_op_proto("dropout").outputs
+        ],
         [("Out", False, False, False), ("Mask", False, True, False)],
     ),
     "defaults": (

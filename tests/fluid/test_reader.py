@@ -509,3 +509,8 @@ def test_counters_at_the_end_of_the_data(compiled: bool, counts: list[int]) -> N
         assert len(loader.one_pass()) == 3
         value = loader.scope.find_var("@LR_DECAY_COUNTER@").get_tensor()
         assert np.array(value).tolist() == [count]
+
+
+def test_a_py_reader_needs_a_shape_for_each_dtype() -> None:
+    with pytest.raises(fluid.core.EnforceNotMet, match="1 shapes, 2 dtypes"):
+        fluid.layers.py_reader(2, [[-1, 3]], ["float32", "int64"])

@@ -151,11 +151,6 @@ def _(X: Spec, axis: int, flatten: bool) -> Spec:
     return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
 
 
-@cumsum.refuses
-def _(axis: int) -> str:
-    return f"axis must be at least -1, but is {axis}" if axis < -1 else ""
-
-
 @cumsum.kernel
 def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool, flatten: bool) -> Array:
     return cumulated(xp, X.reshape(-1) if flatten else X, axis, exclusive, reverse)

@@ -5,7 +5,6 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.values.rank_table import RankTable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
 
 ARRAY = VarType.LOD_TENSOR_ARRAY
@@ -139,36 +139,6 @@ def _(xp: Any, X: LoDTensorArray, dOut: Array, axis: int, use_stack: bool) -> Lo
 
 
 # ---------------------------------------------------------------------- rank tables
-@dataclass(frozen=True)
-class RankTable:
-    """Sequences, the longest first: `order[r]` is the number of the one at rank r, `lengths[r]` its length.
-
-    `level` is the level of detail that was ranked, `coarse` are the offsets of the levels above it.
-    """
-
-    order: tuple[int, ...]
-    lengths: tuple[int, ...]
-    level: int
-    coarse: Lod
-
-    def active(self, step: int) -> int:
-        """Number of sequences that are longer than `step`."""
-        return sum(length > step for length in self.lengths)
-
-    @property
-    def lod(self) -> Lod:
-        """The level of detail of what was ranked, down to `level`."""
-        return self.coarse + offsets_of([[self.lengths[rank] for rank in self.ranks]])
-
-    @property
-    def ranks(self) -> list[int]:
-        """For each sequence its rank."""
-        found = [0] * len(self.order)
-        for rank, sequence in enumerate(self.order):
-            found[sequence] = rank
-        return found
-
-
 def row_ranges(lod: Lod, level: int, parts: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], Lod]:
     """The rows under entries [first, stop) of `level` for each of `parts`, and the level of detail below
     of all together.

@@ -86,7 +86,6 @@ addmm = Op("addmm", "Input X Y -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
 
 @addmm.shape
 def _(Input: Spec, X: Spec, Y: Spec) -> Spec:
-    # 2.x lays a vector over the rows
     if len(Input.shape) not in (1, 2) or len(X.shape) != 2 or len(Y.shape) != 2:
         raise ShapeError(
             f"op 'addmm': Input{list(Input.shape)}, X{list(X.shape)} and Y{list(Y.shape)} must be matrices"
@@ -103,6 +102,12 @@ def _(Input: Spec, X: Spec, Y: Spec) -> Spec:
     ):
         raise ShapeError(f"op 'addmm': Input{list(Input.shape)} does not broadcast to {list(out)}")
     return Input.with_shape(out)
+
+
+@addmm.refuses
+def _(Input: Spec) -> str:
+    # 2.x lays a vector over the rows
+    return "" if len(Input.shape) == 2 else f"Input{list(Input.shape)} must be a matrix"
 
 
 @addmm.kernel
